@@ -1,45 +1,19 @@
-//! AccountPolicy: what an account does with what is deleted or overwritten. Kept in memory once read.
+//! AccountPolicies: the policies of accounts, kept in memory once read.
 
 use crate::codec;
 use crate::error::Result;
-use crate::{Keyspaces, keys};
+use crate::keys;
+use crate::keyspaces::Keyspaces;
+use crate::model::AccountPolicy;
 use lazurite_engine::Db;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// What an account does with what is deleted or overwritten. The default keeps nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AccountPolicy {
-    /// Whether a blob that is overwritten or deleted stays as a version.
-    pub versioning: bool,
-    /// Days for which deleted blobs, snapshots and versions can be had back; `None` for not at all.
-    /// Source: Set Blob Service Properties, `DeleteRetentionPolicy`.
-    pub delete_retention_days: Option<u16>,
-    /// Whether what is deleted but still kept may be deleted for good.
-    pub permanent_delete: bool,
-    /// Days for which deleted containers can be restored; `None` for not at all.
-    pub container_retention_days: Option<u16>,
-    /// Seconds until a blob is back from the archive tier. The hosted service takes hours.
-    pub rehydrate_seconds: u32,
-}
-
-impl Default for AccountPolicy {
-    fn default() -> Self {
-        AccountPolicy {
-            versioning: false,
-            delete_retention_days: None,
-            permanent_delete: false,
-            container_retention_days: None,
-            rehydrate_seconds: 2,
-        }
-    }
-}
-
-/// The policies of the accounts that were asked for, so that a write need not read its account's.
+/// The policies of accounts that were read once, so that a write does not read its account's again.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPolicies {
     known: RwLock<HashMap<String, AccountPolicy>>,
-    /// Held while a policy is stored and made known, so that the last one stored is the last one known. Nothing else waits for it.
+    /// Held while a policy is stored and published, so that the last one stored is the one published. Nothing else waits for it.
     changing: Mutex<()>,
 }
 
@@ -64,7 +38,7 @@ impl AccountPolicies {
         Ok(policy)
     }
 
-    /// Replaces the policy by what `write` stores. Those who ask meanwhile do not wait for it.
+    /// Replaces the policy with the one that `write` stores. Readers do not wait for it.
     pub(crate) fn set<T>(
         &self,
         account: &str,

@@ -1,4 +1,4 @@
-//! Block lists: which content a new list is made of, and which content nobody refers to afterwards. Pure, no store.
+//! Block lists: the contents of a new list, and the contents that are no longer referred to. Pure, no store.
 
 use crate::error::{Error, Result};
 use crate::keys::File;
@@ -44,7 +44,7 @@ pub enum BlockListType {
     All,
 }
 
-/// What a Put Block List makes of the blocks there were.
+/// The result of Put Block List.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NewList {
     /// In the order of the content.
@@ -66,7 +66,7 @@ pub(crate) fn check_block_id(id: &[u8]) -> Result<()> {
     }
 }
 
-/// Looks up what was chosen, in order. All uncommitted blocks go, and so does what was committed and not chosen again.
+/// Looks up the chosen blocks, in order. Uncommitted blocks and committed ones that are not chosen are removed.
 pub(crate) fn resolve(
     choices: &[BlockChoice],
     committed: &[BlobBlock],
@@ -105,7 +105,7 @@ pub(crate) fn contents(blocks: &[BlobBlock]) -> impl Iterator<Item = (File, u128
     blocks.iter().filter_map(content)
 }
 
-/// Blocks by id. A committed list may name one twice, then mostly with one content; the first counts.
+/// Blocks by id. If a committed list has an id twice, the first counts.
 fn by_id(blocks: &[BlobBlock]) -> HashMap<&[u8], &BlobBlock> {
     let mut map = HashMap::with_capacity(blocks.len());
     for block in blocks {

@@ -1,7 +1,7 @@
 //! Checksums of bodies: MD5 and the protocol's CRC64, which is CRC-64/NVME.
 
 use crate::error::{Error, Result};
-use crate::model::Md5;
+use crate::md5::Md5;
 use md5_simd::Md5Engine;
 
 /// Checksums of some bytes: claimed by a client, or computed by the service. `None` is not known.

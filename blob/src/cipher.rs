@@ -14,7 +14,7 @@ use ctr::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// A key that a client brings with each request: `x-ms-encryption-key`. Shown nowhere.
+/// A key that a client sends with each request: `x-ms-encryption-key`. Never shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CustomerKey {
     key: [u8; 32],
@@ -25,16 +25,17 @@ impl CustomerKey {
     /// Takes the key and what the request says is its SHA-256. Error: `InvalidHeaderValue` if it is not.
     pub fn new(key: [u8; 32], sha256: [u8; 32]) -> Result<CustomerKey> {
         let computed: [u8; 32] = Sha256::digest(key).into();
-        match computed == sha256 {
-            true => Ok(CustomerKey { key, sha256 }),
-            false => Err(Error::InvalidHeaderValue {
+        if computed == sha256 {
+            Ok(CustomerKey { key, sha256 })
+        } else {
+            Err(Error::InvalidHeaderValue {
                 header: "x-ms-encryption-key-sha256",
                 value: "not the SHA-256 of the key".to_string(),
-            }),
+            })
         }
     }
 
-    /// What tells the key from others: `x-ms-encryption-key-sha256`.
+    /// Identifies the key: `x-ms-encryption-key-sha256`.
     pub fn sha256(&self) -> [u8; 32] {
         self.sha256
     }
@@ -62,7 +63,7 @@ impl Encryption {
         }
     }
 
-    /// Fails unless a read brought the key, and only if there is one.
+    /// Fails unless a read has the blob's key, or the blob has none and neither has the read.
     pub(crate) fn check(&self, key: Option<&CustomerKey>) -> Result<()> {
         match (self, key) {
             (Encryption::CustomerKey(sha256), Some(key)) if key.sha256 == *sha256 => Ok(()),

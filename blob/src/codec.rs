@@ -8,7 +8,8 @@
 //! Blob        02 kind:1 kind-fields etag:8 modified:8 created:8 length headers metadata layers extras
 //!                kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1; 4 pages: sequence
 //!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
-//!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text
+//!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text,
+//!                        14 previous state of what is deleted, 15 replaced:8
 //! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 windowed) file-id:16 [home:16 if foreign] end
 //! headers     present:1 (bits 0 to 5, or 6 for 5), then those present: type encoding language cache disposition:text
 //!             md5:16 (bit 5) or length:varint md5 (bit 6, since 0.1.0)
@@ -27,6 +28,7 @@
 //!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
 //!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
 //! Policy      01 versions:1 delete-days? permanent:1 container-days? rehydrate-seconds   (of an account)
+//! Merge       01 file-id:16 next layers                                      layers that are being copied to that file
 //! count       01 count                                                      how many records name a file, or foreign references
 //! ```
 //!
@@ -42,18 +44,18 @@
 //! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths and counts are varints
 //! (seven bits a byte, lowest first); text has its length before it; what ends in `?` has a byte 0 or 1 before it.
 
-use crate::account::AccountPolicy;
 use crate::error::Result;
 use crate::etag::ETag;
 use crate::fields::{EXTENT, Extras, Reader, STAGING, Writer, decode};
 use crate::keys::File;
 use crate::lease::Lease;
+use crate::model::AccountPolicy;
+use crate::model::WINDOW_BYTES;
 use crate::model::{
     Blob, BlobBlock, BlobRecord, Container, Content, Encryption, Extent, ImmutabilityMode,
-    ImmutabilityPolicy, Layer, PageExtent, PublicAccess, Staging, StoredPolicy,
+    ImmutabilityPolicy, Layer, LayerMerge, PageExtent, PublicAccess, Staging, StoredPolicy,
 };
 use crate::tier::Tiering;
-use crate::windows::WINDOW_BYTES;
 
 const UNCOMMITTED: u8 = 0;
 const WHOLE: u8 = 1;
@@ -178,8 +180,9 @@ fn blob_extras(blob: &Blob) -> Extras {
     extras.add(7, blob.snapshot, Writer::moment);
     extras.add(8, blob.version, Writer::moment);
     extras.add(9, blob.deleted, Writer::deleted);
-    let was = blob.deleted.and_then(|deleted| deleted.was);
-    extras.add(14, was, Writer::was);
+    let previous = blob.deleted.and_then(|deleted| deleted.previous);
+    extras.add(14, previous, Writer::previous_state);
+    extras.add(15, blob.replaced_at, Writer::moment);
     extras.add(10, blob.immutability, |out, policy| {
         out.time(policy.until);
         out.byte((policy.mode == ImmutabilityMode::Locked).into());
@@ -221,7 +224,7 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
         let mut blob = Blob {
             layers: Vec::new(),
             content,
-            // Of the first version nobody knows without a look.
+            // Records of version 1 may have a file without uncommitted blocks.
             staging: id,
             etag: ETag(input.u64()?),
             last_modified: input.time()?,
@@ -240,6 +243,7 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
             immutability: None,
             legal_hold: false,
             encryption: Encryption::None,
+            replaced_at: None,
             is_current: false,
         };
         match id {
@@ -272,23 +276,25 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         10 => {
             blob.immutability = Some(ImmutabilityPolicy {
                 until: input.time()?,
-                mode: match input.flag()? {
-                    true => ImmutabilityMode::Locked,
-                    false => ImmutabilityMode::Unlocked,
+                mode: if input.flag()? {
+                    ImmutabilityMode::Locked
+                } else {
+                    ImmutabilityMode::Unlocked
                 },
             });
         }
         11 => blob.legal_hold = true,
         12 => blob.encryption = Encryption::CustomerKey(input.array()?),
         13 => blob.encryption = Encryption::Scope(input.text()?),
-        // Stands behind what it belongs to.
-        14 => blob.deleted.as_mut()?.was = Some(input.was()?),
+        // Comes after the extra that it belongs to.
+        14 => blob.deleted.as_mut()?.previous = Some(input.previous_state()?),
+        15 => blob.replaced_at = Some(input.moment()?),
         _ => return None,
     }
     Some(())
 }
 
-/// What stands in the history for a name that has uncommitted blocks only: the id of their file.
+/// The marker in the history of a name that has uncommitted blocks only: the id of their file.
 pub(crate) fn encode_uncommitted(file_id: u128) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.byte(UNCOMMITTED);
@@ -397,7 +403,30 @@ pub(crate) fn decode_window(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
     })
 }
 
-/// How many records name a file as of an epoch; or, once none does, the change at which to go on with what is nobody's.
+/// `home` is the id of the container of the blob.
+pub(crate) fn encode_merge(merge: &LayerMerge, home: u128) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.id(merge.target.id);
+    out.varint(merge.next);
+    out.layers(&merge.layers, home);
+    out.0
+}
+
+/// `home` is the id of the container of the blob.
+pub(crate) fn decode_merge(value: &[u8], home: u128) -> Result<LayerMerge> {
+    decode(value, "merge of layers", |_, input| {
+        Some(LayerMerge {
+            target: File {
+                home,
+                id: input.id()?,
+            },
+            next: input.varint()?,
+            layers: input.layers(home)?,
+        })
+    })
+}
+
+/// How many records name a file as of an epoch; once none does, the change at which collecting its rows continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EpochRecord {
     Named(u64),

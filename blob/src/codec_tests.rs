@@ -3,10 +3,10 @@ use crate::error::Error;
 use crate::etag::time_of_ticks;
 use crate::fields::VERSION_MAX;
 use crate::guid::Guid;
-use crate::lease::{Held, LeaseDuration};
-use crate::model::Was;
+use crate::lease::{LeaseDuration, LeaseHolder};
+use crate::model::PreviousState;
 use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Metadata, Pages};
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration};
 use proptest::option;
 use proptest::prelude::*;
@@ -26,19 +26,22 @@ fn deleted() -> impl Strategy<Value = Deleted> {
     (time(), time()).prop_map(|(at, until)| Deleted {
         at,
         until,
-        was: None,
+        previous: None,
     })
 }
 
 fn deleted_blob() -> impl Strategy<Value = Deleted> {
-    let moment = || any::<u64>().prop_map(Moment);
-    let was = prop_oneof![
+    let moment = || any::<u64>().prop_map(SnapshotTime);
+    let previous = prop_oneof![
         Just(None),
-        Just(Some(Was::Blob)),
-        moment().prop_map(|moment| Some(Was::Snapshot(moment))),
-        moment().prop_map(|moment| Some(Was::Version(moment))),
+        Just(Some(PreviousState::Blob)),
+        moment().prop_map(|moment| Some(PreviousState::Snapshot(moment))),
+        moment().prop_map(|moment| Some(PreviousState::Version(moment))),
     ];
-    (deleted(), was).prop_map(|(deleted, was)| Deleted { was, ..deleted })
+    (deleted(), previous).prop_map(|(deleted, previous)| Deleted {
+        previous,
+        ..deleted
+    })
 }
 
 fn lease() -> impl Strategy<Value = Lease> {
@@ -52,7 +55,7 @@ fn lease() -> impl Strategy<Value = Lease> {
         option::of(time()),
         option::of(time()),
     );
-    let held = held.prop_map(|(id, duration, until, broken_at)| Held {
+    let held = held.prop_map(|(id, duration, until, broken_at)| LeaseHolder {
         id: Guid(id),
         duration,
         until,
@@ -129,9 +132,12 @@ fn tiering() -> impl Strategy<Value = Tiering> {
             AccessTier::Premium(80),
         ])
     };
-    let priority = any::<bool>().prop_map(|high| match high {
-        true => RehydratePriority::High,
-        false => RehydratePriority::Standard,
+    let priority = any::<bool>().prop_map(|high| {
+        if high {
+            RehydratePriority::High
+        } else {
+            RehydratePriority::Standard
+        }
     });
     let rehydration = (tier(), priority, time());
     let rehydration = rehydration.prop_map(|(to, priority, ready_at)| Rehydration {
@@ -169,7 +175,7 @@ fn copy() -> impl Strategy<Value = CopyState> {
             total: numbers.2,
             completed_at,
             description: texts.1,
-            destination_snapshot: numbers.3.map(Moment),
+            destination_snapshot: numbers.3.map(SnapshotTime),
             incremental: numbers.4,
         },
     )
@@ -204,9 +210,10 @@ fn blob() -> impl Strategy<Value = Blob> {
     ];
     let immutability = (time(), any::<bool>()).prop_map(|(until, locked)| ImmutabilityPolicy {
         until,
-        mode: match locked {
-            true => ImmutabilityMode::Locked,
-            false => ImmutabilityMode::Unlocked,
+        mode: if locked {
+            ImmutabilityMode::Locked
+        } else {
+            ImmutabilityMode::Unlocked
         },
     });
     let stamps = (any::<u64>(), time(), time(), any::<u64>());
@@ -217,7 +224,7 @@ fn blob() -> impl Strategy<Value = Blob> {
         option::of(copy()),
         option::of(deleted_blob()),
     );
-    let moments = any::<(Option<u128>, Option<u64>, Option<u64>)>();
+    let moments = any::<(Option<u128>, Option<u64>, Option<u64>, Option<u64>)>();
     let guards = (
         option::of(immutability),
         any::<bool>(),
@@ -240,12 +247,13 @@ fn blob() -> impl Strategy<Value = Blob> {
             tiering: states.1,
             copy: states.2,
             expires_at: guards.3,
-            snapshot: moments.1.map(Moment),
-            version: moments.2.map(Moment),
+            snapshot: moments.1.map(SnapshotTime),
+            version: moments.2.map(SnapshotTime),
             deleted: states.3,
             immutability: guards.0,
             legal_hold: guards.1,
             encryption: guards.2,
+            replaced_at: moments.3.map(SnapshotTime),
             is_current: false,
         },
     )
@@ -261,6 +269,13 @@ proptest! {
     fn blobs_come_back(blob in blob()) {
         let decoded = decode_blob(&encode_blob(&blob, HOME), HOME).unwrap();
         prop_assert_eq!(decoded, BlobRecord::Committed(blob));
+    }
+
+    #[test]
+    fn merges_come_back(layers in layers(), id: u128, next: u64) {
+        let target = File { home: HOME, id };
+        let merge = LayerMerge { target, next, layers };
+        prop_assert_eq!(decode_merge(&encode_merge(&merge, HOME), HOME).unwrap(), merge);
     }
 
     #[test]

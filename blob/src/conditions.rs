@@ -1,7 +1,7 @@
-//! Conditional headers: what a request demands of the state it meets, and what it hears when that is not so.
+//! Conditional headers: what a request requires of the blob's state, and the errors if it is not met.
 //!
-//! Reads and writes combine the four headers differently. A write's are first reduced to the one that counts
-//! ([`Conditions::for_write`]), which may fail before anything is looked up; then it is held against the blob.
+//! Reads and writes combine the four headers differently. A write's are first reduced to one ([`Conditions::for_write`]), which may
+//! fail before anything is read; then that is checked against the blob.
 //! Source: Specifying conditional headers for Blob service operations.
 
 use crate::cipher::CustomerKey;
@@ -29,8 +29,8 @@ pub struct Conditions {
     pub lease_id: Option<Guid>,
     /// The key that the content is encrypted with, where a request needs it: it must be the blob's.
     pub customer_key: Option<CustomerKey>,
-    /// `x-ms-encryption-scope`, of writes: what makes a blob makes it in that scope, and what changes one must name the blob's.
-    /// `None` is the container's default.
+    /// `x-ms-encryption-scope` of writes: a new blob is in that scope, and a change must name the blob's. `None` is the container's
+    /// default.
     pub encryption_scope: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl ETags {
     }
 }
 
-/// What conditions are held against.
+/// The state that conditions are checked against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Validators {
     pub(crate) etag: ETag,
@@ -104,7 +104,7 @@ impl From<&Container> for Validators {
 /// What a write does to a blob's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
-    /// Makes the blob, or makes it anew.
+    /// Creates the blob, or replaces it.
     Create,
     /// Changes a blob that must be there.
     Change,
@@ -121,7 +121,7 @@ pub(crate) enum WriteCondition<'a> {
 }
 
 impl Conditions {
-    /// Holds the conditions of a read against the blob it found.
+    /// Checks the conditions of a read against the blob.
     /// `If-Match and If-Unmodified-Since and (If-None-Match or If-Modified-Since)`: the failed half says how to answer.
     pub(crate) fn check_read(&self, current: Validators) -> Result<()> {
         if self.if_none_match == Some(ETags::Any) {
@@ -171,7 +171,7 @@ impl Conditions {
         Ok(condition)
     }
 
-    /// Holds `x-ms-if-tags` against the tags of the blob.
+    /// Checks `x-ms-if-tags` against the tags of the blob.
     pub(crate) fn check_tags(&self, tags: &Tags) -> Result<()> {
         match &self.if_tags {
             Some(condition) if !condition.holds(tags) => Err(Error::ConditionNotMet),
@@ -196,7 +196,7 @@ fn one(tags: &ETags) -> Result<&ETags> {
 }
 
 impl WriteCondition<'_> {
-    /// Holds the condition of a write against the blob it found, if there is one.
+    /// Checks the condition of a write against the blob, if there is one.
     pub(crate) fn check(self, kind: WriteKind, current: Option<Validators>) -> Result<()> {
         match current {
             Some(current) => self.check_existing(kind, current),
@@ -208,7 +208,7 @@ impl WriteCondition<'_> {
         let met = match self {
             WriteCondition::None => true,
             WriteCondition::IfMatch(tags) => tags.covers(current.etag),
-            // To create only what is not there. On a change of a blob the service was seen to let it pass.
+            // Allows creation only. On a change of a blob, the hosted service was observed to ignore it.
             WriteCondition::IfNoneMatch(ETags::Any) if kind == WriteKind::Create => {
                 return Err(Error::BlobAlreadyExists);
             }

@@ -1,8 +1,8 @@
-//! Download: a blob on its way out, chunk by chunk from one snapshot, so that overwriting it meanwhile does no harm.
+//! Download: sends a blob chunk by chunk from one snapshot, so that overwriting it meanwhile has no effect.
 
-use crate::Keyspaces;
 use crate::cipher::CustomerKey;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, missing};
+use crate::keyspaces::Keyspaces;
 use crate::model::{Blob, Content};
 use crate::pages::Overlay;
 use crate::parts::Parts;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lazurite_engine::{Keyspace, Snapshot, ValueReader};
 use std::ops::Range;
 
-/// Most parts that are read at once for a caller that others wait for.
+/// Most parts that are read at once for a caller that must not block long.
 const FEW_PARTS: usize = 64;
 
 /// The range a reader asks for: `bytes=first-last` or `bytes=first-`.
@@ -22,7 +22,7 @@ pub struct ByteRange {
     pub last: Option<u64>,
 }
 
-/// The answer of Get Blob: what is known at once, and the content to be read.
+/// The response of Get Blob: the record, and the content to be read.
 #[derive(Debug)]
 pub struct Download {
     /// The blob; its `length` is that of the whole.
@@ -52,12 +52,9 @@ enum Source {
 pub(crate) struct Piece {
     value: ValueReader,
     offset: u64,
-    /// What it is decrypted with, and the content and offset that its first byte was encrypted at.
+    /// The key, and the content and offset that its first byte was encrypted at.
     sealed: Option<(CustomerKey, u128, u64)>,
 }
-
-/// The key that a reader brought, and what it is for.
-pub(crate) type Key = Option<CustomerKey>;
 
 impl ByteRange {
     /// The bytes of a blob of `length` that are meant, end exclusive. Error: `InvalidRange` if there are none.
@@ -78,7 +75,7 @@ impl Download {
         snapshot: Snapshot,
         blob: Blob,
         range: Option<ByteRange>,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Result<Download> {
         let range = range.map(|range| range.within(blob.length)).transpose()?;
         let read = range.clone().unwrap_or(0..blob.length);
@@ -94,7 +91,7 @@ impl BlobReader {
         snapshot: Snapshot,
         blob: &Blob,
         read: Range<u64>,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Result<BlobReader> {
         let first = blob.layers.first().map(|layer| layer.file);
         let source = match (blob.content, first) {
@@ -133,7 +130,7 @@ impl BlobReader {
         self.chunk(bytes_max, usize::MAX)
     }
 
-    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller that others wait for.
+    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller that must not block long.
     pub fn next_chunk_at_once(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, FEW_PARTS)
     }
@@ -197,7 +194,7 @@ impl Piece {
     }
 
     /// Decrypts what is read; the byte at offset 0 was encrypted as that of `content` at `offset`.
-    pub(crate) fn sealed(self, key: Key, content: u128, offset: u64) -> Piece {
+    pub(crate) fn sealed(self, key: Option<CustomerKey>, content: u128, offset: u64) -> Piece {
         let sealed = key.map(|key| (key, content, offset));
         Piece { sealed, ..self }
     }
@@ -212,11 +209,5 @@ impl Piece {
         }
         self.offset += chunk.len() as u64;
         Ok(chunk)
-    }
-}
-
-pub(crate) fn missing(reason: &str) -> Error {
-    Error::InternalError {
-        reason: reason.to_string(),
     }
 }

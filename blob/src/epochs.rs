@@ -1,32 +1,31 @@
-//! Epochs: who sees a file of pages as of when, and what becomes of pages that nobody sees any more.
+//! Epochs: which records see which state of a file of pages, and how pages that no record sees any more are collected.
 //!
-//! From the moment that a second record names a file, it is counted how many do as of each epoch. Of two windows that follow one
-//! another with no such epoch from the first to the second, nobody sees the first. Invariants: only the one record that names a
-//! file as of its last epoch writes to it; of one window there is at most one row between two epochs that are named, but for
-//! what the sweep has still to collect. An epoch that nobody names any more keeps its row until that is done, and until
-//! then no later epoch begins after it.
+//! Once a second record names a file, we count the records per epoch. If no epoch between two rows of a window is named, no record
+//! sees the earlier row. Invariants: only the record that names a file as of its last epoch writes to it. Between two named epochs
+//! a window has at most one row, except for rows that the sweep has yet to collect. An epoch that no record names keeps its row
+//! until they are collected, and no later epoch begins before that.
 
-use crate::BlobService;
 use crate::codec::{self, EpochRecord};
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
+use crate::keys::Timer;
 use crate::keys::{self, File};
-use crate::listing::unreadable;
 use crate::model::{Extent, Layer};
-use crate::moment::Moment;
-use crate::sweep::Timer;
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
 use std::collections::{BTreeMap, HashSet};
 use std::time::SystemTime;
 
-/// Changed windows that one step of the sweep looks at.
+/// Changed windows that one step of the sweep examines.
 const COLLECTED_WINDOWS: usize = 200;
 
-/// Who may write to a file of pages.
+/// How a record may write to a file of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Writer {
-    /// The epoch that is written in.
+    /// The epoch that the write belongs to.
     pub(crate) epoch: u64,
-    /// The last epoch before that is seen by others; what became so later may be changed where it stands.
+    /// The last earlier epoch that other records see. Rows of later epochs may be changed in place.
     pub(crate) base: Option<u64>,
     /// Whether there may be rows of earlier epochs, seen or not collected yet.
     pub(crate) has_past: bool,
@@ -35,7 +34,7 @@ pub(crate) struct Writer {
 /// The epochs around one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Neighbours {
-    /// The next one below and above, be it named or not.
+    /// The next ones below and above, named or not.
     below: Option<u64>,
     above: Option<u64>,
     /// The next ones that are named.
@@ -44,8 +43,8 @@ struct Neighbours {
 }
 
 impl BlobService {
-    /// How the layer may be written to, for who holds the lock of the blob that names it on top; `None` if others see what it
-    /// sees. The base holds for who has the lock of the file.
+    /// How the layer may be written to; `None` if other records see its epoch. The caller holds the lock of the blob whose topmost
+    /// layer it is. `base` is valid while the caller holds the lock of the file.
     pub(crate) fn writer(&self, layer: &Layer) -> Result<Option<Writer>> {
         let epoch = layer.end;
         let mut writer = Writer {
@@ -59,7 +58,7 @@ impl BlobService {
         if !layer.shared {
             return Ok(Some(writer));
         }
-        // Later epochs, though nobody sees them any more, have rows that are not to be seen again.
+        // Rows of later epochs must not become visible again, although no record sees them.
         let around = self.epochs_around(layer.file, epoch)?;
         if around.above.is_some() {
             return Ok(None);
@@ -98,7 +97,7 @@ impl BlobService {
         })
     }
 
-    /// The first epoch that there is, and the first that is named. Those that are not are few, and gone soon.
+    /// The first epoch, and the first named one. Epochs without a name are few and soon removed.
     fn first_epochs(
         &self,
         range: KeyRange,
@@ -108,7 +107,7 @@ impl BlobService {
         let mut rows = snapshot.scan(&self.keyspaces.references, range, direction);
         let mut first = None;
         while rows.advance()? {
-            let epoch = keys::epoch(rows.key()).ok_or_else(unreadable)?;
+            let epoch = keys::epoch(rows.key()).ok_or_else(corrupt_record)?;
             first = first.or(Some(epoch));
             if let EpochRecord::Named(_) = codec::decode_epoch(&rows.value()?)? {
                 return Ok((first, Some(epoch)));
@@ -117,8 +116,8 @@ impl BlobService {
         Ok((first, None))
     }
 
-    /// Adds to `batch` how many name the file as of each epoch; for who has the lock of the file. What nobody sees from now on is
-    /// left to the sweep.
+    /// Adds to `batch` the number of records that name the file as of each epoch. The caller holds the lock of the file. Pages that
+    /// no record sees from now on are left to the sweep.
     pub(crate) fn settle_epochs(
         &self,
         batch: &mut Batch,
@@ -150,7 +149,7 @@ impl BlobService {
             };
             if let EpochRecord::Ended { .. } = record {
                 let subject = file.epoch(epoch);
-                let timer = keys::timer(Moment::at(now), Timer::Epoch, &subject);
+                let timer = keys::timer(SnapshotTime::at(now), Timer::Epoch, &subject);
                 batch.put(&self.keyspaces.timers, &timer, b"");
             }
             batch.put(
@@ -162,15 +161,15 @@ impl BlobService {
         Ok(())
     }
 
-    /// One step of collecting what was seen as of an epoch only; for who has the lock of the file. Answers whether it was the
+    /// One step of collecting rows that only an ended epoch saw. The caller holds the lock of the file. Returns whether it was the
     /// last.
     pub(crate) fn collect_epoch(&self, batch: &mut Batch, file: File, epoch: u64) -> Result<bool> {
         let Some(EpochRecord::Ended { at }) = self.epoch_record(file, epoch)? else {
             return Ok(true);
         };
         let around = self.epochs_around(file, epoch)?;
-        // With somebody above, what later windows have taken the place of; else the windows themselves. Who was above may have
-        // gone since the last step, but nobody comes.
+        // If a later epoch is named, collects the rows that later ones replace; otherwise the rows themselves. A later epoch may
+        // have ended since the last step, but none is added.
         let epochs = match (around.named_above, around.above) {
             (Some(_), Some(above)) => epoch.saturating_add(1)..above.saturating_add(1),
             _ => around.below.map_or(0, |below| below.saturating_add(1))..epoch.saturating_add(1),
@@ -184,7 +183,8 @@ impl BlobService {
         let mut rows = snapshot.scan(blocks, range, Direction::Forward);
         let mut left = COLLECTED_WINDOWS;
         while rows.advance()? {
-            let (changed_in, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
+            let (changed_in, window) =
+                keys::epoch_and_window(rows.key()).ok_or_else(corrupt_record)?;
             if left == 0 {
                 let record = EpochRecord::Ended {
                     at: (changed_in, window),
@@ -195,7 +195,7 @@ impl BlobService {
                 return Ok(false);
             }
             left -= 1;
-            let unseen = Unseen {
+            let unseen = ObsoleteRows {
                 file,
                 window,
                 after: around.named_below,
@@ -207,7 +207,7 @@ impl BlobService {
             };
             self.collect_window(batch, &snapshot, &unseen)?;
             if around.named_above.is_none() || around.named_below.is_none() {
-                // Nobody asks any more what has changed since.
+                // No comparison needs this row any more.
                 batch.delete(blocks, rows.key());
             }
         }
@@ -215,18 +215,19 @@ impl BlobService {
         Ok(true)
     }
 
-    /// Removes rows of a window that nobody sees, with the contents that only they have.
+    /// Removes rows of a window that no record sees, with the contents that only they refer to.
     fn collect_window(
         &self,
         batch: &mut Batch,
         snapshot: &Snapshot,
-        unseen: &Unseen,
+        unseen: &ObsoleteRows,
     ) -> Result<()> {
-        let Unseen { file, window, .. } = *unseen;
+        let ObsoleteRows { file, window, .. } = *unseen;
         let blocks = &self.keyspaces.blocks;
-        let newest = match unseen.is_replaced {
-            true => unseen.before,
-            false => unseen.before - 1,
+        let newest = if unseen.is_replaced {
+            unseen.before
+        } else {
+            unseen.before - 1
         };
         let range = KeyRange {
             start: file.window(window, newest),
@@ -237,7 +238,7 @@ impl BlobService {
         let mut removed = Vec::new();
         let mut replaced = !unseen.is_replaced;
         while rows.advance()? {
-            let key = keys::window_and_epoch(rows.key()).ok_or_else(unreadable)?;
+            let key = keys::window_and_epoch(rows.key()).ok_or_else(corrupt_record)?;
             let extents = codec::decode_window(window, &rows.value()?)?;
             let contents = contents(&extents);
             if key.1 == unseen.before && unseen.is_replaced {
@@ -251,7 +252,7 @@ impl BlobService {
                 removed.push(rows.key().to_vec());
             }
         }
-        // The window may have been dropped with all its epochs, and made anew.
+        // The window may have been dropped with all its epochs, and written again.
         if replaced {
             for key in removed {
                 batch.delete(blocks, &key);
@@ -266,16 +267,16 @@ impl BlobService {
 }
 
 /// Rows of a window after one epoch and before another.
-struct Unseen {
+struct ObsoleteRows {
     file: File,
     window: u64,
     after: Option<u64>,
     before: u64,
-    /// Whether there is a row of the epoch `before`, which is seen.
+    /// Whether a record sees the row of the epoch `before`.
     is_replaced: bool,
 }
 
-/// The contents of which these extents have something.
+/// The contents that these extents refer to.
 pub(crate) fn contents(extents: &[Extent]) -> impl Iterator<Item = u128> {
     let content = |extent: &Extent| Some(extent.pages?.content);
     extents.iter().filter_map(content)

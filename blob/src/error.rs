@@ -3,7 +3,7 @@
 //! What the protocol adds to a code as detail elements or headers is carried as fields. Statuses are the server's affair.
 
 use crate::etag::ETag;
-use crate::model::Md5;
+use crate::md5::Md5;
 use std::time::SystemTime;
 
 /// The result of every call of the service.
@@ -233,4 +233,18 @@ pub enum Error {
     /// The store failed; see [`lazurite_engine::Error`] for what the caller can do.
     #[error(transparent)]
     Engine(#[from] lazurite_engine::Error),
+}
+
+/// A row has a key that this service cannot have written.
+pub(crate) fn corrupt_record() -> Error {
+    Error::InternalError {
+        reason: "a row's key is not one of this service".to_string(),
+    }
+}
+
+/// Something that a record refers to is not there.
+pub(crate) fn missing(reason: &str) -> Error {
+    Error::InternalError {
+        reason: reason.to_string(),
+    }
 }

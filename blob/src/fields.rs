@@ -1,4 +1,4 @@
-//! Fields of stored values: what `codec.rs` writes records with, and reads them back by, without trust in the bytes.
+//! Fields of stored values: writes and reads the parts of records for `codec.rs`. Does not trust the bytes.
 //!
 //! `codec.rs` says what the values are made of, and how numbers, texts and times look.
 
@@ -6,9 +6,11 @@ use crate::error::{Error, Result};
 use crate::etag::{ticks, time_of_ticks};
 use crate::guid::Guid;
 use crate::keys::File;
-use crate::lease::{Held, LeaseDuration};
-use crate::model::{BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata, Pages, Was};
-use crate::moment::Moment;
+use crate::lease::{LeaseDuration, LeaseHolder};
+use crate::model::{
+    BlobHeaders, CopyState, CopyStatus, Deleted, Layer, Metadata, Pages, PreviousState,
+};
+use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use std::time::SystemTime;
 
@@ -131,11 +133,11 @@ impl Writer {
         self.0.extend_from_slice(&extras.bytes);
     }
 
-    pub(crate) fn moment(&mut self, moment: Moment) {
+    pub(crate) fn moment(&mut self, moment: SnapshotTime) {
         self.u64(moment.0);
     }
 
-    pub(crate) fn held(&mut self, held: Held) {
+    pub(crate) fn held(&mut self, held: LeaseHolder) {
         self.id(held.id.0);
         self.varint(match held.duration {
             LeaseDuration::Infinite => 0,
@@ -145,14 +147,14 @@ impl Writer {
         self.optional(held.broken_at, Writer::time);
     }
 
-    pub(crate) fn was(&mut self, was: Was) {
-        match was {
-            Was::Blob => self.byte(0),
-            Was::Snapshot(moment) => {
+    pub(crate) fn previous_state(&mut self, state: PreviousState) {
+        match state {
+            PreviousState::Blob => self.byte(0),
+            PreviousState::Snapshot(moment) => {
                 self.byte(1);
                 self.moment(moment);
             }
-            Was::Version(moment) => {
+            PreviousState::Version(moment) => {
                 self.byte(2);
                 self.moment(moment);
             }
@@ -353,8 +355,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn moment(&mut self) -> Option<Moment> {
-        self.u64().map(Moment)
+    pub(crate) fn moment(&mut self) -> Option<SnapshotTime> {
+        self.u64().map(SnapshotTime)
     }
 
     /// Gives each extra's number and fields to `take`, which must read them to their end.
@@ -373,8 +375,8 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    pub(crate) fn held(&mut self) -> Option<Held> {
-        Some(Held {
+    pub(crate) fn held(&mut self) -> Option<LeaseHolder> {
+        Some(LeaseHolder {
             id: Guid(self.id()?),
             duration: match self.varint()? {
                 0 => LeaseDuration::Infinite,
@@ -389,15 +391,15 @@ impl<'a> Reader<'a> {
         Some(Deleted {
             at: self.time()?,
             until: self.time()?,
-            was: None,
+            previous: None,
         })
     }
 
-    pub(crate) fn was(&mut self) -> Option<Was> {
+    pub(crate) fn previous_state(&mut self) -> Option<PreviousState> {
         Some(match self.byte()? {
-            0 => Was::Blob,
-            1 => Was::Snapshot(self.moment()?),
-            2 => Was::Version(self.moment()?),
+            0 => PreviousState::Blob,
+            1 => PreviousState::Snapshot(self.moment()?),
+            2 => PreviousState::Version(self.moment()?),
             _ => return None,
         })
     }
@@ -421,9 +423,10 @@ impl<'a> Reader<'a> {
             rehydration: self.optional(|input| {
                 Some(Rehydration {
                     to: input.tier()?,
-                    priority: match input.flag()? {
-                        true => RehydratePriority::High,
-                        false => RehydratePriority::Standard,
+                    priority: if input.flag()? {
+                        RehydratePriority::High
+                    } else {
+                        RehydratePriority::Standard
                     },
                     ready_at: input.time()?,
                 })
@@ -456,9 +459,10 @@ impl<'a> Reader<'a> {
             content: self.id()?,
             skipped: self.varint()?,
             stored: self.varint()?,
-            sealed_as: match sealed_elsewhere {
-                true => Some((self.id()?, self.varint()?)),
-                false => None,
+            sealed_as: if sealed_elsewhere {
+                Some((self.id()?, self.varint()?))
+            } else {
+                None
             },
         })
     }

@@ -1,27 +1,30 @@
-//! Files: ranges of blocks and contents that records name, and how it is known that no record does any more.
+//! Files: ranges of blocks and contents that records name, and the counts that show when no record names them any more.
 //!
-//! A file that only ever one record named has no row: the record's layer says so, and dropping the record drops the file. When
-//! a second one names it, both layers are marked as shared and a row counts them. Invariants: a file that is named more than
-//! once is never changed; its count is changed under the lock of the file, after those of the blobs.
+//! A file that only one record has ever named has no row: the record's layer says so, and removing the record drops the file. When
+//! a second record names it, both layers are marked as shared and a row counts them. Invariants: a file with more than one name is
+//! never changed. Its count changes under the lock of the file, taken after the locks of the blobs.
 //!
-//! A container counts foreign references: those of its records to files of other containers, and those of foreign records to its
-//! files. Only a container without any can be dropped by range.
+//! A container counts foreign references: from its records to files of other containers, and from foreign records to its files.
+//! Only a container without any can be dropped by range.
 
 use crate::codec;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
+use crate::keys::Timer;
 use crate::keys::{self, File, History};
-use crate::listing::unreadable;
+use crate::keyspaces::Keyspaces;
 use crate::model::{Blob, Content, Layer};
-use crate::moment::Moment;
-use crate::sweep::Timer;
-use crate::{BlobService, Keyspaces};
-use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange};
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
+use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, LargeValue};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Most names that are looked at for the one record that is left to name a file. If more copies named it, and the one left is none of
-/// these, blocks of the file that it does not list stay until it gets a new list or goes.
+/// Most names that are examined to find the last record that names a file. If more copies named it and the last one is not found,
+/// blocks that it does not list stay until it gets a new list or is deleted.
 const NAMERS_MAX: usize = 64;
+/// Names that are examined while several records name the file. Some may no longer do.
+const NAMERS_MANY: usize = 8;
 
 /// What an operation does to the files that records of one container name.
 #[derive(Debug)]
@@ -33,9 +36,9 @@ pub(crate) struct FileChanges {
 /// What an operation does to one shared file.
 #[derive(Debug, Default)]
 struct FileChange {
-    /// How many records more, or less, name the file.
+    /// The change of the number of records that name the file.
     records: i64,
-    /// The same by epoch, which counts of files of pages.
+    /// The same by epoch, for files of pages.
     epochs: BTreeMap<u64, i64>,
     /// Whether the epochs are counted from now on.
     counted: bool,
@@ -69,16 +72,17 @@ impl FileChanges {
         self.shared.is_empty()
     }
 
-    /// One record more names the layer's file, as of its epoch.
+    /// One more record names the layer's file, as of its epoch.
     pub(crate) fn add(&mut self, layer: &Layer) {
         self.name(layer, 1);
     }
 
-    /// A record names the layer's file no more. One that nobody else names is dropped in `batch`.
-    pub(crate) fn remove(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, layer: &Layer) {
-        match layer.shared {
-            true => self.name(layer, -1),
-            false => drop_file(keyspaces, batch, layer.file),
+    /// A record no longer names the layer's file. A file that no other record names is dropped.
+    pub(crate) fn remove(&mut self, rows: &mut FileRows<'_>, layer: &Layer) {
+        if layer.shared {
+            self.name(layer, -1);
+        } else {
+            rows.drop_file(layer.file);
         }
     }
 
@@ -88,8 +92,8 @@ impl FileChanges {
         *change.epochs.entry(layer.end).or_default() += records;
     }
 
-    /// The record that names the file of pages as of this epoch, its newest, now names it as of the next. `counted`: the
-    /// epochs of the file are counted already.
+    /// The record that names the file of pages as of its newest epoch, this one, now names it as of the next. `counted`: the epochs
+    /// of the file are counted already.
     pub(crate) fn begin_epoch(&mut self, file: File, epoch: u64, counted: bool) {
         let change = self.shared.entry(file).or_default();
         if !counted {
@@ -100,29 +104,87 @@ impl FileChanges {
         *change.epochs.entry(epoch + 1).or_default() += 1;
     }
 
-    /// As [`FileChanges::remove`] for all layers of a blob that goes for good.
-    pub(crate) fn remove_all(&mut self, keyspaces: &Keyspaces, batch: &mut Batch, blob: &Blob) {
+    /// As [`FileChanges::remove`], for all layers of a blob that is removed for good.
+    pub(crate) fn remove_all(&mut self, rows: &mut FileRows<'_>, blob: &Blob) {
         for layer in &blob.layers {
             if blob.content == Content::Whole && !layer.shared {
-                // The one row that there is costs less to delete than a range.
+                // Deleting the only row costs less than deleting a range.
                 if blob.length > 0 {
-                    batch.delete(&keyspaces.content, &layer.file.whole_content());
+                    rows.delete_content(&layer.file.whole_content());
                 }
             } else {
-                self.remove(keyspaces, batch, layer);
+                self.remove(rows, layer);
             }
         }
     }
 }
 
-/// Drops all of a file that no record names.
-pub(crate) fn drop_file(keyspaces: &Keyspaces, batch: &mut Batch, file: File) {
-    batch.delete_range(&keyspaces.blocks, file.all());
-    batch.delete_range(&keyspaces.content, file.all());
+/// The rows of files in a batch: blocks, contents and references. Records of blobs are out of its reach: they are put and removed
+/// with a permit only.
+pub(crate) struct FileRows<'b> {
+    keyspaces: &'b Keyspaces,
+    batch: &'b mut Batch,
+}
+
+impl<'b> FileRows<'b> {
+    pub(crate) fn new(keyspaces: &'b Keyspaces, batch: &'b mut Batch) -> FileRows<'b> {
+        FileRows { keyspaces, batch }
+    }
+
+    /// Puts a row of `blob.blocks`.
+    pub(crate) fn put_block(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(&self.keyspaces.blocks, key, value);
+    }
+
+    /// Deletes a row of `blob.blocks`.
+    pub(crate) fn delete_block(&mut self, key: &[u8]) {
+        self.batch.delete(&self.keyspaces.blocks, key);
+    }
+
+    /// Deletes rows of `blob.blocks`.
+    pub(crate) fn delete_blocks(&mut self, range: KeyRange) {
+        self.batch.delete_range(&self.keyspaces.blocks, range);
+    }
+
+    /// Puts a row of `blob.content`.
+    pub(crate) fn put_content(&mut self, key: &[u8], content: &[u8]) {
+        self.batch.put(&self.keyspaces.content, key, content);
+    }
+
+    /// Puts a row of `blob.content` whose value is in the value log.
+    pub(crate) fn put_large_content(&mut self, key: &[u8], content: LargeValue) {
+        self.batch.put_large(&self.keyspaces.content, key, content);
+    }
+
+    /// Deletes a row of `blob.content`.
+    pub(crate) fn delete_content(&mut self, key: &[u8]) {
+        self.batch.delete(&self.keyspaces.content, key);
+    }
+
+    /// Deletes rows of `blob.content`.
+    pub(crate) fn delete_contents(&mut self, range: KeyRange) {
+        self.batch.delete_range(&self.keyspaces.content, range);
+    }
+
+    /// Puts a row of `blob.references`.
+    pub(crate) fn put_reference(&mut self, key: &[u8], value: &[u8]) {
+        self.batch.put(&self.keyspaces.references, key, value);
+    }
+
+    /// Deletes rows of `blob.references`.
+    pub(crate) fn delete_references(&mut self, range: KeyRange) {
+        self.batch.delete_range(&self.keyspaces.references, range);
+    }
+
+    /// Drops a file that no record names.
+    pub(crate) fn drop_file(&mut self, file: File) {
+        self.delete_blocks(file.all());
+        self.delete_contents(file.all());
+    }
 }
 
 impl BlobService {
-    /// Adds to `batch` what becomes of the files. To be written before the guard is dropped.
+    /// Adds the new counts of the files to `batch`, which must be written before the guard is dropped.
     pub(crate) fn settle_files(
         &self,
         batch: &mut Batch,
@@ -141,15 +203,18 @@ impl BlobService {
         for ((file, change), key) in changes.shared.iter().zip(&keys) {
             let after = self.references_after(file, change.records)?;
             if after == 0 {
-                drop_file(&self.keyspaces, batch, *file);
-                batch.delete_range(references, KeyRange::prefix(key));
+                let mut rows = FileRows::new(&self.keyspaces, batch);
+                rows.drop_file(*file);
+                rows.delete_references(KeyRange::prefix(key));
                 continue;
             }
             if change.records != 0 {
                 batch.put(references, key, &codec::encode_count(after));
             }
-            if change.records < 0 && after == 1 {
-                self.trim_namers_later(batch, file, now)?;
+            if change.records < 0 {
+                // One of several records finds the others.
+                let names = if after == 1 { NAMERS_MAX } else { NAMERS_MANY };
+                self.trim_namers_later(batch, file, names, now)?;
             }
             self.settle_epochs(batch, *file, &change.epochs, change.counted, now)?;
         }
@@ -159,27 +224,33 @@ impl BlobService {
         Ok(Some(guard))
     }
 
-    /// One record is left that names the file. It may be that of a copy under any of these names, and list little of the file.
-    fn trim_namers_later(&self, batch: &mut Batch, file: &File, now: SystemTime) -> Result<()> {
+    /// Sets timers to trim the last record that names the file. It may be a copy under any of these names, and list little of the
+    /// file.
+    fn trim_namers_later(
+        &self,
+        batch: &mut Batch,
+        file: &File,
+        mut left: usize,
+        now: SystemTime,
+    ) -> Result<()> {
         let snapshot = self.db.snapshot();
         let references = &self.keyspaces.references;
         let mut rows = snapshot.scan(references, file.namers(), Direction::Forward);
-        let mut left = NAMERS_MAX;
         while left > 0 && rows.advance()? {
             left -= 1;
-            let blob_key = keys::namer(rows.key()).ok_or_else(unreadable)?;
-            let home = keys::container_of(blob_key).ok_or_else(unreadable)?;
-            let name = keys::blob_name(blob_key).ok_or_else(unreadable)?;
-            let last = keys::history(home, History::Snapshot, &name, Moment(u64::MAX));
-            let timer = keys::timer(Moment::at(now), Timer::Trim, &last);
+            let blob_key = keys::namer(rows.key()).ok_or_else(corrupt_record)?;
+            let home = keys::container_of(blob_key).ok_or_else(corrupt_record)?;
+            let name = keys::blob_name(blob_key).ok_or_else(corrupt_record)?;
+            let last = keys::history(home, History::Snapshot, &name, SnapshotTime(u64::MAX));
+            let timer = keys::timer(SnapshotTime::at(now), Timer::Trim, &last);
             batch.put(&self.keyspaces.timers, &timer, &rows.value()?);
         }
         Ok(())
     }
 
-    /// Adds to `batch` the new count of a container's foreign references. An older store has an empty row, which says that there
-    /// may be any number of them: that one stays until the container goes. It has no row once the container is gone, although its
-    /// files may still be referred to; then there is nothing to count for.
+    /// Adds to `batch` the new count of a container's foreign references. An empty row of an older store means any number, and
+    /// stays until the container is removed. A removed container has no row although its files may still be referred to: nothing
+    /// needs the count.
     pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
@@ -195,7 +266,7 @@ impl BlobService {
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
-            // Of a container that is there; of one that is gone, those of before it went are not counted.
+            // An error for an existing container only: references to a removed one are no longer counted.
             None if self.is_known_to_exist(&container_id)? => {
                 return Err(Error::InternalError {
                     reason: format!("{before} references are foreign, and {change} more are to be"),
@@ -206,7 +277,7 @@ impl BlobService {
         Ok(())
     }
 
-    /// Whether the container is surely there. Those of older stores may be although this says that they are not.
+    /// Whether the container certainly exists. Containers of older stores may exist although this returns `false`.
     fn is_known_to_exist(&self, container_id: &[u8; 16]) -> Result<bool> {
         let protected = &self.keyspaces.protected;
         Ok(self.db.get(protected, container_id)?.is_some())
@@ -220,8 +291,8 @@ impl BlobService {
         value.map_or(Ok(1), |value| codec::decode_count(&value))
     }
 
-    /// How many records will name the file after a change. Error: `InternalError` if they were fewer than none, which is told instead of
-    /// dropping a file twice.
+    /// How many records will name the file after a change. Error: `InternalError` if the number were negative: the file would be
+    /// dropped twice.
     pub(crate) fn references_after(&self, file: &File, change: i64) -> Result<u64> {
         let before = self.references(file)?;
         before
@@ -231,20 +302,20 @@ impl BlobService {
             })
     }
 
-    /// Whether another record names the layer's file. For who holds the lock of a blob that names it: then an answer of `false`
-    /// stays true until the lock is let go.
+    /// Whether another record names the layer's file. The caller holds the lock of a blob that names it: until it releases the
+    /// lock, `false` stays valid.
     pub(crate) fn is_shared(&self, layer: &Layer) -> Result<bool> {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// Whether records of the container refer to files of others, or the reverse. `false` stays true while the caller holds the
-    /// container's gate alone: files that no foreign record refers to get such a reference only by a copy from the container.
+    /// Whether records of the container refer to files of others, or the reverse. `false` stays valid while the caller holds the
+    /// container's gate alone: only a copy from the container adds such a reference.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
     }
 
-    /// Drops the mark that an older store gave a container with foreign references. A count goes by itself, with the last reference.
+    /// Drops the mark that an older store gave a container with foreign references. A count is deleted with the last reference.
     pub(crate) fn drop_foreign_mark(&self, batch: &mut Batch, container_id: u128) -> Result<()> {
         let key = container_id.to_be_bytes();
         let value = self.db.get(&self.keyspaces.references, &key)?;
@@ -255,7 +326,7 @@ impl BlobService {
     }
 }
 
-/// Everything of a container in the keyspaces whose rows begin with its id, but for `blob.references`.
+/// Everything of a container in the keyspaces whose rows begin with its id, except `blob.references`.
 pub(crate) fn container_ranges(
     keyspaces: &Keyspaces,
     container_id: u128,

@@ -19,9 +19,10 @@ impl Guid {
                 .bytes()
                 .enumerate()
                 .all(|(i, b)| (b == b'-') == matches!(i, 8 | 13 | 18 | 23));
-        let digits = match dashed {
-            true => bare.replace('-', ""),
-            false => bare.to_string(),
+        let digits = if dashed {
+            bare.replace('-', "")
+        } else {
+            bare.to_string()
         };
         let is_hex = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
         let value = is_hex.then(|| u128::from_str_radix(&digits, 16))?;

@@ -4,7 +4,7 @@
 //! ```text
 //! blob.accounts     01 account                             -> service properties, as the server wrote them
 //!                   02 account                             -> AccountPolicy
-//!                   03                                     -> an ETag that none handed out is greater than
+//!                   03                                     -> an upper bound of the ETags handed out
 //! blob.containers   account 00 01 container                -> Container
 //!                   account 00 01 container 00 deleted-at  -> Container (deleted, to be restored or purged)
 //! blob.blobs        container-id name 00 01 FF             -> Blob (the current one)
@@ -21,8 +21,8 @@
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
 //! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
 //!                                                             none: one has had. No row in older stores: one may have had
-//! blob.references   file                                   -> how many records name the file, if ever it was more than one
-//!                   file 00                                -> empty: of this file the epochs are counted as well
+//! blob.references   file                                   -> how many records name the file, once a second one did
+//!                   file 00                                -> empty: the epochs of this file are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch
 //!                   file 02 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
 //!                                                             or to it, and a record of it may name the file
@@ -33,6 +33,7 @@
 //!                                                             container's row mean
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
+//! blob.merges       key of a blob in blob.blobs            -> Merge: layers of it are being copied to one file
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one
 //!                   container-id FF tag-name 00 01 tag-value 00 01 blob-name 00 01 moment  -> empty: of a version
 //! ```
@@ -44,23 +45,26 @@
 //! Stores of before there was `blob.history` have names with uncommitted blocks only in `blob.blobs`, and the bytes of a blob
 //! under the id that its record gives it: that is a file of its container.
 
+mod escape;
 mod file;
 mod tags;
+mod timer;
 
 pub(crate) use file::{
-    File, block_content_id, end_offset, epoch, epoch_and_window, namer, window_and_epoch,
+    ContentName, File, block_content_id, end_offset, epoch, epoch_and_window, namer,
+    window_and_epoch,
 };
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
+pub(crate) use timer::Timer;
 
-use crate::moment::Moment;
-use crate::sweep::Timer;
+use crate::snapshot_time::SnapshotTime;
+use escape::{NAME_END, escape, unescape};
 use lazurite_engine::KeyRange;
 
 const SERVICE_PROPERTIES: u8 = 1;
 const ACCOUNT_POLICY: u8 = 2;
-/// In `blob.accounts`: the record of [`crate::etag::EtagClock`].
+/// In `blob.accounts`: the record of the clock of ETags.
 pub(crate) const ETAG_BOUND: &[u8] = &[3];
-const NAME_END: [u8; 2] = [0, 1];
 const BASE_BLOB: u8 = 0xff;
 
 /// The row of an account's service properties.
@@ -89,7 +93,11 @@ pub(crate) fn account_start(account: &str) -> Vec<u8> {
 }
 
 /// The row of a deleted container: a name has one for each time it was deleted.
-pub(crate) fn deleted_container(account: &str, container: &str, deleted_at: Moment) -> Vec<u8> {
+pub(crate) fn deleted_container(
+    account: &str,
+    container: &str,
+    deleted_at: SnapshotTime,
+) -> Vec<u8> {
     let mut key = self::container(account, container);
     key.push(0);
     key.extend_from_slice(&deleted_at.0.to_be_bytes());
@@ -103,13 +111,16 @@ pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
 }
 
 /// The container's name in a key that begins with [`account_start`] of `account`, and when it was deleted if it was.
-pub(crate) fn container_name(key: &[u8], account_start: &[u8]) -> Option<(String, Option<Moment>)> {
+pub(crate) fn container_name(
+    key: &[u8],
+    account_start: &[u8],
+) -> Option<(String, Option<SnapshotTime>)> {
     let rest = key.strip_prefix(account_start)?;
     let (name, moment) = match rest.iter().position(|&byte| byte == 0) {
         None => (rest, None),
         Some(at) => {
             let ticks = rest[at + 1..].try_into().ok()?;
-            (&rest[..at], Some(Moment(u64::from_be_bytes(ticks))))
+            (&rest[..at], Some(SnapshotTime(u64::from_be_bytes(ticks))))
         }
     };
     Some((String::from_utf8(name.to_vec()).ok()?, moment))
@@ -162,7 +173,12 @@ pub(crate) enum History {
 }
 
 /// In `blob.history`: the snapshot, version or deleted blob of that moment.
-pub(crate) fn history(container_id: u128, kind: History, name: &str, moment: Moment) -> Vec<u8> {
+pub(crate) fn history(
+    container_id: u128,
+    kind: History,
+    name: &str,
+    moment: SnapshotTime,
+) -> Vec<u8> {
     let mut key = history_of(container_id, kind, name);
     key.extend_from_slice(&moment.0.to_be_bytes());
     key
@@ -185,17 +201,17 @@ pub(crate) fn history_start(container_id: u128, kind: History, prefix: &str) -> 
 }
 
 /// The name and the moment in a key of `blob.history`; no moment of an uncommitted one.
-pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<Moment>)> {
+pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<SnapshotTime>)> {
     let (name, rest) = unescape(key.get(17..)?)?;
     let moment = match rest {
         [] => None,
-        ticks => Some(Moment(u64::from_be_bytes(ticks.try_into().ok()?))),
+        ticks => Some(SnapshotTime(u64::from_be_bytes(ticks.try_into().ok()?))),
     };
     Some((name, moment))
 }
 
 /// In `blob.timers`: look at the subject when it is due.
-pub(crate) fn timer(due: Moment, timer: Timer, subject: &[u8]) -> Vec<u8> {
+pub(crate) fn timer(due: SnapshotTime, timer: Timer, subject: &[u8]) -> Vec<u8> {
     let mut key = due.0.to_be_bytes().to_vec();
     key.push(timer as u8);
     key.extend_from_slice(subject);
@@ -203,43 +219,15 @@ pub(crate) fn timer(due: Moment, timer: Timer, subject: &[u8]) -> Vec<u8> {
 }
 
 /// When it is due, the kind and the subject in a key of `blob.timers`.
-pub(crate) fn timed(key: &[u8]) -> Option<(Moment, u8, &[u8])> {
+pub(crate) fn timed(key: &[u8]) -> Option<(SnapshotTime, u8, &[u8])> {
     let (due, rest) = key.split_first_chunk()?;
     let (&kind, subject) = rest.split_first()?;
-    Some((Moment(u64::from_be_bytes(*due)), kind, subject))
+    Some((SnapshotTime(u64::from_be_bytes(*due)), kind, subject))
 }
 
 /// The id of the container whose row in any keyspace but `blob.containers` this is.
 pub(crate) fn container_of(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(key.get(..16)?.try_into().ok()?))
-}
-
-/// The name that ends here, and what comes after it.
-fn unescape(mut rest: &[u8]) -> Option<(String, &[u8])> {
-    let mut name = Vec::with_capacity(rest.len());
-    loop {
-        match rest {
-            [0, 0xff, tail @ ..] => {
-                name.push(0);
-                rest = tail;
-            }
-            [0, 1, tail @ ..] => return Some((String::from_utf8(name).ok()?, tail)),
-            [0, ..] | [] => return None,
-            [byte, tail @ ..] => {
-                name.push(*byte);
-                rest = tail;
-            }
-        }
-    }
-}
-
-fn escape(key: &mut Vec<u8>, text: &str) {
-    for byte in text.bytes() {
-        key.push(byte);
-        if byte == 0 {
-            key.push(0xff);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -257,10 +245,10 @@ mod tests {
 
         #[test]
         fn history_keys_sort_by_name_then_moment(a in "[\0\u{1}ab/]{0,4}", b in "[\0\u{1}ab/]{0,4}", s: u64, t: u64) {
-            let key = |name: &str, ticks| history(7, History::Snapshot, name, Moment(ticks));
+            let key = |name: &str, ticks| history(7, History::Snapshot, name, SnapshotTime(ticks));
             let order = (a.as_bytes(), s).cmp(&(b.as_bytes(), t));
             prop_assert_eq!(key(&a, s).cmp(&key(&b, t)), order);
-            prop_assert_eq!(history_name(&key(&a, s)), Some((a, Some(Moment(s)))));
+            prop_assert_eq!(history_name(&key(&a, s)), Some((a, Some(SnapshotTime(s)))));
         }
 
         #[test]

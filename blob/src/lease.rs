@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::guid::Guid;
 use std::time::{Duration, SystemTime};
 
-/// Shortest and longest of a lease that ends by itself, in seconds. Source: Lease Blob, `x-ms-lease-duration`.
+/// Shortest and longest finite lease, in seconds. Source: Lease Blob, `x-ms-lease-duration`.
 const LEASE_SECONDS: std::ops::RangeInclusive<u32> = 15..=60;
 /// Longest break period, in seconds. Source: Lease Blob, `x-ms-lease-break-period`.
 const BREAK_SECONDS_MAX: u32 = 60;
 
-/// How long a lease is asked for.
+/// The duration of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseDuration {
     /// Until it is released or broken.
@@ -49,7 +49,7 @@ impl LeaseDuration {
     }
 }
 
-/// What is wanted of a lease.
+/// An action on a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseAction {
     /// `acquire`; without a proposed id the service makes one.
@@ -69,27 +69,27 @@ pub enum LeaseAction {
     Break(Option<u32>),
 }
 
-/// What a lease operation answers.
+/// The outcome of a lease operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseOutcome {
     /// The lease is held under this id.
     Held(Guid),
     /// It was released.
     Released,
-    /// It was broken, or will be in so many seconds: `x-ms-lease-time`.
+    /// It was broken, or will be in this many seconds: `x-ms-lease-time`.
     Breaking(u32),
 }
 
 /// As on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseState {
-    /// Nobody has it.
+    /// It is not leased.
     Available,
-    /// Someone has it.
+    /// It is leased.
     Leased,
-    /// It was let run out.
+    /// It was not renewed in time.
     Expired,
-    /// It was broken and still holds for a while.
+    /// It was broken, and the break period has not ended.
     Breaking,
     /// It was broken.
     Broken,
@@ -104,31 +104,31 @@ pub(crate) enum Leased {
 
 /// The lease of a container or blob, as stored: [`Lease::state`] says what it is at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lease(pub(crate) Option<Held>);
+pub struct Lease(pub(crate) Option<LeaseHolder>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct LeaseHolder {
     pub(crate) id: Guid,
     pub(crate) duration: LeaseDuration,
-    /// When a lease that ends by itself does.
+    /// When a finite lease ends.
     pub(crate) until: Option<SystemTime>,
-    /// When it was broken to end; before that it is breaking.
+    /// When its break period ends; until then it is breaking.
     pub(crate) broken_at: Option<SystemTime>,
 }
 
 impl Lease {
-    /// What the lease is now.
+    /// The state of the lease at `now`.
     pub fn state(&self, now: SystemTime) -> LeaseState {
         match self.0 {
             None => LeaseState::Available,
-            Some(Held {
+            Some(LeaseHolder {
                 broken_at: Some(at),
                 ..
             }) if at <= now => LeaseState::Broken,
-            Some(Held {
+            Some(LeaseHolder {
                 broken_at: Some(_), ..
             }) => LeaseState::Breaking,
-            Some(Held {
+            Some(LeaseHolder {
                 until: Some(until), ..
             }) if until <= now => LeaseState::Expired,
             Some(_) => LeaseState::Leased,
@@ -140,13 +140,13 @@ impl Lease {
         matches!(self.state(now), LeaseState::Leased | LeaseState::Breaking)
     }
 
-    /// `x-ms-lease-duration`, which is told of leased ones only.
+    /// `x-ms-lease-duration`, of leased ones only.
     pub fn duration(&self, now: SystemTime) -> Option<LeaseDuration> {
         let held = self.0.filter(|_| self.state(now) == LeaseState::Leased)?;
         Some(held.duration)
     }
 
-    /// Does what is wanted, or says why not. `new_id` is for an acquisition that proposes none.
+    /// Carries out the action, or fails. `new_id` is used by an acquisition that proposes none.
     pub(crate) fn apply(
         &mut self,
         action: LeaseAction,
@@ -185,7 +185,7 @@ impl Lease {
     }
 
     fn hold(&mut self, id: Guid, duration: LeaseDuration, now: SystemTime) -> LeaseOutcome {
-        self.0 = Some(Held {
+        self.0 = Some(LeaseHolder {
             id,
             duration,
             until: duration.end(now),
@@ -212,11 +212,11 @@ impl Lease {
             LeaseState::Breaking if held.id == from => {
                 return Err(Error::LeaseIsBreakingAndCannotBeChanged);
             }
-            // The second id counts as well, so that a change whose answer was lost can be tried again.
+            // The second id is accepted as well, so that a change whose response was lost can be repeated.
             LeaseState::Leased if held.id == from || held.id == to => {}
             _ => return Err(Error::LeaseIdMismatchWithLeaseOperation),
         }
-        self.0 = Some(Held { id: to, ..held });
+        self.0 = Some(LeaseHolder { id: to, ..held });
         Ok(LeaseOutcome::Held(to))
     }
 
@@ -251,13 +251,13 @@ impl Lease {
         ))
     }
 
-    fn held_by(&self, id: Guid) -> Result<Held> {
+    fn held_by(&self, id: Guid) -> Result<LeaseHolder> {
         self.0
             .filter(|held| held.id == id)
             .ok_or(Error::LeaseIdMismatchWithLeaseOperation)
     }
 
-    /// Holds the id a write came with against the lease.
+    /// Checks the lease id of a write.
     pub(crate) fn check_write(
         &self,
         given: Option<Guid>,
@@ -270,7 +270,7 @@ impl Lease {
         self.check_read(given, now, of)
     }
 
-    /// Holds the id that came with what needs none: if there is one it must be the lease's.
+    /// Checks the lease id of an operation that needs none: if given, it must be that of the lease.
     pub(crate) fn check_read(
         &self,
         given: Option<Guid>,
@@ -293,11 +293,12 @@ impl Lease {
         }
     }
 
-    /// The lease after a write: one that holds no longer is forgotten.
+    /// The lease after a write: an ended one is removed.
     pub(crate) fn after_write(self, now: SystemTime) -> Lease {
-        match self.is_locked(now) {
-            true => self,
-            false => Lease::default(),
+        if self.is_locked(now) {
+            self
+        } else {
+            Lease::default()
         }
     }
 }

@@ -1,9 +1,8 @@
 //! ContainerGates: keeps a container where it is while its blobs are written.
 //!
-//! A write to a blob reads its container, then files rows under the container's id. Were the container deleted between
-//! the two, those rows would be acknowledged and yet belong to nothing. So a blob's write holds its container's gate
-//! shared, and whatever changes the container itself holds it alone. Gates are taken before key locks; who
-//! needs two takes them in one order.
+//! A write to a blob reads its container, then files rows under the container's id. If the container were deleted between the two,
+//! acknowledged rows would belong to no container. So a write to a blob holds its container's gate shared, and a change of the
+//! container holds it alone. Gates are taken before key locks, and two gates always in one order.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,7 +22,7 @@ impl Default for ContainerGates {
 impl ContainerGates {
     /// For a write to a blob. Blocks while the container itself is changed.
     pub(crate) fn shared(&self, container_key: &[u8]) -> RwLockReadGuard<'_, ()> {
-        // Nothing lies behind the lock that a panic could have left half done.
+        // The lock guards no data that a panic could leave half changed.
         self.gate(container_key)
             .read()
             .unwrap_or_else(PoisonError::into_inner)

@@ -4,15 +4,12 @@ use crate::etag::ETag;
 use crate::guid::Guid;
 use crate::keys::File;
 use crate::lease::Lease;
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use crate::tier::Tiering;
 use std::time::SystemTime;
 
 /// Names and values in the order and case they were sent. Names are unique without regard to case.
 pub type Metadata = Vec<(String, String)>;
-
-/// An MD5 digest.
-pub type Md5 = [u8; 16];
 
 /// Which blob a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +20,7 @@ pub struct BlobAddress<'a> {
     pub container: &'a str,
     /// The blob's name, percent-decoded once; the call checks it.
     pub blob: &'a str,
-    /// Which of those of that name.
+    /// Which of the blobs of this name.
     pub state: BlobState,
 }
 
@@ -34,15 +31,15 @@ pub enum BlobState {
     #[default]
     Current,
     /// The snapshot of that moment: `snapshot`.
-    Snapshot(Moment),
+    Snapshot(SnapshotTime),
     /// The version of that moment, which may be the current one: `versionid`.
-    Version(Moment),
+    Version(SnapshotTime),
 }
 
 /// A container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// What its rows in the other keyspaces begin with; never reused, so a name may be.
+    /// The start of its rows in the other keyspaces. Never reused, so that a name may be.
     pub(crate) id: u128,
     /// Changes when metadata or the access policy do; blobs do not touch it.
     pub etag: ETag,
@@ -62,17 +59,17 @@ pub struct Container {
     pub deny_encryption_scope_override: bool,
     /// Whether its blobs may have immutability policies and legal holds.
     pub immutable_versions: bool,
-    /// When it was deleted and until when it may be restored; `None` of one that is there.
+    /// When it was deleted, and until when it may be restored; `None` unless it is deleted.
     pub deleted: Option<Deleted>,
 }
 
 impl Container {
-    /// What tells it from other deleted containers of its name: `Version` in listings.
-    pub fn deleted_version(&self) -> Option<Moment> {
-        self.deleted.map(|deleted| Moment::at(deleted.at))
+    /// Identifies it among deleted containers of its name: `Version` in listings.
+    pub fn deleted_version(&self) -> Option<SnapshotTime> {
+        self.deleted.map(|deleted| SnapshotTime::at(deleted.at))
     }
 
-    /// The validators, as a write answers them.
+    /// The validators, as returned by a write.
     pub(crate) fn written(&self) -> Written {
         Written {
             etag: self.etag,
@@ -83,15 +80,43 @@ impl Container {
     }
 }
 
-/// When something was deleted, and until when it can be had back.
+/// What an account keeps of deleted and overwritten blobs and containers. The default keeps nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountPolicy {
+    /// Whether a blob that is overwritten or deleted stays as a version.
+    pub versioning: bool,
+    /// Days for which deleted blobs, snapshots and versions can be restored; `None` for not at all.
+    /// Source: Set Blob Service Properties, `DeleteRetentionPolicy`.
+    pub delete_retention_days: Option<u16>,
+    /// Whether deleted records that are still kept may be deleted for good.
+    pub permanent_delete: bool,
+    /// Days for which deleted containers can be restored; `None` for not at all.
+    pub container_retention_days: Option<u16>,
+    /// Seconds until a blob is back from the archive tier. The hosted service takes hours.
+    pub rehydrate_seconds: u32,
+}
+
+impl Default for AccountPolicy {
+    fn default() -> Self {
+        AccountPolicy {
+            versioning: false,
+            delete_retention_days: None,
+            permanent_delete: false,
+            container_retention_days: None,
+            rehydrate_seconds: 2,
+        }
+    }
+}
+
+/// When something was deleted, and until when it can be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deleted {
     /// When it was deleted.
     pub at: SystemTime,
-    /// When it is gone for good.
+    /// When it is removed for good.
     pub until: SystemTime,
-    /// What it was before. `None` of containers, and in records of older stores.
-    pub(crate) was: Option<Was>,
+    /// Its state before. `None` for containers, and in records of older stores.
+    pub(crate) previous: Option<PreviousState>,
 }
 
 impl Deleted {
@@ -141,8 +166,8 @@ pub enum BlobType {
 /// The headers that a blob is given by its writer and that its readers get back.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlobHeaders {
-    /// `x-ms-blob-content-type`; a reader of a blob without one is told `application/octet-stream`, and of an empty one, which
-    /// was cleared, nothing.
+    /// `x-ms-blob-content-type`. Readers of a blob without one get `application/octet-stream`, and of an empty one, which was
+    /// cleared, none.
     pub content_type: Option<String>,
     /// `x-ms-blob-content-encoding`; only echoed.
     pub content_encoding: Option<String>,
@@ -185,21 +210,23 @@ pub struct Blob {
     pub tiering: Tiering,
     /// The copy that made it, until it is changed.
     pub copy: Option<CopyState>,
-    /// When it is gone by itself.
+    /// When it expires.
     pub expires_at: Option<SystemTime>,
     /// The moment that names it, if it is a snapshot.
-    pub snapshot: Option<Moment>,
+    pub snapshot: Option<SnapshotTime>,
     /// The moment that names it among the versions, if it was written while the account kept them.
-    pub version: Option<Moment>,
-    /// When it was deleted; `None` of one that is there.
+    pub version: Option<SnapshotTime>,
+    /// When it was deleted; `None` unless it is deleted.
     pub deleted: Option<Deleted>,
     /// Until when it must not be changed or deleted.
     pub immutability: Option<ImmutabilityPolicy>,
-    /// Whether it must not be changed or deleted until this is taken back.
+    /// Whether a legal hold keeps it from being changed or deleted.
     pub legal_hold: bool,
-    /// What its content is encrypted with, beyond what the store does for all.
+    /// What its content is encrypted with, besides the encryption of the whole store.
     pub encryption: Encryption,
-    /// Whether it is the current blob of its name, and not a snapshot, an older version or deleted. Told by reads, not stored.
+    /// The ETag, as a moment, of the last copy that replaced this page blob. Snapshots up to then are of other content.
+    pub(crate) replaced_at: Option<SnapshotTime>,
+    /// Whether it is the current blob of its name, not a snapshot, an older version or deleted. Set by reads, not stored.
     pub is_current: bool,
 }
 
@@ -237,18 +264,18 @@ impl Blob {
         }
     }
 
-    /// What it was before it was deleted.
-    pub(crate) fn was(&self) -> Was {
-        let stored = self.deleted.and_then(|deleted| deleted.was);
+    /// Its state before it was deleted.
+    pub(crate) fn previous_state(&self) -> PreviousState {
+        let stored = self.deleted.and_then(|deleted| deleted.previous);
         stored.unwrap_or(match (self.snapshot, self.version) {
-            // Also one of a version.
-            (Some(moment), _) => Was::Snapshot(moment),
-            (None, Some(moment)) => Was::Version(moment),
-            (None, None) => Was::Blob,
+            // Also a snapshot of a version.
+            (Some(moment), _) => PreviousState::Snapshot(moment),
+            (None, Some(moment)) => PreviousState::Version(moment),
+            (None, None) => PreviousState::Blob,
         })
     }
 
-    /// The validators and what else a write answers.
+    /// The validators and the other results of a write.
     pub(crate) fn written(&self) -> Written {
         Written {
             etag: self.etag,
@@ -258,27 +285,27 @@ impl Blob {
         }
     }
 
-    /// Whether it is gone by itself. What a policy or a legal hold keeps is not, until that ends.
+    /// Whether it has expired. A protected blob does not expire until its protection ends.
     pub(crate) fn is_expired(&self, now: SystemTime) -> bool {
         self.expires_at.is_some_and(|at| at <= now) && !self.is_protected(now)
     }
 
-    /// Whether a policy or a legal hold keeps it as it is.
+    /// Whether a policy or a legal hold protects it.
     pub(crate) fn is_protected(&self, now: SystemTime) -> bool {
         let until = self.immutability.map(|policy| policy.until);
         self.legal_hold || until.is_some_and(|until| until > now)
     }
 }
 
-/// What a record was before it was deleted. A blob that has a version becomes one, and is never deleted as what it is.
+/// The state of a record before it was deleted. A current blob with a version becomes a version instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Was {
+pub(crate) enum PreviousState {
     /// The blob of its name.
     Blob,
     /// The snapshot of this moment.
-    Snapshot(Moment),
+    Snapshot(SnapshotTime),
     /// The version of this moment.
-    Version(Moment),
+    Version(SnapshotTime),
 }
 
 /// One of the files that hold a blob's bytes.
@@ -287,12 +314,38 @@ pub(crate) struct Layer {
     pub(crate) file: File,
     /// Whether other records may name the file too; then it is never changed, and `blob.references` knows how many.
     pub(crate) shared: bool,
-    /// Where its part of a block or append blob ends; a part begins where the one before it ends. A layer without a part
-    /// only keeps contents that the rows of another refer to. In a page blob later layers lie over earlier ones, and this is
-    /// the epoch as of which the file is seen: see `pages.rs`.
+    /// Where its part of a block or append blob ends; a part begins where the one before it ends. A layer without a part only keeps
+    /// contents that the rows of another refer to. In a page blob later layers are above earlier ones, and this is the epoch of the
+    /// file: see `pages.rs`.
     pub(crate) end: u64,
-    /// Whether its pages are in windows. Not so in stores of before there were any, where nothing is written to them.
+    /// Whether its pages are in windows. `false` in stores older than windows; such layers are not written to.
     pub(crate) windowed: bool,
+}
+
+/// Layers of a blob that are being copied to one file, which then takes their place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LayerMerge {
+    /// The file they are copied to.
+    pub(crate) target: File,
+    /// The offset in the blob up to which they have been copied.
+    pub(crate) next: u64,
+    /// The layers, the lowest first.
+    pub(crate) layers: Vec<Layer>,
+}
+
+impl LayerMerge {
+    /// Fewer layers than this are not merged in steps.
+    pub(crate) const LAYERS_MIN: usize = 8;
+
+    /// The place of the layers in the record of a blob; `None` unless they are all there, in order and below another one.
+    pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
+        let same =
+            |(a, b): (&Layer, &Layer)| (a.file, a.end, a.windowed) == (b.file, b.end, b.windowed);
+        let count = self.layers.len();
+        let mut windows = blob.layers.windows(count.max(1));
+        let start = windows.position(|layers| layers.iter().zip(&self.layers).all(same))?;
+        (start + count < blob.layers.len()).then_some(start..start + count)
+    }
 }
 
 /// How the bytes of a blob are filed.
@@ -337,7 +390,7 @@ pub struct CopyState {
     /// Why it failed.
     pub description: Option<String>,
     /// Of an incremental copy: the snapshot of the destination that it made last.
-    pub destination_snapshot: Option<Moment>,
+    pub destination_snapshot: Option<SnapshotTime>,
     /// Whether the blob is the destination of incremental copies.
     pub incremental: bool,
 }
@@ -373,7 +426,7 @@ pub enum ImmutabilityMode {
     Locked,
 }
 
-/// What a blob's content is encrypted with, beyond what the store does for all.
+/// What a blob's content is encrypted with, besides the encryption of the whole store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Encryption {
     /// Nothing.
@@ -385,14 +438,14 @@ pub enum Encryption {
     Scope(String),
 }
 
-/// What stands under a blob's name in the keyspace of blobs.
+/// A record in `blob.blobs`.
 #[allow(
     clippy::large_enum_variant,
     reason = "nearly all are blobs: a box would cost more than it saves"
 )]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlobRecord {
-    /// Of stores written before there was a keyspace of histories: blocks were put but no list committed.
+    /// In stores older than `blob.history`: blocks were put, but no list was committed.
     Uncommitted {
         /// The id of the file they are in.
         id: u128,
@@ -423,6 +476,9 @@ pub(crate) struct PageExtent {
     pub(crate) pages: Option<Pages>,
 }
 
+/// Bytes of a window: large enough that a row has many extents, small enough that rewriting it costs little.
+pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
+
 /// A stretch of pages in a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extent {
@@ -439,7 +495,7 @@ pub(crate) struct Pages {
     pub(crate) skipped: u64,
     /// Bytes of the whole content.
     pub(crate) stored: u64,
-    /// Where the content was encrypted, if that was elsewhere: the content it was a part of, and the offset in that.
+    /// The content and offset that it was encrypted for, if it was copied from another content.
     pub(crate) sealed_as: Option<(u128, u64)>,
 }
 
@@ -451,7 +507,7 @@ impl Pages {
     }
 }
 
-/// What is known of all uncommitted blocks of a blob together.
+/// The common record of all uncommitted blocks of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Staging {
     /// How many there are; at least one.
@@ -464,7 +520,7 @@ pub(crate) struct Staging {
     pub(crate) encryption: Encryption,
 }
 
-/// The answer of Get Block List. A list that was not asked for is empty.
+/// The response of Get Block List. A list that was not requested is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockList {
     /// The committed blob; `None` while there are only uncommitted blocks.
@@ -475,7 +531,7 @@ pub struct BlockList {
     pub uncommitted: Vec<BlobBlock>,
 }
 
-/// What a write left behind.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The new ETag.
@@ -483,7 +539,7 @@ pub struct Written {
     /// The new Last-Modified, in whole seconds.
     pub last_modified: SystemTime,
     /// The version written, if the account keeps versions. Always `None` of a container.
-    pub version: Option<Moment>,
-    /// The encryption scope of the blob, named by the write or not. `None` of one in none, and of a container.
+    pub version: Option<SnapshotTime>,
+    /// The encryption scope of the blob, whether or not the write named it. `None` for a blob in none, and for a container.
     pub encryption_scope: Option<String>,
 }

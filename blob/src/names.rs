@@ -1,4 +1,4 @@
-//! What containers, blobs and metadata may be called. Every operation checks before it looks anything up.
+//! Rules for names of containers, blobs and metadata. Every operation checks them before it reads.
 
 use crate::error::{Error, Result};
 use crate::model::Metadata;
@@ -10,7 +10,7 @@ const BLOB_NAME_UNITS_MAX: usize = 1024;
 const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 /// Most characters of names and values together.
 const METADATA_CHARACTERS_MAX: usize = 8 * 1024;
-/// Names that break the rule for containers and are nevertheless some.
+/// Names of containers that break the rule.
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
 
 /// Fails unless `name` may be a container's: 3 to 63 lower-case letters, digits and single inner hyphens.

@@ -1,23 +1,28 @@
-//! Writing to the pages of one file: room for new extents, and what is left of old ones. `pages.rs` says what holds of them.
+//! Writes to the pages of one file: cuts old extents and puts new ones. The invariants are in `pages.rs`.
 
 use crate::codec;
-use crate::download::{Piece, missing};
+use crate::download::Piece;
 use crate::epochs::{Writer, contents};
 use crate::error::Result;
+use crate::error::missing;
+use crate::files::FileRows;
 use crate::keys::File;
+use crate::keyspaces::Keyspaces;
+use crate::model::WINDOW_BYTES;
 use crate::model::{Extent, PageExtent, Pages};
-use crate::pages::{Stored, UNREAD_MAX, extent_at, subtract};
+use crate::pages::{UNREAD_MAX, extent_at, subtract};
+use crate::segment::Stored;
+use crate::service::BlobService;
 use crate::upload::Uploaded;
-use crate::windows::{EXTENT_BYTES_MAX, WINDOW_BYTES, Window, Windows, first_window, window_of};
-use crate::{BlobService, Keyspaces};
-use lazurite_engine::{Batch, Direction, Snapshot};
+use crate::windows::{EXTENT_BYTES_MAX, Window, Windows, first_window, window_of};
+use lazurite_engine::{Direction, Snapshot};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
-/// Windows that are looked at one by one; more are dropped by range, or hidden.
+/// Most windows that are rewritten one by one; more are dropped by range, or hidden.
 const WINDOWS_CUT_MAX: u64 = 256;
 
-/// Whether a stretch is so large that its windows are not looked at one by one.
+/// Whether a stretch is too large for rewriting its windows one by one.
 pub(crate) fn is_large(range: &Range<u64>) -> bool {
     window_of(range.end) - window_of(range.start) > WINDOWS_CUT_MAX
 }
@@ -29,7 +34,7 @@ pub(crate) fn read_pages(
     stored: &Stored,
     length: u64,
 ) -> Result<Vec<u8>> {
-    let (content, row) = (&keyspaces.content, stored.content_key());
+    let (content, row) = (&keyspaces.content, stored.content_name().key());
     let mut piece = Piece::open(snapshot, content, &row, stored.pages.skipped)?;
     let length = length as usize;
     let mut bytes = Vec::with_capacity(length);
@@ -43,10 +48,10 @@ pub(crate) fn read_pages(
     Ok(bytes)
 }
 
-/// A write to the pages of one file, in a batch. Of one window there is at most one a batch.
+/// A write to the pages of one file, in a batch. A batch rewrites each window at most once.
 pub(crate) struct PageWrite<'a> {
     pub(crate) service: &'a BlobService,
-    pub(crate) batch: &'a mut Batch,
+    pub(crate) rows: FileRows<'a>,
     pub(crate) file: File,
     pub(crate) writer: Writer,
 }
@@ -63,8 +68,7 @@ impl PageWrite<'_> {
             );
             let range = start..start + piece.length;
             let key = self.file.page_content(window_of(start), piece.content);
-            let content = &self.service.keyspaces.content;
-            piece.value.put(self.batch, content, &key);
+            piece.value.put(&mut self.rows, &key);
             start = range.end;
             extents.push(Extent {
                 range,
@@ -79,20 +83,18 @@ impl PageWrite<'_> {
         self.replace(&range, extents)
     }
 
-    /// Makes room: afterwards the file has nothing to say of the stretch, which must not be large if others see the file.
+    /// Removes the extents of a stretch from the file. The stretch must not be large if other records see the file.
     pub(crate) fn cut(&mut self, range: &Range<u64>) -> Result<()> {
         if !is_large(range) {
             return self.replace(range, Vec::new());
         }
         assert_eq!(self.writer.base, None, "what others see is not dropped");
-        // The windows that begin in the stretch and whose extents end in it; then those at its ends.
+        // Drops windows whose extents all lie in the stretch; rewrites those at its ends.
         let first = range.start.div_ceil(WINDOW_BYTES);
         let last = (range.end - EXTENT_BYTES_MAX) / WINDOW_BYTES;
-        let keyspaces = &self.service.keyspaces;
-        let rows = self.file.windows(first..last);
-        self.batch.delete_range(&keyspaces.blocks, rows);
+        self.rows.delete_blocks(self.file.windows(first..last));
         let contents = self.file.page_contents(first..last);
-        self.batch.delete_range(&keyspaces.content, contents);
+        self.rows.delete_contents(contents);
         let ends = [
             first_window(range.start)..first,
             last..window_of(range.end) + 1,
@@ -100,7 +102,7 @@ impl PageWrite<'_> {
         self.replace_in(&ends, range, Vec::new())
     }
 
-    /// Notes that pages are zero, whatever lies below. For a stretch that is not large.
+    /// Puts cleared extents, which hide lower layers. The stretch is not large.
     pub(crate) fn put_cleared(&mut self, range: &Range<u64>) -> Result<()> {
         let mut extents = Vec::new();
         let mut start = range.start;
@@ -115,19 +117,18 @@ impl PageWrite<'_> {
         self.replace(range, extents)
     }
 
-    /// As [`PageWrite::put_cleared`] under all windows of the file, in one row. No other such row may be there.
+    /// As [`PageWrite::put_cleared`], in one row below all windows of the file. No other such row may be there.
     pub(crate) fn put_cleared_below(&mut self, range: Range<u64>) {
-        let blocks = &self.service.keyspaces.blocks;
         let extent = PageExtent {
             start: range.start,
             pages: None,
         };
         let value = codec::encode_extent(&extent);
-        self.batch.put(blocks, &self.file.extent(range.end), &value);
+        self.rows.put_block(&self.file.extent(range.end), &value);
     }
 
-    /// Makes room under the windows of the file, which nobody else sees. Of an extent with content that is not wholly in the
-    /// stretch all stays: what is above hides it.
+    /// Removes extents below the windows of the file, which no other record sees. An extent with content that is partly outside the
+    /// stretch stays whole: the windows hide it.
     pub(crate) fn cut_below(&mut self, range: &Range<u64>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let snapshot = self.service.db.snapshot();
@@ -143,24 +144,24 @@ impl PageWrite<'_> {
                 Some(_) if !left.is_empty() => continue,
                 Some(pages) => {
                     let key = self.file.block_content(pages.content);
-                    self.batch.delete(&keyspaces.content, &key);
+                    self.rows.delete_content(&key);
                 }
                 None => {}
             }
-            self.batch.delete(&keyspaces.blocks, rows.key());
+            self.rows.delete_block(rows.key());
             left.into_iter()
                 .for_each(|part| self.put_cleared_below(part));
         }
         Ok(())
     }
 
-    /// Puts these extents in place of all that is in the range, which they lie in.
+    /// Replaces everything in the range by these extents, which lie in it.
     fn replace(&mut self, range: &Range<u64>, extents: Vec<Extent>) -> Result<()> {
         let windows = first_window(range.start)..window_of(range.end) + 1;
         self.replace_in(&[windows], range, extents)
     }
 
-    /// As [`PageWrite::replace`], with a look at these windows only.
+    /// As [`PageWrite::replace`], reading these windows only.
     fn replace_in(
         &mut self,
         windows: &[Range<u64>],
@@ -198,8 +199,8 @@ impl PageWrite<'_> {
         Ok(loaded)
     }
 
-    /// Adds to `after` what is left of the extents of a window. A content stays while a part of it is read that is worth its space;
-    /// what is left of less is copied, and so is what belongs to the next window.
+    /// Adds to `after` the remaining parts of a window's extents. A content stays while enough of it is referred to. Parts of other
+    /// contents are copied, and so are parts that begin in the next window.
     fn keep(
         &mut self,
         snapshot: &Snapshot,
@@ -237,7 +238,7 @@ impl PageWrite<'_> {
         Ok(())
     }
 
-    /// Files what a part of an extent of a window has as a content of its own.
+    /// Copies the bytes of a part of an extent to a content of its own.
     fn copy(
         &mut self,
         snapshot: &Snapshot,
@@ -254,17 +255,17 @@ impl PageWrite<'_> {
         let bytes = read_pages(keyspaces, snapshot, &old, part.end - part.start)?;
         let copy = self.service.ids.next_id();
         let key = self.file.page_content(window_of(part.start), copy);
-        self.batch.put(&keyspaces.content, &key, &bytes);
+        self.rows.put_content(&key, &bytes);
         Ok(Pages {
             content: copy,
             skipped: 0,
             stored: part.end - part.start,
-            // It is copied as it is, which may be encrypted.
+            // It is copied as stored, possibly encrypted.
             sealed_as: Some(pages.counter()),
         })
     }
 
-    /// Puts the row of a window, in place of what it was or, if others see that, beside it.
+    /// Puts the row of a window: in place of the old one, or beside it if other records see that.
     fn put_window(
         &mut self,
         snapshot: &Snapshot,
@@ -275,7 +276,6 @@ impl PageWrite<'_> {
         if extents == before.map_or(&[][..], |before| &before.extents) {
             return Ok(());
         }
-        let keyspaces = &self.service.keyspaces;
         let Writer { epoch, base, .. } = self.writer;
         let in_place = before.filter(|before| base.is_none_or(|base| before.epoch > base));
         let epoch = in_place.map_or(epoch, |before| before.epoch);
@@ -287,39 +287,38 @@ impl PageWrite<'_> {
         }
         let key = self.file.window(number, epoch);
         if extents.is_empty() && seen.is_none() && !self.has_older(snapshot, number, epoch)? {
-            self.batch.delete(&keyspaces.blocks, &key);
+            self.rows.delete_block(&key);
             return Ok(());
         }
         let value = codec::encode_window(number, &extents);
-        self.batch.put(&keyspaces.blocks, &key, &value);
+        self.rows.put_block(&key, &value);
         if base.is_some() && in_place.is_none() {
             let changed = self.file.changed(epoch, number);
-            self.batch.put(&keyspaces.blocks, &changed, b"");
+            self.rows.put_block(&changed, b"");
         }
         Ok(())
     }
 
-    /// Drops the contents of a window that no extent has any more.
+    /// Drops the contents of a window that no extent refers to any more.
     fn drop_contents(&mut self, number: u64, extents: &[Extent], kept: &HashSet<u128>) {
-        let content = &self.service.keyspaces.content;
         if kept.is_empty() && self.writer.base.is_none() {
             let all = self.file.page_contents(number..number + 1);
-            return self.batch.delete_range(content, all);
+            return self.rows.delete_contents(all);
         }
         let gone: HashSet<u128> = contents(extents).collect();
         for id in gone.difference(kept) {
             let key = self.file.page_content(number, *id);
-            self.batch.delete(content, &key);
+            self.rows.delete_content(&key);
         }
     }
 
-    /// The window as it was before this record's part in it, if others see that.
+    /// The window as other records see it, if there are any.
     fn seen_by_others(&self, snapshot: &Snapshot, number: u64) -> Result<Option<Window>> {
         let base = self.writer.base;
         base.map_or(Ok(None), |base| self.window(snapshot, number, base))
     }
 
-    /// Whether there is a row of an earlier epoch, seen or not collected yet, which would come to light.
+    /// Whether there is a row of an earlier epoch that would become visible.
     fn has_older(&self, snapshot: &Snapshot, number: u64, epoch: u64) -> Result<bool> {
         match epoch.checked_sub(1).filter(|_| self.writer.has_past) {
             Some(before) => Ok(self.window(snapshot, number, before)?.is_some()),

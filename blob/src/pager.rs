@@ -1,7 +1,7 @@
-//! Pages of listings as they fill, bounded in entries, bytes and rows looked at, and the markers that say where the next page begins.
+//! Pager: a page of a listing, bounded in entries, bytes and rows examined. Marker: where the next page begins.
 
 use crate::error::{Error, Result};
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -15,15 +15,14 @@ pub(crate) struct Pager<T> {
     entries_max: usize,
     bytes: usize,
     rows_max: u64,
-    /// Rows of the store that were looked at.
+    /// Rows of the store that were examined.
     pub(crate) rows_examined: u64,
     pub(crate) next_marker: Option<String>,
 }
 
 impl<T> Pager<T> {
-    /// `max_results` is what the request asks for; `entries_max` counts for more than that, and for none. Once `rows_max` rows were looked
-    /// at the page is short, or empty, and has a marker. Sources: List Blobs and Find Blobs by Tags, "Remarks".
-    /// Error: `OutOfRangeQueryParameterValue` for 0.
+    /// `max_results` is that of the request; `entries_max` is its default and limit. After `rows_max` rows the page ends, short or
+    /// empty, with a marker. Sources: List Blobs and Find Blobs by Tags, "Remarks". Error: `OutOfRangeQueryParameterValue` for 0.
     pub(crate) fn new(
         max_results: Option<u32>,
         entries_max: u32,
@@ -48,7 +47,7 @@ impl<T> Pager<T> {
         })
     }
 
-    /// Takes the entry of so many bytes, or if the page is full notes that the next one begins at `marker` and answers `false`.
+    /// Adds an entry of this many bytes. If the page is full, returns `false`, and the next page begins at `marker`.
     pub(crate) fn push(&mut self, entry: T, bytes: usize, marker: impl FnOnce() -> Marker) -> bool {
         if self.entries.len() == self.entries_max || self.bytes >= BYTES_MAX {
             self.next_marker = Some(marker().text());
@@ -59,7 +58,7 @@ impl<T> Pager<T> {
         true
     }
 
-    /// Whether enough rows were looked at: then the next page begins at `marker`.
+    /// Whether enough rows were examined: then the next page begins at `marker`.
     pub(crate) fn is_cut_short(&mut self, marker: impl FnOnce() -> Marker) -> bool {
         let is_cut = self.rows_examined > self.rows_max;
         if is_cut {
@@ -73,7 +72,7 @@ impl<T> Pager<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marker {
     /// Names of containers and blobs: at this name, and among those of the name at this moment and kind.
-    Name(String, Option<(Moment, u8)>),
+    Name(String, Option<(SnapshotTime, u8)>),
     /// Searches for tags: in this container, at this key of the index; at its start if that is empty.
     Tag(String, Vec<u8>),
     /// Ranges of pages: at this offset.
@@ -106,7 +105,7 @@ impl Marker {
                 let (digits, encoded) = rest.split_at_checked(18)?;
                 let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let (ticks, kind) = digits.split_at(16);
-                let moment = Moment(u64::from_str_radix(ticks, 16).ok().filter(|_| is_hex)?);
+                let moment = SnapshotTime(u64::from_str_radix(ticks, 16).ok().filter(|_| is_hex)?);
                 let kind = u8::from_str_radix(kind, 16).ok()?;
                 Marker::Name(name(encoded)?, Some((moment, kind)))
             }
@@ -147,7 +146,7 @@ mod tests {
     fn markers_are_read_as_they_were_written() {
         let markers = [
             Marker::Name("name/ö!".to_string(), None),
-            Marker::Name(String::new(), Some((Moment(u64::MAX), 255))),
+            Marker::Name(String::new(), Some((SnapshotTime(u64::MAX), 255))),
             Marker::Tag("$root".to_string(), vec![0, 255, 33]),
             Marker::Offset(u64::MAX),
         ];

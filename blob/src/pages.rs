@@ -1,94 +1,44 @@
-//! Pages: the extents of a page blob, layer over layer, as one sequence.
+//! Pages: the extents of a page blob's layers as one sequence.
 //!
-//! A layer is a file as of an epoch: see `windows.rs`. What a layer says of a byte hides what lower ones say: that it was written,
-//! or that it was cleared. Where none says anything the byte is zero and takes no space. A blob has one layer, whatever snapshots
-//! of it were taken; a copy of it has the source's, and gets one of its own over it when it is written to.
+//! A layer is a file as of an epoch: see `windows.rs`. A byte that is written or cleared in a layer hides the same byte of lower
+//! layers. A byte that is in no layer is zero and takes no space. A blob has one layer, however many snapshots of it were taken. A
+//! copy has the source's layers, and its first write adds one above them.
 //!
-//! Under the windows of a file lie the extents that have rows of their own: stretches that were cleared at once, and in stores of
-//! before there were windows, all.
+//! Below the windows of a file are the extents with rows of their own: large stretches that were cleared at once, and all extents
+//! of stores older than windows.
 //!
-//! A content belongs to the extents of one window that are what is left of the write it came with, in any epoch. An overwritten
-//! extent leaves its ends, which go on to name its content: a write reads nothing and writes what it brings. Once less than a quarter
-//! of a content is read, what is left is copied to contents of its own, so that what is stored is never more than four times what can
-//! be read, and what is copied never more than a third of what was overwritten. What a copy hides of files that were its source's
-//! goes when it is written over again, or with the copy.
+//! A content belongs to the extents of one window, in any epoch, that remain of the write that brought it. The remaining ends of an
+//! overwritten extent still refer to its content: a write reads nothing and writes only its own bytes. Once less than a quarter of
+//! a content is referred to, the rest is copied to contents of its own. So stored bytes are at most four times the readable ones,
+//! and copied bytes at most a third of the overwritten ones. Pages of the source's files that a copy hides are removed when they
+//! are overwritten again, or with the copy.
 
 use crate::codec;
-use crate::download::missing;
 use crate::error::Result;
+use crate::error::missing;
 use crate::keys::{self, File};
+use crate::keyspaces::Keyspaces;
 use crate::model::{Extent, Layer, PageExtent, Pages};
+use crate::segment::{Segment, Stored, Written};
+use crate::service::BlobService;
 use crate::windows::{self, Changes, WindowExtents, Windows};
-use crate::{BlobService, Keyspaces};
 use lazurite_engine::{Direction, Scan, Snapshot};
 use std::ops::Range;
 
 /// The unit of a page blob, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 512;
-/// How many times what is read of a content the whole of it may be.
+/// The most times as long a content may be as the parts of it that are referred to.
 pub(crate) const UNREAD_MAX: u64 = 4;
-
-/// A stretch of a page blob of which one layer, or none, has something to say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) range: Range<u64>,
-    pub(crate) what: Written,
-}
-
-/// What is known of a stretch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Written {
-    Never,
-    Cleared,
-    /// What the extent of the stretch has of its content, cut to begin with the stretch.
-    Pages(Stored),
-}
-
-/// Pages and where their content is filed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub(crate) file: File,
-    /// The window that they belong to; `None` of those that have a row of their own.
-    pub(crate) window: Option<u64>,
-    pub(crate) pages: Pages,
-}
-
-impl Stored {
-    /// The row of the content.
-    pub(crate) fn content_key(&self) -> Vec<u8> {
-        match self.window {
-            Some(window) => self.file.page_content(window, self.pages.content),
-            None => self.file.block_content(self.pages.content),
-        }
-    }
-
-    fn skip(mut self, bytes: u64) -> Stored {
-        self.pages.skipped += bytes;
-        self
-    }
-}
-
-impl Segment {
-    /// What there is at the start of the segment, which then begins at `start`.
-    pub(crate) fn advance(&mut self, start: u64) -> Written {
-        let what = self.what;
-        if let Written::Pages(stored) = what {
-            self.what = Written::Pages(stored.skip(start - self.range.start));
-        }
-        self.range.start = start;
-        what
-    }
-}
 
 /// The extents of several layers as one sequence of segments.
 #[derive(Debug)]
 pub(crate) struct Overlay {
-    /// The topmost first.
+    /// The topmost layer first.
     layers: Vec<LayerRows>,
     rest: Range<u64>,
 }
 
-/// What one layer, or one part of it, says, in order.
+/// The extents of one layer, or of one part of it, in order.
 #[derive(Debug)]
 struct LayerRows {
     rows: Rows,
@@ -134,23 +84,7 @@ impl Overlay {
         }
     }
 
-    /// The windows of a file as of an epoch, and nothing under them.
-    pub(crate) fn of_windows(
-        keyspaces: &Keyspaces,
-        snapshot: &Snapshot,
-        (file, epoch): (File, u64),
-        range: Range<u64>,
-    ) -> Overlay {
-        let first = windows::first_window(range.start);
-        let windows = Windows::new(keyspaces, snapshot, file, epoch, first);
-        let rows = Rows::Windows(WindowExtents::new(windows));
-        Overlay {
-            layers: vec![LayerRows::new(rows)],
-            rest: range,
-        }
-    }
-
-    /// What of `layers` is other than in the first `before` of them, the last of which was seen as of the epoch `since`.
+    /// The differences between `layers` and the first `before` of them, the last of which is seen as of the epoch `since`.
     pub(crate) fn of_changes(
         keyspaces: &Keyspaces,
         snapshot: &Snapshot,
@@ -211,7 +145,7 @@ impl LayerRows {
         }
     }
 
-    /// Stands on the first extent that ends behind `offset`.
+    /// Moves to the first extent that ends after `offset`.
     fn load(&mut self, offset: u64) -> Result<()> {
         while !self.ended
             && self
@@ -254,7 +188,7 @@ pub(crate) fn extent_at(rows: &Scan) -> Result<(Range<u64>, PageExtent)> {
     Ok((extent.start..end, extent))
 }
 
-/// What of `there` does not lie in `range`.
+/// The parts of `there` outside `range`.
 pub(crate) fn subtract(there: &Range<u64>, range: &Range<u64>) -> Vec<Range<u64>> {
     let before = there.start..there.end.min(range.start);
     let after = there.start.max(range.end)..there.end;
@@ -263,7 +197,7 @@ pub(crate) fn subtract(there: &Range<u64>, range: &Range<u64>) -> Vec<Range<u64>
 }
 
 impl Extent {
-    /// What of the extent does not lie in `range`.
+    /// The parts of the extent outside `range`.
     pub(crate) fn without(&self, range: &Range<u64>) -> impl Iterator<Item = Extent> {
         let (start, pages) = (self.range.start, self.pages);
         subtract(&self.range, range).into_iter().map(move |range| {
@@ -277,7 +211,7 @@ impl Extent {
 }
 
 impl BlobService {
-    /// Whether there is something under the windows of a file.
+    /// Whether there are extents below the windows of a file.
     pub(crate) fn has_extents(&self, file: File) -> Result<bool> {
         let snapshot = self.db.snapshot();
         let extents = file.extents_from(0);

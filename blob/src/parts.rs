@@ -3,21 +3,22 @@
 //! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows. Contents that were written one
 //! after another stand next to each other, so most of them are one step of a scan away.
 
-use crate::Keyspaces;
 use crate::cipher::CustomerKey;
 use crate::codec;
-use crate::download::{Key, missing};
+use crate::error::missing;
 use crate::error::{Error, Result};
-use crate::keys;
+use crate::keys::{self, ContentName};
+use crate::keyspaces::Keyspaces;
 use crate::model::Layer;
-use crate::pages::{Overlay, Written};
+use crate::pages::Overlay;
+use crate::segment::Written;
 use bytes::{Bytes, BytesMut};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// Parts of fewer bytes are read together: a chunk goes through the hands of several threads and the socket, which for some hundred
-/// bytes costs far more than to copy them.
+/// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which costs far more than copying a few
+/// hundred bytes.
 const SMALL_BYTES: u64 = 64 << 10;
 /// Parts are read together until they have this many bytes, or are this many.
 const BYTES_AT_ONCE: usize = 256 << 10;
@@ -34,8 +35,8 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 #[derive(Debug)]
 pub(crate) struct Parts {
     contents: Contents,
-    key: Key,
-    ahead: Ahead,
+    key: Option<CustomerKey>,
+    ahead: ReadAhead,
     /// Parts that are named and not read to their end.
     named: VecDeque<Part>,
     /// The value of the first of them, if it is large and was begun.
@@ -44,7 +45,7 @@ pub(crate) struct Parts {
 
 /// Where the next parts are named.
 #[derive(Debug)]
-enum Ahead {
+enum ReadAhead {
     Blocks(Box<Blocks>),
     Pages(Overlay),
 }
@@ -60,7 +61,7 @@ struct Part {
 /// Where the bytes of a part are.
 #[derive(Debug)]
 struct Content {
-    row: Vec<u8>,
+    name: ContentName,
     /// Bytes of the content before those of the part that are left.
     skipped: u64,
     /// The content and the offset that the first byte of the row's content was encrypted at.
@@ -82,7 +83,7 @@ impl Parts {
         snapshot: Snapshot,
         layers: Vec<Layer>,
         offset: u64,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Parts {
         let blocks = Blocks {
             snapshot: snapshot.clone(),
@@ -91,7 +92,12 @@ impl Parts {
             rows: None,
             offset,
         };
-        Parts::new(keyspaces, snapshot, Ahead::Blocks(Box::new(blocks)), key)
+        Parts::new(
+            keyspaces,
+            snapshot,
+            ReadAhead::Blocks(Box::new(blocks)),
+            key,
+        )
     }
 
     /// The pages that an overlay shows.
@@ -99,17 +105,23 @@ impl Parts {
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
         overlay: Overlay,
-        key: Key,
+        key: Option<CustomerKey>,
     ) -> Parts {
-        Parts::new(keyspaces, snapshot, Ahead::Pages(overlay), key)
+        Parts::new(keyspaces, snapshot, ReadAhead::Pages(overlay), key)
     }
 
-    fn new(keyspaces: &Keyspaces, snapshot: Snapshot, ahead: Ahead, key: Key) -> Parts {
+    fn new(
+        keyspaces: &Keyspaces,
+        snapshot: Snapshot,
+        ahead: ReadAhead,
+        key: Option<CustomerKey>,
+    ) -> Parts {
         Parts {
             contents: Contents {
                 snapshot,
                 keyspace: keyspaces.content.clone(),
                 rows: None,
+                sought: Vec::new(),
             },
             key,
             ahead,
@@ -188,7 +200,7 @@ impl Parts {
         };
         let value = match self.begun.take() {
             Some(value) => value,
-            None => self.contents.open(&content.row)?,
+            None => self.contents.open(content.name)?,
         };
         let mut chunk = value.read_at(content.skipped, wanted)?;
         self.begun = Some(value);
@@ -200,7 +212,7 @@ impl Parts {
         Ok(chunk)
     }
 
-    /// Goes on behind so many bytes.
+    /// Moves past this many bytes.
     fn pass(&mut self, mut bytes: usize) {
         while bytes > 0
             && let Some(part) = self.named.front_mut()
@@ -219,9 +231,9 @@ impl Parts {
     }
 }
 
-impl<'p> Piece<'p> {
-    fn row(&self) -> Option<&'p [u8]> {
-        self.content.map(|content| &content.row[..])
+impl Piece<'_> {
+    fn name(&self) -> Option<ContentName> {
+        self.content.map(|content| content.name)
     }
 }
 
@@ -240,6 +252,8 @@ struct Contents {
     keyspace: Keyspace,
     /// Where the last search ended, if several contents were looked up.
     rows: Option<Scan>,
+    /// The key of the row that is searched for.
+    sought: Vec<u8>,
 }
 
 impl Contents {
@@ -251,12 +265,12 @@ impl Contents {
         chunk: &mut BytesMut,
     ) -> Result<()> {
         // Most were written in the order in which they are read.
-        if !pieces.is_sorted_by(|a, b| a.row() <= b.row()) {
-            pieces.sort_by(|a, b| a.row().cmp(&b.row()));
+        if !pieces.is_sorted_by(|a, b| a.name() <= b.name()) {
+            pieces.sort_unstable_by_key(Piece::name);
         }
         let is_scanned = pieces.len() >= SCANNED_MIN;
         // Several extents may have parts of one large content.
-        let mut last: Option<(&[u8], ValueReader)> = None;
+        let mut last: Option<(ContentName, ValueReader)> = None;
         for Piece {
             content,
             start,
@@ -267,9 +281,9 @@ impl Contents {
                 reserve(chunk, start, length);
                 continue;
             };
-            let is_last = last.as_ref().is_some_and(|(row, _)| *row == content.row);
+            let is_last = last.as_ref().is_some_and(|(name, _)| *name == content.name);
             if is_scanned && !is_last {
-                let rows = self.find(&content.row)?;
+                let rows = self.find(content.name)?;
                 if let Some(value) = rows.small_value() {
                     let from = content.skipped as usize;
                     let bytes = value.get(from..from + length).ok_or_else(absent)?;
@@ -279,9 +293,9 @@ impl Contents {
                     }
                     continue;
                 }
-                last = Some((&content.row, rows.open_value()?));
+                last = Some((content.name, rows.open_value()?));
             } else if !is_last {
-                last = Some((&content.row, self.open(&content.row)?));
+                last = Some((content.name, self.open(content.name)?));
             }
             let (_, value) = last.as_ref().ok_or_else(absent)?;
             let mut read = 0;
@@ -300,20 +314,21 @@ impl Contents {
         Ok(())
     }
 
-    fn open(&self, row: &[u8]) -> Result<ValueReader> {
-        let value = self.snapshot.open_value(&self.keyspace, row)?;
+    fn open(&self, name: ContentName) -> Result<ValueReader> {
+        let value = self.snapshot.open_value(&self.keyspace, &name.key())?;
         value.ok_or_else(absent)
     }
 
-    /// The scan, which stands on `row`.
-    fn find(&mut self, row: &[u8]) -> Result<&Scan> {
-        if !self.walk_to(row)? {
+    /// The scan, moved to the row of a content.
+    fn find(&mut self, name: ContentName) -> Result<&Scan> {
+        name.write_key(&mut self.sought);
+        if !self.walk()? {
             self.rows = None;
             let mut rows = self
                 .snapshot
                 .scan(&self.keyspace, KeyRange::all(), Direction::Forward);
-            rows.seek(row);
-            if !rows.advance()? || rows.key() != row {
+            rows.seek(&self.sought);
+            if !rows.advance()? || rows.key() != self.sought {
                 return Err(absent());
             }
             self.rows = Some(rows);
@@ -321,13 +336,13 @@ impl Contents {
         self.rows.as_ref().ok_or_else(absent)
     }
 
-    /// Whether the scan stands on `row`, or got there within a few steps or by a search.
-    fn walk_to(&mut self, row: &[u8]) -> Result<bool> {
+    /// Moves the scan to the row that is sought, within a few steps or by a seek; `false` if it cannot.
+    fn walk(&mut self) -> Result<bool> {
         let Some(rows) = &mut self.rows else {
             return Ok(false);
         };
         for _ in 0..=PASSED_MAX {
-            match rows.key().cmp(row) {
+            match rows.key().cmp(&self.sought) {
                 Ordering::Equal => return Ok(true),
                 Ordering::Greater => break,
                 Ordering::Less => {
@@ -337,8 +352,8 @@ impl Contents {
                 }
             }
         }
-        rows.seek(row);
-        Ok(rows.advance()? && rows.key() == row)
+        rows.seek(&self.sought);
+        Ok(rows.advance()? && rows.key() == self.sought)
     }
 }
 
@@ -369,11 +384,11 @@ struct Blocks {
     offset: u64,
 }
 
-impl Ahead {
+impl ReadAhead {
     fn next(&mut self) -> Result<Option<Part>> {
         match self {
-            Ahead::Blocks(blocks) => blocks.next(),
-            Ahead::Pages(overlay) => next_pages(overlay),
+            ReadAhead::Blocks(blocks) => blocks.next(),
+            ReadAhead::Pages(overlay) => next_pages(overlay),
         }
     }
 }
@@ -397,14 +412,18 @@ impl Blocks {
         Ok(Some(Part {
             length,
             content: Some(Content {
-                row: file.block_content(block.content),
+                name: ContentName {
+                    file,
+                    window: None,
+                    content: block.content,
+                },
                 skipped,
                 sealed_as: (block.content, 0),
             }),
         }))
     }
 
-    /// Stands on the row of the next block; `false` if there is none.
+    /// Moves to the row of the next block; `false` if there is none.
     fn next_row(&mut self) -> Result<bool> {
         loop {
             if let Some((layer, rows)) = &mut self.rows
@@ -431,7 +450,7 @@ fn next_pages(overlay: &mut Overlay) -> Result<Option<Part>> {
     };
     let content = match segment.what {
         Written::Pages(stored) => Some(Content {
-            row: stored.content_key(),
+            name: stored.content_name(),
             skipped: stored.pages.skipped,
             sealed_as: stored.pages.sealed_as.unwrap_or((stored.pages.content, 0)),
         }),

@@ -1,98 +1,62 @@
-//! The sweep: what has to be done when time has passed, a few steps at a time.
+//! The sweep: work that is due at a certain time, done a few steps at a time.
 //!
-//! Whoever makes something that ends by itself sets a timer: a row that says when to look at what. So a sweep reads what is due
-//! and nothing else. A timer decides nothing: what it points to may have been changed since, and is looked at again.
+//! A write that makes something with an end sets a timer: a row with a time and a subject. So a sweep reads only what is due. A
+//! timer decides nothing: its subject may have changed since, and is read again.
 
-use crate::BlobService;
-use crate::account::AccountPolicy;
 use crate::codec;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
-use crate::files::{FileChanges, drop_file};
-use crate::keys::{self, File, History};
-use crate::listing::unreadable;
+use crate::files::{FileChanges, FileRows};
+use crate::keys::{self, File, History, Timer};
+use crate::model::AccountPolicy;
 use crate::model::{Blob, BlobRecord};
-use crate::moment::Moment;
+use crate::operations::merge_in_steps::PreparedMerge;
 use crate::operations::permit::check_allowed;
-use crate::operations::{Action, BlobWrite, Place};
+use crate::operations::staging::STAGING_LIFETIME;
+use crate::operations::{Action, BlobWrite, RecordSlot};
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Admission, Batch, Direction, KeyRange, Keyspace};
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-/// How long uncommitted blocks stay after the last of them was put. Source: Put Block, "Remarks".
-pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// When to look again at what could not be done yet.
+/// How long work that cannot be done yet is put off.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rows that one step of a purge deletes. The step that reaches it may go over by the uncommitted blocks of one blob.
+/// Rows that one step of a purge deletes. The last blob of a step may exceed it by its uncommitted blocks.
 const PURGED_ROWS: usize = 500;
 
-/// What a row of `blob.timers` is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timer {
-    /// A deleted blob is gone for good. Subject: its key in `blob.history`.
-    Deleted = 1,
-    /// Uncommitted blocks were not touched for a week. Subject: the key of their blob in `blob.blobs`.
-    Staging = 2,
-    /// A blob is gone by itself. Subject: its key in `blob.blobs`.
-    Expiry = 3,
-    /// A deleted container is gone for good. Subject: its key in `blob.containers`.
-    Container = 4,
-    /// What a container held has to go piece by piece. Subject: its id.
-    Purge = 5,
-    /// Nobody sees a file of pages as of an epoch any more. Subject: the key of the epoch in `blob.references`.
-    Epoch = 6,
-    /// The blob of these snapshots is gone by itself. Subject: the key of the last of them in `blob.history`.
-    Snapshots = 7,
-    /// A record is gone for good, and files that it named may be named by one other only. Subject: its key in `blob.history`.
-    Trim = 8,
-}
-
-impl Timer {
-    fn of(kind: u8) -> Option<Timer> {
-        let all = [
-            Timer::Deleted,
-            Timer::Staging,
-            Timer::Expiry,
-            Timer::Container,
-            Timer::Purge,
-            Timer::Epoch,
-            Timer::Snapshots,
-            Timer::Trim,
-        ];
-        all.into_iter().find(|timer| *timer as u8 == kind)
-    }
-}
-
-/// What a sweep has done.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepProgress {
     /// Steps taken, each of them one batch.
     pub steps: u32,
-    /// When there is more to do: a time that has passed if the sweep ended early. `None` if nothing ends by itself.
+    /// When the next work is due: a time in the past if the sweep ended early. `None` if there are no timers.
     pub next_due: Option<SystemTime>,
-    /// What could not be done, each a sentence with its place; tried again after a day.
+    /// Work that failed, one sentence each; it is tried again after a day.
     pub failures: Vec<String>,
 }
 
 /// A row of `blob.timers`.
-struct Due {
+struct DueTimer {
     key: Vec<u8>,
     timer: Timer,
     subject: Vec<u8>,
     container_key: Vec<u8>,
 }
 
-/// What becomes of a timer.
+/// What happens to a timer after its step.
 enum Then {
     Done,
     Again(SystemTime),
 }
 
 impl BlobService {
-    /// Does what is due: drops uncommitted blocks after a week, what was deleted after its retention, what has expired. At most
-    /// `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
+    /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their retention, expired blobs. Takes
+    /// at most `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
     ///
-    /// What cannot be done is put off and told in [`Swept::failures`]; the rest goes on. A second sweep waits for the first.
-    pub fn sweep(&self, steps_max: u32) -> Result<Swept> {
+    /// Work that fails is put off and reported in [`SweepProgress::failures`]; the rest goes on. A second sweep waits for the
+    /// first.
+    pub fn sweep(&self, steps_max: u32) -> Result<SweepProgress> {
         let _alone = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut steps, mut failures) = (0, Vec::new());
         loop {
@@ -102,12 +66,12 @@ impl BlobService {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
                     let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
                     let container_key = due.container_key.clone();
-                    // Got before any lock: nothing that the sweep writes waits for the store under one.
+                    // Admitted before any lock is taken: the sweep never waits for the store while it holds one.
                     let admission = self.db.admit_deletion()?;
                     if let Err(error) = self.sweep_one(due, admission, &mut failures) {
-                        // A store that takes no writes fails here too, and the sweep with it.
+                        // If the store takes no writes, this fails too and ends the sweep.
                         let mut batch = Batch::new();
-                        let later = Moment::at(self.now() + LATER);
+                        let later = SnapshotTime::at(self.now() + LATER);
                         batch.delete(&self.keyspaces.timers, &key);
                         let again = keys::timer(later, timer, &subject);
                         batch.put(&self.keyspaces.timers, &again, &container_key);
@@ -118,7 +82,7 @@ impl BlobService {
                     steps += 1;
                 }
                 _ => {
-                    return Ok(Swept {
+                    return Ok(SweepProgress {
                         steps,
                         next_due,
                         failures,
@@ -128,8 +92,8 @@ impl BlobService {
         }
     }
 
-    /// The first timer, but for rows that are none: what a newer program left there is not for this one.
-    fn next_timer(&self) -> Result<Option<(Moment, Due)>> {
+    /// The first timer. Skips rows of kinds that only newer programs know.
+    fn next_timer(&self) -> Result<Option<(SnapshotTime, DueTimer)>> {
         let timers = &self.keyspaces.timers;
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(timers, KeyRange::all(), Direction::Forward);
@@ -139,7 +103,7 @@ impl BlobService {
             let Some((due, timer, subject)) = timed else {
                 continue;
             };
-            let due_row = Due {
+            let due_row = DueTimer {
                 key: rows.key().to_vec(),
                 timer,
                 subject: subject.to_vec(),
@@ -150,7 +114,12 @@ impl BlobService {
         Ok(None)
     }
 
-    fn sweep_one(&self, due: Due, admission: Admission, failures: &mut Vec<String>) -> Result<()> {
+    fn sweep_one(
+        &self,
+        due: DueTimer,
+        admission: Admission,
+        failures: &mut Vec<String>,
+    ) -> Result<()> {
         match due.timer {
             Timer::Container => self.sweep_container(due, &admission),
             Timer::Purge => self.sweep_purge(due, &admission, failures),
@@ -158,11 +127,13 @@ impl BlobService {
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
                 self.sweep_blob(due, admission)
             }
+            // A merge writes: a full store does not admit it.
+            Timer::Merge => self.sweep_blob(due, self.db.admit()?),
         }
     }
 
-    fn sweep_blob(&self, mut due: Due, admission: Admission) -> Result<()> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+    fn sweep_blob(&self, mut due: DueTimer, admission: Admission) -> Result<()> {
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         due.container_key = self.current_key(home, due.container_key)?;
         let name = match due.timer {
             Timer::Deleted | Timer::Snapshots | Timer::Trim => {
@@ -170,9 +141,18 @@ impl BlobService {
             }
             _ => keys::blob_name(&due.subject),
         };
-        let name = name.ok_or_else(unreadable)?;
+        let name = name.ok_or_else(corrupt_record)?;
+        // Before any lock.
+        let prepared = match due.timer {
+            Timer::Merge => self.prepare_merge(&due.subject)?,
+            _ => PreparedMerge::Nothing,
+        };
+        let unlisted = match (due.timer, keys::history_name(&due.subject)) {
+            (Timer::Trim, Some((_, Some(gone)))) => self.unlisted_contents((home, &name), gone)?,
+            _ => Vec::new(),
+        };
         let is_long = matches!(due.timer, Timer::Trim | Timer::Snapshots);
-        let _long = is_long.then(|| self.begin_long_work());
+        let _long = is_long.then(|| self.begin_long_operation());
         let _gate = self.gates.shared(&due.container_key);
         let _lock = self.locks.lock(&keys::blob(home, &name));
         let container = self
@@ -182,18 +162,19 @@ impl BlobService {
         let policy = AccountPolicy::default();
         let mut batch = Batch::new();
         match container.transpose()?.filter(|found| found.id == home) {
-            // Deleted itself: whoever restores it finds it as it was, and what it held ends later.
+            // The container was deleted and may be restored as it was. What it holds ends later.
             None => {
-                let then = match self.subject_is_there(&due)? {
-                    // Renamed in this moment.
-                    true if self.current_key(home, due.container_key.clone())?
-                        != due.container_key =>
-                    {
-                        Then::Again(self.now())
-                    }
-                    true => Then::Again(self.now() + LATER),
-                    false => Then::Done,
+                let then = if !self.subject_is_there(&due)? {
+                    Then::Done
+                } else if self.current_key(home, due.container_key.clone())? != due.container_key {
+                    // Renamed since the timer was read.
+                    Then::Again(self.now())
+                } else {
+                    Then::Again(self.now() + LATER)
                 };
+                if matches!(then, Then::Done) && due.timer == Timer::Merge {
+                    self.drop_merge_of(&mut batch, home, &due.subject)?;
+                }
                 self.end_timer(&mut batch, &due, then);
                 self.write_swept(batch, &admission)?;
             }
@@ -204,18 +185,23 @@ impl BlobService {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
                     Timer::Snapshots => write.end_snapshots_of(&due)?,
+                    Timer::Merge if write.apply_merge(prepared)? => Then::Again(write.now),
+                    Timer::Merge => Then::Done,
                     Timer::Trim => {
                         let gone = keys::history_name(&due.subject).and_then(|name| name.1);
-                        write.trim_around(gone.ok_or_else(unreadable)?)?;
+                        write.trim_around(gone.ok_or_else(corrupt_record)?)?;
+                        for key in unlisted {
+                            write.rows().delete_content(&key);
+                        }
                         Then::Done
                     }
-                    // To begin the write was enough, unless the blob is kept beyond its time.
+                    // Beginning the write removed the blob, unless a policy or hold keeps it.
                     _ => match write.current().and_then(|blob| blob.expires_at) {
                         Some(at) if at <= write.now => Then::Again(write.now + LATER),
                         _ => Then::Done,
                     },
                 };
-                self.end_timer(&mut write.batch, &due, then);
+                write.end_timer(&due, then);
                 // Not waited for: see `write_swept`.
                 drop(write.commit()?);
             }
@@ -223,17 +209,17 @@ impl BlobService {
         Ok(())
     }
 
-    /// Nobody is told of a sweep, so nobody waits for it: one that a power cut undoes is done again.
+    /// Does not wait for the disk: a sweep that a power cut undoes is repeated.
     fn write_swept(&self, batch: Batch, admission: &Admission) -> Result<()> {
         drop(self.db.write_admitted(batch, admission)?);
         Ok(())
     }
 
-    fn subject_is_there(&self, due: &Due) -> Result<bool> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+    fn subject_is_there(&self, due: &DueTimer) -> Result<bool> {
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         let keyspace = match due.timer {
             Timer::Deleted | Timer::Snapshots => &self.keyspaces.history,
-            Timer::Trim => return self.is_kept(due),
+            Timer::Trim | Timer::Merge => return self.is_kept(due),
             _ => &self.keyspaces.blobs,
         };
         let uncommitted = match keys::blob_name(&due.subject) {
@@ -247,8 +233,8 @@ impl BlobService {
     }
 
     /// Whether the container is among those that are deleted and kept.
-    fn is_kept(&self, due: &Due) -> Result<bool> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+    fn is_kept(&self, due: &DueTimer) -> Result<bool> {
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         let range = KeyRange::prefix(&[&due.container_key[..], &[0]].concat());
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(&self.keyspaces.containers, range, Direction::Forward);
@@ -260,17 +246,17 @@ impl BlobService {
         Ok(false)
     }
 
-    fn end_timer(&self, batch: &mut Batch, due: &Due, then: Then) {
+    fn end_timer(&self, batch: &mut Batch, due: &DueTimer, then: Then) {
         let timers = &self.keyspaces.timers;
         batch.delete(timers, &due.key);
         if let Then::Again(at) = then {
-            let key = keys::timer(Moment::at(at), due.timer, &due.subject);
+            let key = keys::timer(SnapshotTime::at(at), due.timer, &due.subject);
             batch.put(timers, &key, &due.container_key);
         }
     }
 
-    fn sweep_container(&self, due: Due, admission: &Admission) -> Result<()> {
-        let key = keys::undeleted_container(&due.subject).ok_or_else(unreadable)?;
+    fn sweep_container(&self, due: DueTimer, admission: &Admission) -> Result<()> {
+        let key = keys::undeleted_container(&due.subject).ok_or_else(corrupt_record)?;
         let _gate = self.gates.alone(key);
         let now = self.now();
         let mut batch = Batch::new();
@@ -284,7 +270,7 @@ impl BlobService {
                         batch.delete(&self.keyspaces.containers, &due.subject);
                         self.drop_container(&mut batch, &permit, now)?;
                     }
-                    // An older program let it be deleted.
+                    // An older program deleted it although it holds protected blobs.
                     Err(Error::BlobImmutableDueToPolicy) => then = Then::Again(now + LATER),
                     Err(other) => return Err(other),
                 },
@@ -294,15 +280,15 @@ impl BlobService {
         self.write_swept(batch, admission)
     }
 
-    /// Nobody else comes to a container that is gone, but files of it may be named in others. Rows that are unreadable, or protected, stay
-    /// and are looked at again later; the rest goes.
+    /// No operation finds a removed container, but records of others may name files of it. Unreadable and protected rows stay and
+    /// are tried again later; the rest is removed.
     fn sweep_purge(
         &self,
-        due: Due,
+        due: DueTimer,
         admission: &Admission,
         failures: &mut Vec<String>,
     ) -> Result<()> {
-        let home = keys::container_of(&due.subject).ok_or_else(unreadable)?;
+        let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         let keyspaces = &self.keyspaces;
         let mut purge = Purge {
             home,
@@ -311,7 +297,7 @@ impl BlobService {
             files: FileChanges::new(home),
             rows: 0,
             stay: 0,
-            unreadable: Vec::new(),
+            corrupt_record: Vec::new(),
         };
         for keyspace in [&keyspaces.blobs, &keyspaces.history] {
             self.purge(keyspace, &mut purge)?;
@@ -322,14 +308,14 @@ impl BlobService {
             files,
             rows,
             stay,
-            unreadable,
+            corrupt_record,
             ..
         } = purge;
         let then = if rows >= PURGED_ROWS {
             Then::Again(now)
         } else {
-            // Told when all else is gone, so once a day and not with each step.
-            failures.extend(unreadable);
+            // Reported when everything else is removed: once a day, not with each step.
+            failures.extend(corrupt_record);
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
             if stay == 0 {
                 self.drop_foreign_mark(&mut batch, home)?;
@@ -343,15 +329,16 @@ impl BlobService {
         self.write_swept(batch, admission)
     }
 
-    fn sweep_epoch(&self, due: Due, admission: &Admission) -> Result<()> {
-        let epoch = keys::epoch(&due.subject).ok_or_else(unreadable)?;
+    fn sweep_epoch(&self, due: DueTimer, admission: &Admission) -> Result<()> {
+        let epoch = keys::epoch(&due.subject).ok_or_else(corrupt_record)?;
         let file = due.subject.get(..32).and_then(File::of);
-        let file = file.ok_or_else(unreadable)?;
+        let file = file.ok_or_else(corrupt_record)?;
         let _lock = self.file_locks.lock(&file.references());
         let mut batch = Batch::new();
-        let then = match self.collect_epoch(&mut batch, file, epoch)? {
-            true => Then::Done,
-            false => Then::Again(self.now()),
+        let then = if self.collect_epoch(&mut batch, file, epoch)? {
+            Then::Done
+        } else {
+            Then::Again(self.now())
         };
         self.end_timer(&mut batch, &due, then);
         self.write_swept(batch, admission)
@@ -376,7 +363,7 @@ impl BlobService {
                 Err(error) => {
                     let key = rows.key().escape_ascii();
                     let failure = format!("{:?} of {key}: {error}", Timer::Purge);
-                    purge.unreadable.push(failure);
+                    purge.corrupt_record.push(failure);
                     purge.stay += 1;
                     continue;
                 }
@@ -384,7 +371,8 @@ impl BlobService {
             match record {
                 BlobRecord::Uncommitted { id } => {
                     let home = purge.home;
-                    drop_file(&self.keyspaces, &mut purge.batch, File { home, id });
+                    let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
+                    rows.drop_file(File { home, id });
                 }
                 BlobRecord::Committed(blob) => {
                     let allowed = check_allowed(Action::Purge, &blob, purge.now, false);
@@ -401,21 +389,23 @@ impl BlobService {
         Ok(())
     }
 
-    /// Removes a blob's references to its files and drops its uncommitted blocks, one by one in a file that other containers still refer
-    /// to: that cannot be dropped as a range.
+    /// Removes a blob's references to its files and drops its uncommitted blocks. If other containers refer to the file, the blocks
+    /// are dropped one by one instead of as a range.
     fn purge_blob(&self, blob: &Blob, purge: &mut Purge) -> Result<()> {
         for layer in &blob.layers {
-            purge.files.remove(&self.keyspaces, &mut purge.batch, layer);
+            let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
+            purge.files.remove(&mut rows, layer);
         }
         let Some(id) = blob.staging else {
             return Ok(());
         };
         let home = purge.home;
         let staging = File { home, id };
+        let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
         match blob.layers.iter().find(|layer| layer.file == staging) {
-            None => drop_file(&self.keyspaces, &mut purge.batch, staging),
+            None => rows.drop_file(staging),
             Some(layer) if layer.shared => {
-                purge.rows += self.drop_staged(&mut purge.batch, staging)?;
+                purge.rows += self.drop_staged(&mut rows, staging)?;
             }
             Some(_) => {}
         }
@@ -431,16 +421,23 @@ struct Purge {
     files: FileChanges,
     /// Rows deleted.
     rows: usize,
-    /// Rows passed over.
+    /// Rows that stay.
     stay: usize,
-    /// What is wrong with those that are unreadable.
-    unreadable: Vec<String>,
+    /// Descriptions of unreadable rows.
+    corrupt_record: Vec<String>,
 }
 
 impl BlobWrite<'_> {
-    fn end_deleted(&mut self, due: &Due) -> Result<Then> {
+    fn end_timer(&mut self, due: &DueTimer, then: Then) {
+        self.delete_timer(&due.key);
+        if let Then::Again(at) = then {
+            self.set_timer(at, due.timer, &due.subject);
+        }
+    }
+
+    fn end_deleted(&mut self, due: &DueTimer) -> Result<Then> {
         let moment = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
-        let place = Place::Past(History::Deleted, moment.ok_or_else(unreadable)?);
+        let place = RecordSlot::Past(History::Deleted, moment.ok_or_else(corrupt_record)?);
         let Some(blob) = self.past(place)? else {
             return Ok(Then::Done);
         };
@@ -456,11 +453,12 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    fn end_snapshots_of(&mut self, due: &Due) -> Result<Then> {
+    fn end_snapshots_of(&mut self, due: &DueTimer) -> Result<Then> {
         let last = keys::history_name(&due.subject).and_then(|(_, moment)| moment);
-        Ok(match self.end_snapshots(last.ok_or_else(unreadable)?)? {
-            true => Then::Again(self.now),
-            false => Then::Done,
+        Ok(if self.end_snapshots(last.ok_or_else(corrupt_record)?)? {
+            Then::Again(self.now)
+        } else {
+            Then::Done
         })
     }
 
@@ -481,7 +479,7 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// A blob that is gone by itself goes, with its snapshots, with the first write that comes to its name, the sweep's if there is no other.
+    /// Removes an expired blob with its snapshots. Every write to the name does this first; without any, the sweep does.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()

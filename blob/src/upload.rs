@@ -1,17 +1,17 @@
-//! Upload: a body on its way in, in bounded memory, with its length and checksums.
+//! Upload: receives a body in bounded memory, with its length and checksums.
 //!
-//! A small body stays in memory until its end and becomes a row, or one value of the engine's value log; a larger one goes
-//! there as it arrives. Nothing refers to it until an operation puts it; one that is dropped instead is garbage that the engine collects.
+//! A small body stays in memory until its end and becomes a row, or one value of the engine's value log. A larger one is written to
+//! the value log as it arrives. No record refers to it until an operation puts it. The engine collects values of dropped uploads.
 
-use crate::BlobService;
 use crate::checksum::{Checksummer, Checksums, md5_of_each};
 use crate::cipher::CustomerKey;
 use crate::download::BlobReader;
 use crate::error::{Error, Result};
-use crate::model::Md5;
+use crate::files::FileRows;
+use crate::md5::Md5;
+use crate::service::BlobService;
 use lazurite_engine::{
-    Batch, Db, Durability, IdSource, Keyspace, LargeValue, UnwrittenChunk, ValueWriter,
-    WrittenChunk,
+    Db, Durability, IdSource, LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk,
 };
 use std::sync::Arc;
 
@@ -27,18 +27,18 @@ pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
 const PAGES_BYTES_MAX: usize = 64 << 10;
 /// Bytes are encrypted in a buffer of at most this many.
 const SEALED_BYTES: usize = 64 << 10;
-/// What is copied from another blob is held in memory in pieces of at most this many bytes.
+/// Copies from another blob are held in memory in pieces of at most this many bytes.
 const COPY_CHUNK_BYTES: usize = 256 << 10;
 /// Bodies up to this size, in bytes, are gathered in memory and stored at once.
 const INLINE_BYTES_MAX: usize = 16 << 10;
-/// Contents of at least this size, in bytes, lie in the value log, where they are written once; smaller ones are rows, which
-/// are logged, flushed and compacted.
+/// Contents of at least this size, in bytes, are written once, to the value log; smaller ones are rows, which are logged, flushed
+/// and compacted.
 const SEPARATED_BYTES_MIN: usize = 4 << 10;
 /// The same where every write waits for the disk. A content in the value log is synced apart from the log that refers to it, and
 /// the second sync costs more than writing such a content twice.
 const SYNCED_SEPARATED_BYTES_MIN: usize = INLINE_BYTES_MAX + 1;
 
-/// What a body is uploaded for, which decides its limit and its checksums.
+/// The purpose of a body, which decides its limit and its checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadKind {
     /// Put Blob: its MD5 is always computed, to be stored.
@@ -63,10 +63,10 @@ impl UploadKind {
     }
 }
 
-/// A body on its way in. Write it, then give it to the operation it was begun for.
+/// A body that is being received. Write it, then pass it to the operation it was begun for.
 ///
-/// Whoever must not wait for the disk takes [`Upload::write`] apart: [`Upload::fill`] only takes memory, a part that is full is
-/// taken out, written by another thread while the next one is filled, and added again.
+/// Callers that must not wait for the disk replace [`Upload::write`] by its steps: [`Upload::fill`] only uses memory; a full part
+/// is taken out, written by another thread while the next one is filled, and added again.
 pub struct Upload {
     db: Db,
     kind: UploadKind,
@@ -76,7 +76,7 @@ pub struct Upload {
     /// The id of the content that is being written.
     content: u128,
     body: Body,
-    /// What of a body of pages is stored already.
+    /// The stored contents of a body of pages.
     pieces: Vec<Piece>,
     /// Bytes of pages since then.
     piece_bytes: usize,
@@ -90,21 +90,21 @@ pub struct Upload {
 enum Body {
     Small(Vec<u8>),
     Large(ValueWriter),
-    /// A small one that lies in the value log already.
+    /// A small body that is in the value log already.
     Stored(LargeValue),
 }
 
-/// The MD5 of what is stored, if that is the body as it came.
+/// The MD5 of the stored bytes, if these are the body as received.
 enum StoredMd5 {
     Unwanted,
-    /// To be computed at the end of a body that is small so far, perhaps with those of others.
+    /// Computed at the end of a body that is small so far, possibly with those of others.
     Due,
     /// Of the parts taken out of a large one; `None` while one of them is written.
     Streamed(Option<md5_simd::Md5>),
     Known(Md5),
 }
 
-/// A part of a body, to be written where waiting for the disk holds up nobody.
+/// A part of a body, to be written by a thread that may wait for the disk.
 pub struct UnwrittenPart(Unwritten);
 
 enum Unwritten {
@@ -119,7 +119,7 @@ enum Unwritten {
     },
 }
 
-/// A part that lies in the value log or waits for its row, to be added to its body.
+/// A part that is in the value log or waits for its row, to be added to its body.
 pub struct WrittenPart(Written);
 
 enum Written {
@@ -166,7 +166,7 @@ impl Upload {
             return Err(Error::BothCrc64AndMd5HeaderPresent);
         }
         let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
-        // Of what is kept encrypted, or in pieces, the plain bytes are not at hand at the end.
+        // The plain bytes of encrypted bodies and of bodies in pieces are not at hand at the end.
         let is_plain = key.is_none() && kind != UploadKind::PutPage;
         Ok(Upload {
             db: service.db.clone(),
@@ -180,9 +180,10 @@ impl Upload {
             length: 0,
             length_max: kind.bytes_max(),
             checksummer: Checksummer::new(md5 && !is_plain, true),
-            stored_md5: match md5 && is_plain {
-                true => StoredMd5::Due,
-                false => StoredMd5::Unwanted,
+            stored_md5: if md5 && is_plain {
+                StoredMd5::Due
+            } else {
+                StoredMd5::Unwanted
             },
             claimed,
         })
@@ -200,8 +201,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Appends as many of the bytes as there is room for in the part that is being filled; answers how many. Does not block.
-    /// Errors: `RequestBodyTooLarge` before any is taken; `Closed` and the like of the engine.
+    /// Appends as many of the bytes as the present part has room for, and returns how many. Does not block. Errors:
+    /// `RequestBodyTooLarge` before any is taken; `Closed` and similar ones of the engine.
     pub fn fill(&mut self, bytes: &[u8]) -> Result<usize> {
         if self.length.saturating_add(bytes.len() as u64) > self.length_max {
             return Err(Error::RequestBodyTooLarge {
@@ -274,8 +275,8 @@ impl Upload {
         }
     }
 
-    /// The part of a large body that is being filled, if there is anything in it: once it is full, or at the end of the body. It is
-    /// to be written and added before another one is taken.
+    /// Takes the present part of a large body, if it is not empty: once it is full, or at the end of the body. It must be written
+    /// and added before another one is taken.
     pub fn take_part(&mut self) -> Option<UnwrittenPart> {
         let Body::Large(writer) = &mut self.body else {
             return None;
@@ -293,7 +294,7 @@ impl Upload {
         Some(UnwrittenPart(Unwritten::Chunk(chunk, md5)))
     }
 
-    /// Writes what is being filled, unless that is done as the body is put.
+    /// Writes the present part, unless that is done when the body is put.
     fn write_part(&mut self) -> Result<()> {
         if let Some(part) = self.take_part().or_else(|| self.take_piece()) {
             self.add(part.write()?);
@@ -337,8 +338,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Whether there is something that [`Upload::settle_together`] can do for it.
-    pub fn is_to_settle(&self) -> bool {
+    /// Whether [`Upload::store_together`] has work to do for it.
+    pub fn is_small_and_unstored(&self) -> bool {
         self.is_md5_due() || self.is_to_store()
     }
 
@@ -351,10 +352,10 @@ impl Upload {
             && matches!(&self.body, Body::Small(body) if is_separated(&self.db, body))
     }
 
-    /// Does for many small bodies at once what ending each of them would do by itself, at less cost: computes their MD5s, and
-    /// puts those that are too large for a row into the value log in one write. All are of one service, and written to
-    /// their ends. What cannot be done now is done, or told, when they are put. Blocks for the disk.
-    pub fn settle_together(uploads: &mut [Upload]) {
+    /// Completes many small bodies at once, at less cost than one by one: computes their MD5s, and writes those that are too large
+    /// for a row to the value log in one write. All belong to one service, and are written to their ends. Work that fails here is
+    /// repeated when they are put. Blocks for the disk.
+    pub fn store_together(uploads: &mut [Upload]) {
         let due: Vec<&mut Upload> = uploads
             .iter_mut()
             .filter(|upload| upload.is_md5_due())
@@ -371,7 +372,7 @@ impl Upload {
         let Some(db) = to_store.first().map(|upload| upload.db.clone()) else {
             return;
         };
-        // Who puts them waits then where that holds up nobody else.
+        // The operation that puts them may wait for the disk then.
         if db.makes_writers_wait() {
             return;
         }
@@ -401,8 +402,8 @@ impl Upload {
         self.length = length;
     }
 
-    /// Ends the body and compares its checksums with what the client claimed. `md5_property`, when given, is what it says
-    /// of the blob as a whole, and counts instead of `Content-MD5`.
+    /// Ends the body and compares its checksums with the client's. `md5_property`, if given, is that of the whole blob, and
+    /// replaces `Content-MD5`.
     pub(crate) fn finish(
         mut self,
         kind: UploadKind,
@@ -467,7 +468,7 @@ impl UnwrittenPart {
     }
 }
 
-/// Whether a content belongs into the value log.
+/// Whether a content belongs in the value log.
 pub(crate) fn is_separated(db: &Db, content: &[u8]) -> bool {
     let bytes_min = match db.durability() {
         Durability::Disk => SYNCED_SEPARATED_BYTES_MIN,
@@ -497,9 +498,9 @@ impl std::fmt::Debug for Upload {
 
 impl Uploaded {
     /// Files the body, which is not one of pages, under `key`.
-    pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
+    pub(crate) fn put(self, rows: &mut FileRows<'_>, key: &[u8]) {
         for piece in self.pieces {
-            piece.value.put(batch, content, key);
+            piece.value.put(rows, key);
         }
     }
 
@@ -516,10 +517,10 @@ impl Uploaded {
 
 impl UploadedValue {
     /// Files the bytes under `key`.
-    pub(crate) fn put(self, batch: &mut Batch, content: &Keyspace, key: &[u8]) {
+    pub(crate) fn put(self, rows: &mut FileRows<'_>, key: &[u8]) {
         match self {
-            UploadedValue::Small(body) => batch.put(content, key, &body),
-            UploadedValue::Large(value) => batch.put_large(content, key, value),
+            UploadedValue::Small(body) => rows.put_content(key, &body),
+            UploadedValue::Large(value) => rows.put_large_content(key, value),
         }
     }
 }

@@ -1,31 +1,29 @@
 //! Windows: the pages of one file, as of any of its epochs.
 //!
-//! A file of pages is divided into windows of 128 KiB. A row has all extents that begin in one window, as the writes of one epoch
-//! have left them, and counts until there is a row of a later one. An epoch ends when a second record names the file: what was
-//! named stays as it is, and the only one who still writes does so in the next epoch. So the pages of a snapshot are found with
-//! one seek a window, however many others there are or were, and the first write to a window in an epoch copies one row, whose
-//! contents both then have.
+//! A file of pages is divided into windows of 128 KiB. A row has all extents that begin in one window, as of one epoch, and is
+//! valid until the row of a later epoch. An epoch ends when a second record names the file: rows of that epoch stay as they are,
+//! and the record that still writes does so in the next epoch. So the pages of a snapshot are found with one seek per window,
+//! however many snapshots there are. The first write to a window in an epoch copies one row, and both rows then refer to the same
+//! contents.
 
-use crate::Keyspaces;
 use crate::codec;
 use crate::error::Result;
+use crate::error::corrupt_record;
 use crate::keys::{self, File};
-use crate::listing::unreadable;
-use crate::model::{Extent, Pages};
-use crate::pages::{Overlay, Segment, Stored, Written};
+use crate::keyspaces::Keyspaces;
+use crate::model::{Extent, Pages, WINDOW_BYTES};
+use crate::segment::{Segment, Stored, Written};
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Bytes of a window: large enough that one row has many extents, small enough that to write it anew costs little.
-pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
-/// Most bytes of an extent with content: so far it may reach into the next window.
+/// Most bytes of an extent with content, and so the most that it extends into the next window.
 pub(crate) const EXTENT_BYTES_MAX: u64 = 64 << 10;
 const _: () = assert!(EXTENT_BYTES_MAX <= WINDOW_BYTES);
 /// Changed windows that a comparison holds in memory at a time.
 const WINDOWS_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 
-/// The window that an extent belongs to which begins at this offset.
+/// The window of an extent that begins at this offset.
 pub(crate) fn window_of(offset: u64) -> u64 {
     offset / WINDOW_BYTES
 }
@@ -39,12 +37,12 @@ pub(crate) fn first_window(offset: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) number: u64,
-    /// The epoch in which it became so.
+    /// The epoch of the row.
     pub(crate) epoch: u64,
     pub(crate) extents: Vec<Extent>,
 }
 
-/// A walk over the windows of a file, as of an epoch. What was written later is not seen, and mostly not even passed.
+/// A walk over the windows of a file as of an epoch. Rows of later epochs are mostly skipped by seeks.
 #[derive(Debug)]
 pub(crate) struct Windows {
     file: File,
@@ -76,7 +74,7 @@ impl Windows {
     pub(crate) fn next(&mut self) -> Result<Option<Window>> {
         while self.rows.advance()? {
             let key = keys::window_and_epoch(self.rows.key());
-            let (number, epoch) = key.ok_or_else(unreadable)?;
+            let (number, epoch) = key.ok_or_else(corrupt_record)?;
             if number >= self.next && epoch <= self.epoch {
                 self.next = number.saturating_add(1);
                 let extents = codec::decode_window(number, &self.rows.value()?)?;
@@ -131,7 +129,7 @@ impl WindowExtents {
     }
 }
 
-/// What of a file is other as of one epoch than it was as of an earlier one. Looks at windows that were changed between only.
+/// The differences of a file between two epochs. Reads only windows that changed between them.
 #[derive(Debug)]
 pub(crate) struct Changes {
     keyspaces: Keyspaces,
@@ -140,20 +138,23 @@ pub(crate) struct Changes {
     before: u64,
     after: u64,
     windows: std::vec::IntoIter<u64>,
-    /// Where to look for more of them; `None` if there are none.
+    /// Where to look for more changed windows; `None` if there are none.
     next_window: Option<u64>,
     /// Where the last comparison ended.
     compared: u64,
     comparison: Option<[Sequence; 2]>,
-    /// Rows of changes that were looked at.
+    /// Rows of changes that were read.
     #[cfg(test)]
     pub(crate) looked_at: usize,
 }
 
-/// One side of a comparison, and the segment it has come to.
+/// One side of a comparison: the segments of a file as of an epoch, and the present one.
 #[derive(Debug)]
 struct Sequence {
-    overlay: Overlay,
+    extents: WindowExtents,
+    /// The extent that the rest begins in, or the next one.
+    extent: Option<(Range<u64>, Option<Stored>)>,
+    rest: Range<u64>,
     segment: Option<Segment>,
 }
 
@@ -191,19 +192,23 @@ impl Changes {
             let Some(range) = self.next_range()? else {
                 return Ok(None);
             };
-            self.comparison = Some([self.before, self.after].map(|epoch| Sequence {
-                overlay: Overlay::of_windows(
-                    &self.keyspaces,
-                    &self.snapshot,
-                    (self.file, epoch),
-                    range.clone(),
-                ),
-                segment: None,
-            }));
+            let sides = [self.before, self.after];
+            self.comparison = Some(sides.map(|epoch| self.sequence(epoch, range.clone())));
         }
     }
 
-    /// The bytes that the next changed windows, and those right behind them, may have changed.
+    fn sequence(&self, epoch: u64, range: Range<u64>) -> Sequence {
+        let first = first_window(range.start);
+        let windows = Windows::new(&self.keyspaces, &self.snapshot, self.file, epoch, first);
+        Sequence {
+            extents: WindowExtents::new(windows),
+            extent: None,
+            rest: range,
+            segment: None,
+        }
+    }
+
+    /// The next stretch that may have changed: adjacent changed windows, and the bytes after them that their extents reach.
     fn next_range(&mut self) -> Result<Option<Range<u64>>> {
         if self.windows.len() == 0 && self.next_window.is_some() {
             self.find_windows()?;
@@ -224,7 +229,7 @@ impl Changes {
         Ok(Some(start..self.compared))
     }
 
-    /// The first of the changed windows that were not looked at.
+    /// Finds the next changed windows.
     fn find_windows(&mut self) -> Result<()> {
         let Some(from) = self.next_window.take() else {
             return Ok(());
@@ -240,8 +245,8 @@ impl Changes {
             {
                 self.looked_at += 1;
             }
-            let (epoch, window) = keys::epoch_and_window(rows.key()).ok_or_else(unreadable)?;
-            // Within an epoch windows ascend: those before the part and behind it are not walked over.
+            let (epoch, window) = keys::epoch_and_window(rows.key()).ok_or_else(corrupt_record)?;
+            // Windows ascend within an epoch: seeks over those outside the part.
             if window < from {
                 rows.seek(&self.file.changed(epoch, from));
                 continue;
@@ -262,16 +267,47 @@ impl Changes {
 }
 
 impl Sequence {
-    /// What there is from where this side has come to; `None` at the end.
+    /// The present segment; `None` at the end.
     fn load(&mut self) -> Result<Option<&mut Segment>> {
         if self
             .segment
             .as_ref()
             .is_none_or(|segment| segment.range.is_empty())
         {
-            self.segment = self.overlay.next()?;
+            self.segment = self.next_segment()?;
         }
         Ok(self.segment.as_mut())
+    }
+}
+
+impl Sequence {
+    fn next_segment(&mut self) -> Result<Option<Segment>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let start = self.rest.start;
+        let is_passed = |extent: &(Range<u64>, _)| extent.0.end <= start;
+        while self.extent.as_ref().is_none_or(is_passed) {
+            self.extent = self.extents.next()?;
+            if self.extent.is_none() {
+                break;
+            }
+        }
+        let (end, what) = match &self.extent {
+            None => (self.rest.end, Written::Never),
+            Some((range, _)) if range.start > start => (range.start, Written::Never),
+            Some((range, None)) => (range.end, Written::Cleared),
+            Some((range, Some(stored))) => {
+                let stored = stored.skip(start - range.start);
+                (range.end, Written::Pages(stored))
+            }
+        };
+        let end = end.min(self.rest.end);
+        self.rest.start = end;
+        Ok(Some(Segment {
+            range: start..end,
+            what,
+        }))
     }
 }
 
@@ -285,7 +321,7 @@ fn next_difference(sides: &mut [Sequence; 2]) -> Result<Option<(Range<u64>, Opti
         let range = after.range.start..end;
         let (was, is) = (before.advance(end), after.advance(end));
         match (was, is) {
-            // What was copied to a content of its own still has the origin that it had.
+            // Pages that were copied to a content of their own keep their origin: they did not change.
             (Written::Pages(was), Written::Pages(is))
                 if was.pages.counter() == is.pages.counter() => {}
             (_, Written::Pages(is)) => return Ok(Some((range, Some(is)))),

@@ -3,7 +3,7 @@
 //! `cargo run --release -p lazurite-engine --example tour`
 
 use lazurite_engine::{
-    Batch, Config, Db, Direction, Durability, KeyLocks, KeyRange, Keyspace, KeyspaceOptions, Result,
+    Batch, Config, Db, Direction, Durability, KeyRange, Keyspace, KeyspaceOptions, Result,
 };
 use std::path::Path;
 
@@ -66,7 +66,7 @@ fn tour(directory: &Path) -> Result<()> {
     let middle = portrait.read_at(portrait.length() / 2, 4)?;
     println!("{} bytes, in the middle {middle:?}", portrait.length());
 
-    let counted = increment(&db, &people, &KeyLocks::default())?;
+    let counted = increment(&db, &people)?;
     println!("visits: {counted}");
 
     // A store of its own, made of hard links while this one is in use.
@@ -85,17 +85,16 @@ fn print_keys(db: &Db, keyspace: &Keyspace, range: KeyRange, direction: Directio
     Ok(())
 }
 
-/// Reads, changes and writes under a lock that is let go of before the wait for the disk.
-fn increment(db: &Db, keyspace: &Keyspace, locks: &KeyLocks) -> Result<u64> {
+/// Reads, changes and writes with the key locked, which is unlocked before the wait for the disk.
+fn increment(db: &Db, keyspace: &Keyspace) -> Result<u64> {
     let key = b"visits";
-    let guard = locks.lock(key);
-    let stored = db.get(keyspace, key)?;
+    let mut transaction = db.transaction(&[(keyspace, key)])?;
+    let stored = transaction.get(keyspace, key)?;
     let stored = stored.and_then(|value| Some(u64::from_be_bytes(value[..].try_into().ok()?)));
     let next = stored.unwrap_or(0) + 1;
-    let mut batch = Batch::new();
-    batch.put(keyspace, key, &next.to_be_bytes());
-    let ticket = db.write(batch)?;
-    drop(guard);
+    transaction.batch().put(keyspace, key, &next.to_be_bytes());
+    let ticket = transaction.commit()?;
+    drop(transaction);
     ticket.wait()?;
     Ok(next)
 }

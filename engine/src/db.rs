@@ -21,6 +21,7 @@ use crate::work::Work;
 use crate::work::scheduler::Job;
 use crate::work::scheduler::Signal;
 use crate::write::log::Log;
+use crate::write::reads::CheckedReads;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::io;
@@ -108,7 +109,7 @@ impl Db {
         let mut manifest = parts.catalog.lock();
         let trees = parts.trees.all();
         if let Some(tree) = trees.iter().find(|tree| *tree.name == *name) {
-            tree.set_options(options);
+            parts.trees.open(tree, options);
             return Ok(Keyspace::new(tree.clone()));
         }
         parts.health.check_writable()?;
@@ -127,7 +128,7 @@ impl Db {
             Version::default(),
             parts.clock.now(),
         ));
-        tree.set_options(options);
+        parts.trees.open(&tree, options);
         parts.trees.add(tree.clone());
         Ok(Keyspace::new(tree))
     }
@@ -168,6 +169,16 @@ impl Db {
     /// it writes. So the limits are exceeded by no more than what the holders of admissions write: write little with each, and
     /// soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
+        self.write_checked(batch, admission, None)
+    }
+
+    /// As [`Db::write_admitted`], unless what the batch rests on may have changed. Errors: also `Conflict`.
+    pub(crate) fn write_checked(
+        &self,
+        batch: Batch,
+        admission: &Admission,
+        reads: Option<CheckedReads>,
+    ) -> Result<Ticket> {
         let parts = self.parts();
         parts.health.check_writable()?;
         if batch.is_empty() {
@@ -186,7 +197,7 @@ impl Db {
         if !admission.is_deletion {
             parts.reserve.take(batch.payload.len() as u64)?;
         }
-        let sequence = parts.log.commit(batch)?;
+        let sequence = parts.log.commit(batch, reads)?;
         Ok(parts.log.sync().ticket(sequence))
     }
 

@@ -24,6 +24,7 @@ mod snapshot;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod tree;
 mod values;
 mod verify;
@@ -46,6 +47,7 @@ pub use fs::wall_clock::{ClockSteps, SystemWallClock, WallClock};
 pub use lock::{KeyGuard, KeyLocks};
 pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;
+pub use transaction::{OptimisticTransaction, Transaction};
 pub use tree::keyspace::Keyspace;
 pub use values::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;

@@ -57,6 +57,10 @@ impl Snapshot {
         Scan::new(self.clone(), keyspace.clone(), rows)
     }
 
+    pub(crate) fn sequence(&self) -> SequenceNumber {
+        self.0.sequence
+    }
+
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.0.parts
     }

@@ -1,4 +1,4 @@
-//! Shared syncs in many orders of their steps (shuttle): nobody waits for ever, whatever fails and whoever comes when.
+//! Shared syncs and the locks of keys in many orders of their steps (shuttle): nobody waits for ever, whatever fails and whoever comes when.
 
 #[path = "../src/base/config.rs"]
 #[allow(dead_code, reason = "tests use a part of it")]
@@ -26,6 +26,7 @@ mod base {
     pub mod sync {
         pub use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
         pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+        pub use shuttle::thread_local;
 
         pub mod thread {
             pub use shuttle::thread::{Thread, ThreadId, current, park, yield_now};
@@ -36,12 +37,16 @@ mod base {
 #[path = "../src/write/durability.rs"]
 #[allow(dead_code, reason = "tests use a part of it")]
 mod durability;
+#[path = "../src/write/key_locks.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod key_locks;
 
 pub use config::Config;
 use config::{Background, Durability};
 use durability::{SharedSync, Values};
 pub use error::{Error, Result};
 use health::{Health, Wakes};
+use key_locks::{KeyLocks, LockedKey, Mode};
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread;
@@ -235,9 +240,109 @@ fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     }
 }
 
+/// Transactions over three keys, named in any order and mode: each gets its locks, and no two have a key that one has to itself.
+fn keys_are_had_by_one_writer_or_by_readers() {
+    let locks = Arc::new(KeyLocks::default());
+    let holders = Arc::new(Mutex::new([(0, 0); 3]));
+    let key = |number: usize| LockedKey {
+        rank: 0,
+        hash: number as u128,
+    };
+    let wanted = [
+        vec![(2, Mode::Exclusive), (0, Mode::Exclusive)],
+        vec![(0, Mode::Shared), (1, Mode::Exclusive), (2, Mode::Shared)],
+        vec![(2, Mode::Shared), (1, Mode::Shared), (2, Mode::Shared)],
+        vec![(1, Mode::Exclusive), (2, Mode::Shared), (1, Mode::Shared)],
+    ];
+    let threads: Vec<_> = wanted
+        .into_iter()
+        .map(|wanted| {
+            let (locks, holders) = (locks.clone(), holders.clone());
+            thread::spawn(move || {
+                let mut held = locks.begin();
+                let mut keys: Vec<_> = wanted
+                    .iter()
+                    .map(|(number, mode)| (key(*number), *mode))
+                    .collect();
+                held.lock(keys.iter().copied().map(Ok)).unwrap();
+                keys.sort_by(|a, b| b.cmp(a));
+                keys.dedup_by_key(|(key, _)| *key);
+                let change = |by: i32| {
+                    let mut holders = holders.lock().unwrap();
+                    for (key, mode) in &keys {
+                        let (readers, writers) = &mut holders[key.hash as usize];
+                        match mode {
+                            Mode::Shared => *readers += by,
+                            Mode::Exclusive => *writers += by,
+                        }
+                        assert!(*writers == 0 || (*readers, *writers) == (0, 1));
+                    }
+                };
+                change(1);
+                thread::yield_now();
+                change(-1);
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}
+
+/// Two that lock one more key each, one of them out of order: it is refused, or both get what they want.
+fn who_locks_out_of_order_holds_nobody_up_for_ever() {
+    let locks = Arc::new(KeyLocks::default());
+    let threads: Vec<_> = [[0, 1], [1, 0]]
+        .into_iter()
+        .map(|order| {
+            let locks = locks.clone();
+            thread::spawn(move || {
+                let mut held = locks.begin();
+                for hash in order {
+                    let key = LockedKey { rank: 0, hash };
+                    match held.lock([Ok((key, Mode::Exclusive))]) {
+                        Err(Error::Conflict) => assert_eq!(order, [1, 0]),
+                        locked => locked.unwrap(),
+                    }
+                }
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}
+
+/// Threads that each hold a key and want that of the other in a second transaction, and one that makes a shared lock exclusive.
+fn misuse_is_refused_and_never_waits() {
+    let locks = Arc::new(KeyLocks::default());
+    let key = |hash: u128, mode| [Ok((LockedKey { rank: 0, hash }, mode))];
+    let mut threads: Vec<_> = [[0, 1], [1, 0]]
+        .into_iter()
+        .map(|[mine, other]| {
+            let locks = locks.clone();
+            thread::spawn(move || {
+                let (mut first, mut second) = (locks.begin(), locks.begin());
+                first.lock(key(mine, Mode::Exclusive)).unwrap();
+                let locked = second.lock(key(other, Mode::Exclusive));
+                assert!(matches!(locked, Ok(()) | Err(Error::Deadlock)));
+            })
+        })
+        .collect();
+    threads.push(thread::spawn(move || {
+        let mut held = locks.begin();
+        held.lock(key(0, Mode::Shared)).unwrap();
+        let locked = held.lock(key(0, Mode::Exclusive));
+        assert!(matches!(locked, Ok(())), "it is the only holder");
+    }));
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+}
+
 fn main() {
     let orders = 1_500;
-    let checks: [(&str, fn()); 5] = [
+    let checks: [(&str, fn()); 8] = [
         ("every writer is served", every_writer_is_served),
         (
             "a failed sync reaches every writer",
@@ -254,6 +359,18 @@ fn main() {
         (
             "a task is woken when its sync has ended or failed",
             a_task_is_woken_when_its_sync_has_ended_or_failed,
+        ),
+        (
+            "keys are had by one writer or by readers",
+            keys_are_had_by_one_writer_or_by_readers,
+        ),
+        (
+            "who locks out of order holds nobody up for ever",
+            who_locks_out_of_order_holds_nobody_up_for_ever,
+        ),
+        (
+            "misuse is refused and never waits",
+            misuse_is_refused_and_never_waits,
         ),
     ];
     for (name, check) in checks {

@@ -39,8 +39,16 @@
 //! change its answer depends on is durable. Reads (Peek, List, count, metadata, policies) return what is visible and never wait
 //! for the disk: at `Durability::Disk` they may show a change that is not acknowledged yet and that a power cut undoes.
 //!
-//! The store admits a writer before it takes a lock. `live.rs` describes the locks, which are held from the first read until
-//! `Db::write_admitted` returns. Memory is bounded: a few hundred bytes for each recently used queue, whatever its depth.
+//! Every write has one shape, in [`QueueService::with_queue`] for messages and [`QueueService::with_exclusive_queue`] for queues:
+//! begin a transaction, which waits to be admitted -> lock (`live.rs`) -> read and check -> fill the transaction's batch -> commit ->
+//! change the state in memory -> unlock. Only [`QueueService::set_service_properties`] writes blindly.
+//!
+//! The locks are not those of the engine's transactions. Each guards state in memory that a transaction does not know: a counter
+//! that is written without being read, or whether a queue exists. A reader takes them too, also when the store accepts no writes and
+//! admits no transaction. Producers take any free one of several locks, and consumers of one queue contend for theirs in microseconds:
+//! a transaction serves its waiters in turn, which costs a thread switch each time.
+//!
+//! Memory is bounded: a few hundred bytes for each recently used queue, whatever its depth.
 
 mod check;
 mod codec;
@@ -63,8 +71,7 @@ pub use model::*;
 use codec::{CounterRow, QueueRow};
 use keys::QueueId;
 use lazurite_engine::{
-    Admission, Batch, Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket,
-    WallClock,
+    Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, Transaction, WallClock,
 };
 use live::{ExclusiveAccess, Live, QueueGuard, Slot, Slots, State};
 use receipt::Receipt;
@@ -111,19 +118,19 @@ impl QueueService {
         self.rows_examined.load(Ordering::Relaxed)
     }
 
-    /// Runs `operate` on an existing queue under the lock that `lock` takes. Operations under its other locks run concurrently.
-    /// The caller has been admitted to write.
+    /// Runs `operate`, which fills and commits `transaction`, on an existing queue under the lock that `lock` takes. Operations
+    /// under its other locks run concurrently.
     fn with_queue<T>(
         &self,
         account: &str,
         queue: &str,
         lock: fn(&Live) -> QueueGuard<'_>,
-        admission: &Admission,
-        operate: impl FnOnce(&Live, QueueGuard<'_>) -> Result<T>,
+        transaction: Transaction<'_>,
+        operate: impl FnOnce(&Live, QueueGuard<'_>, Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
-        self.with_slot(&key, &self.slots.get(&key), lock, admission, operate)
+        self.with_slot(&key, &self.slots.get(&key), lock, transaction, operate)
     }
 
     fn with_slot<T>(
@@ -131,8 +138,8 @@ impl QueueService {
         key: &[u8],
         slot: &Slot,
         lock: fn(&Live) -> QueueGuard<'_>,
-        _admission: &Admission,
-        operate: impl FnOnce(&Live, QueueGuard<'_>) -> Result<T>,
+        transaction: Transaction<'_>,
+        operate: impl FnOnce(&Live, QueueGuard<'_>, Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
         loop {
             let shared = slot.shared();
@@ -141,7 +148,7 @@ impl QueueService {
                     let guard = lock(&live);
                     // Checked under the lock: its previous holder may have failed.
                     if !live.is_stale() {
-                        return operate(&live, guard);
+                        return operate(&live, guard, transaction);
                     }
                 }
                 State::Missing => return Err(Error::QueueNotFound),
@@ -163,31 +170,33 @@ impl QueueService {
         }
     }
 
-    /// Runs `operate` with exclusive access to the slot of a queue, whether or not the queue exists. `operate` gets the key of the
-    /// queue's row, and publishes the new state after a write that changes it. The caller has been admitted to write.
+    /// Runs `operate`, which fills and commits `transaction`, with exclusive access to the slot of a queue, whether or not the queue
+    /// exists. `operate` gets the key of the queue's row, and publishes the new state after a write that changes it.
     fn with_exclusive_queue<T>(
         &self,
         account: &str,
         queue: &str,
-        admission: &Admission,
-        operate: impl FnOnce(&[u8], &ExclusiveAccess<'_>) -> Result<T>,
+        transaction: Transaction<'_>,
+        operate: impl FnOnce(&[u8], &ExclusiveAccess<'_>, Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
         let slot = self.slots.get(&key);
-        self.with_exclusive_slot(&key, &slot, admission, |access| operate(&key, access))
+        self.with_exclusive_slot(&key, &slot, transaction, |access, transaction| {
+            operate(&key, access, transaction)
+        })
     }
 
     fn with_exclusive_slot<T>(
         &self,
         key: &[u8],
         slot: &Slot,
-        _admission: &Admission,
-        operate: impl FnOnce(&ExclusiveAccess<'_>) -> Result<T>,
+        transaction: Transaction<'_>,
+        operate: impl FnOnce(&ExclusiveAccess<'_>, Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
         let access = slot.exclusive();
         self.read_if_unknown(key, &access)?;
-        operate(&access)
+        operate(&access, transaction)
     }
 
     fn read_if_unknown(&self, key: &[u8], access: &ExclusiveAccess<'_>) -> Result<()> {
@@ -220,13 +229,13 @@ impl QueueService {
         Ok(value.map(|value| QueueRow::decode(&value)).transpose()?)
     }
 
-    /// Writes a batch of message operations. The caller updates `live` only if the write succeeds.
-    fn write(&self, live: &Live, batch: Batch, admission: &Admission) -> Result<Ticket> {
-        let written = self.db.write_admitted(batch, admission);
-        if written.is_err() {
+    /// Commits the batch of a message operation. The caller updates `live` only if that succeeds.
+    fn commit(&self, live: &Live, transaction: &mut Transaction<'_>) -> Result<Ticket> {
+        let committed = transaction.commit();
+        if committed.is_err() {
             live.mark_stale();
         }
-        Ok(written?)
+        Ok(committed?)
     }
 
     /// The time of an operation. Read once per operation, under the lock that orders it and after everything that may wait: the
@@ -284,35 +293,36 @@ mod tests {
         drop(service.create_queue(ACCOUNT, "queue", Vec::new()));
         let peek = || service.peek_messages(ACCOUNT, "queue", None).unwrap();
         assert!(peek().is_empty());
-        let admission = service.db.admit().unwrap();
-        let write_and_panic = |live: &Live, _cell: QueueGuard<'_>| -> Result<()> {
-            let position = Position {
-                at: service.now(),
-                id: MessageId::new(1, 1),
+        let transaction = service.db.begin().unwrap();
+        let write_and_panic =
+            |live: &Live, _cell: QueueGuard<'_>, mut transaction: Transaction<'_>| -> Result<()> {
+                let position = Position {
+                    at: service.now(),
+                    id: MessageId::new(1, 1),
+                };
+                let row = MessageRow {
+                    visible_at: position.at,
+                    expires_at: Ticks::NEVER,
+                    receipt: service.new_receipt(),
+                };
+                let delivery = DeliveryRow {
+                    inserted_at: position.at,
+                    expires_at: Ticks::NEVER,
+                    dequeue_count: 0,
+                };
+                let batch = transaction.batch();
+                service.put_message_rows(batch, live, position, row, delivery);
+                let key = keys::text(live.id, position.id);
+                batch.put(&service.messages, &key, &codec::encode_text("written"));
+                drop(service.commit(live, &mut transaction)?);
+                panic!("before the frontier was moved");
             };
-            let row = MessageRow {
-                visible_at: position.at,
-                expires_at: Ticks::NEVER,
-                receipt: service.new_receipt(),
-            };
-            let delivery = DeliveryRow {
-                inserted_at: position.at,
-                expires_at: Ticks::NEVER,
-                dequeue_count: 0,
-            };
-            let mut batch = Batch::new();
-            service.put_message_rows(&mut batch, live, position, row, delivery);
-            let key = keys::text(live.id, position.id);
-            batch.put(&service.messages, &key, &codec::encode_text("written"));
-            drop(service.write(live, batch, &admission)?);
-            panic!("before the frontier was moved");
-        };
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             service.with_queue(
                 ACCOUNT,
                 "queue",
                 Live::lock_cell,
-                &admission,
+                transaction,
                 write_and_panic,
             )
         }));

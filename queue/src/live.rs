@@ -1,7 +1,7 @@
 //! In-memory state of the queues in use, and the locks of their operations.
 //!
 //! - The **slot** of a queue name says whether the queue exists. Readers take this state without a lock that a writer holds. The
-//!   slot's lock is held shared by operations that write messages, until `Db::write_admitted` returns, and exclusively by
+//!   slot's lock is held shared by operations that write messages, until `Transaction::commit` returns, and exclusively by
 //!   operations that create, change, clear or delete the queue.
 //! - The **consumer** lock is held by every operation that selects messages or changes one: Get, Update, Delete, sweep. Peek
 //!   takes it only if it is free, to record how far it scanned.

@@ -16,7 +16,7 @@ use crate::model::Sweep;
 use crate::rows::position_in;
 use crate::time::Ticks;
 use crate::{Error, QueueService, Result};
-use lazurite_engine::{Admission, Batch, Direction, Ticket};
+use lazurite_engine::{Batch, Direction, Ticket, Transaction};
 use std::sync::atomic::Ordering;
 
 /// Batches written by one call, and messages removed by one batch: a call takes some tens of milliseconds, and holds the lock of
@@ -131,13 +131,12 @@ impl QueueService {
     }
 
     fn sweep_queue(&self, due: &DueQueue, slot: &Slot) -> Result<SweepProgress> {
-        let admission = self.db.admit_deletion()?;
-        let sweep = |live: &Live, consumer: QueueGuard<'_>| {
-            let progress = self.remove_expired(live, consumer, &admission)?;
+        let (begun, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        let sweep = |live: &Live, consumer: QueueGuard<'_>, mut transaction: Transaction<'_>| {
+            let progress = self.remove_expired(live, consumer, &mut transaction)?;
             Ok((progress, live.consumed_rows.load(Ordering::Relaxed)))
         };
-        let lock = Live::lock_consumer;
-        let (progress, consumed_rows) = self.with_slot(&due.key, slot, lock, &admission, sweep)?;
+        let (progress, consumed_rows) = self.with_slot(&due.key, slot, lock, begun, sweep)?;
         if consumed_rows < CONSUMED_ROWS_COVERED || progress.is_incomplete() {
             return Ok(progress);
         }
@@ -151,25 +150,22 @@ impl QueueService {
     /// Covers the rows before the two frontiers with range deletes. Expired messages are removed first, all rows of each, and
     /// nothing else writes meanwhile, so the ranges hold nothing but tombstones.
     fn cover_consumed(&self, due: &DueQueue, slot: &Slot) -> Result<SweepProgress> {
-        let admission = self.db.admit_deletion()?;
-        self.with_exclusive_slot(&due.key, slot, &admission, |access| {
+        let begun = self.db.begin_deletion()?;
+        self.with_exclusive_slot(&due.key, slot, begun, |access, mut transaction| {
             let State::Present(live) = &access.state() else {
                 return Err(Error::QueueNotFound);
             };
-            let progress = self.remove_expired(live, live.lock_consumer(), &admission)?;
+            let progress = self.remove_expired(live, live.lock_consumer(), &mut transaction)?;
             if progress.is_incomplete() {
                 return Ok(progress);
             }
             let (head, expiry) = (live.head.start(), live.next_expiry.start());
             let delivered = keys::deliveries(live.id, Position::MIN, head);
             let expired = keys::expiries(live.id, Position::MIN, expiry);
-            let mut batch = Batch::new();
             for range in [delivered, expired] {
-                if !range.is_empty() {
-                    batch.delete_range(&self.messages, range);
-                }
+                transaction.batch().delete_range(&self.messages, range);
             }
-            let ticket = self.write(live, batch, &admission)?;
+            let ticket = self.commit(live, &mut transaction)?;
             live.consumed_rows.store(0, Ordering::Relaxed);
             Ok(SweepProgress {
                 ticket: Some(ticket),
@@ -183,7 +179,7 @@ impl QueueService {
         &self,
         live: &Live,
         mut consumer: QueueGuard<'_>,
-        admission: &Admission,
+        transaction: &mut Transaction<'_>,
     ) -> Result<SweepProgress> {
         let now = self.now();
         live.sweep_begins(now);
@@ -198,10 +194,11 @@ impl QueueService {
             self.pass_expired(live, now)?;
             live.consumed_rows
                 .fetch_add(removed as u64, Ordering::Relaxed);
-            let mut batch = self.removal_of(live, &expired.messages)?;
+            let batch = transaction.batch();
+            self.remove_messages(batch, live, &expired.messages)?;
             let total = *consumer.messages + removed as u64;
-            self.put_removed_count(&mut batch, live, total);
-            ticket = Some(self.write(live, batch, admission)?);
+            self.put_removed_count(batch, live, total);
+            ticket = Some(self.commit(live, transaction)?);
             *consumer.messages = total;
         }
         live.next_expiry.finish(expired.end);
@@ -217,8 +214,7 @@ impl QueueService {
         Ok(())
     }
 
-    fn removal_of(&self, live: &Live, expired: &[Position]) -> Result<Batch> {
-        let mut batch = Batch::new();
+    fn remove_messages(&self, batch: &mut Batch, live: &Live, expired: &[Position]) -> Result<()> {
         for expiry in expired {
             let row = self
                 .message_row(live, expiry.id)?
@@ -227,9 +223,9 @@ impl QueueService {
                 at: row.visible_at,
                 id: expiry.id,
             };
-            self.delete_message_rows(&mut batch, live, position, row.expires_at);
+            self.delete_message_rows(batch, live, position, row.expires_at);
         }
-        Ok(batch)
+        Ok(())
     }
 
     /// Scans the order of expiry from `start`. Like the scan for delivery it is bounded by its range, which ends a little after

@@ -30,6 +30,7 @@ mod output;
 mod port_holder;
 mod private_files;
 mod program;
+mod services;
 mod start;
 mod tls;
 

@@ -5,15 +5,20 @@
 
 use crate::access_log::AccessLog;
 use crate::accounts::Accounts;
-use crate::analytics::Analytics;
+use crate::analytics::{Analytics, Inputs};
 use crate::announce::{self, Address};
+use crate::auth::Authenticator;
 use crate::cli::Cli;
 use crate::codec::date;
+use crate::http::blob::Fetcher;
 use crate::http::context::{RequestIds, ServiceKind};
 use crate::http::properties::PropertiesStore;
-use crate::http::{App, Carriers, Connections, Endpoint, Fetcher, Switches, cross, serve};
+use crate::http::{
+    App, ConnectionThreads, Connections, Endpoint, blob, on_blocking_pool, queue, serve, table,
+};
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
+use crate::services::Services;
 use crate::tls::{Opening, Tls};
 use crate::{data_directory, http, leases, limits, log, port_holder, private_files};
 use lazurite_blob::{AccountPolicy, BlobService};
@@ -187,7 +192,14 @@ async fn serve_until_stopped(
         Host::Program(program) => {
             let signals = Signals::watch(cli.until_stdin_ends)?;
             let authority = tls.as_ref().and_then(Tls::authority);
-            announce::ready(cli, program, &app.accounts, &addresses, authority, out)?;
+            announce::ready(
+                cli,
+                program,
+                &app.services.accounts,
+                &addresses,
+                authority,
+                out,
+            )?;
             Control::Signals(signals)
         }
         Host::Process(guest) => {
@@ -198,9 +210,13 @@ async fn serve_until_stopped(
     };
     // Before the first request, which the account may want logged.
     let interval = Duration::from_secs(cli.log_interval.into());
-    let logs = Analytics::start(&app, interval);
+    let inputs = Inputs {
+        services: app.services.clone(),
+        properties: app.properties.clone(),
+    };
+    let logs = app.analytics.start(inputs, interval);
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let carriers = Carriers::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
+    let carriers = ConnectionThreads::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
         .map_err(|error| format!("cannot start its threads: {error}"))?;
     let carriers = Arc::new(carriers);
     let mut serving = tokio::task::JoinSet::new();
@@ -219,10 +235,10 @@ async fn serve_until_stopped(
             stopped.clone(),
         ));
     }
-    let sweeper = tokio::spawn(sweep(app.clone()));
+    let sweeper = tokio::spawn(sweep(app.services.clone()));
     loop {
         match control.wait().await {
-            Asked::Reload => reload(cli, &app.accounts, &listening, tls.as_ref()),
+            Asked::Reload => reload(cli, &app.services.accounts, &listening, tls.as_ref()),
             Asked::Stop => {
                 if let Control::Signals(signals) = &mut control {
                     signals.outlast_leases(&cli.location).await;
@@ -441,7 +457,7 @@ impl App {
             Durability::Disk => "disk",
         };
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
-        let request_ids = RequestIds::new(ids.next_id());
+        let request_ids = Arc::new(RequestIds::new(ids.next_id()));
         let blobs = BlobService::open(&db, ids.clone(), clock.clone())
             .map_err(|error| error.to_string())?;
         let tables = TableService::open(&db, clock.clone()).map_err(|error| error.to_string())?;
@@ -452,36 +468,56 @@ impl App {
             tracing::error!("a copy that was cut off is still pending: {failure}");
         }
         keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
-        let takes_tokens = cli.takes_tokens(&accounts);
-        let properties = PropertiesStore::read(&accounts, &blobs, &queues, &tables, &cli.cors)?;
-        let fetcher = match cli.copy_hosts.is_empty() {
-            false => Some(Arc::new(Fetcher::new(&cli.copy_hosts)?)),
-            true => None,
-        };
-        Ok(App {
+        let accepts_bearer_tokens = cli.takes_tokens(&accounts);
+        let services = Arc::new(Services {
             accounts,
             clock,
             db,
             blobs,
             queues,
             tables,
+        });
+        let properties = Arc::new(PropertiesStore::read(services.clone(), &cli.cors)?);
+        let fetcher = if cli.copy_hosts.is_empty() {
+            None
+        } else {
+            Some(Arc::new(Fetcher::new(&cli.copy_hosts)?))
+        };
+        let sas_hours_max = cli.sas_hours_max.map(u64::from);
+        let authenticator = Arc::new(Authenticator {
+            services: services.clone(),
+            accepts_bearer_tokens,
+            accepts_account_keys: !cli.no_shared_key,
+            sas_duration_max: sas_hours_max.map(|hours| Duration::from_secs(hours * 60 * 60)),
+        });
+        Ok(App {
+            blob: Arc::new(blob::State {
+                services: services.clone(),
+                properties: properties.clone(),
+                authenticator: authenticator.clone(),
+                request_ids: request_ids.clone(),
+                fetcher,
+                allowed_hosts: cli.allowed_hosts.clone(),
+                loose: cli.loose,
+                public_access: !cli.no_public_access,
+            }),
+            queue: Arc::new(queue::State {
+                services: services.clone(),
+                properties: properties.clone(),
+            }),
+            table: Arc::new(table::State {
+                services: services.clone(),
+                properties: properties.clone(),
+            }),
+            services,
             properties,
+            authenticator,
             durability,
-            takes_tokens,
-            loose: cli.loose,
             allowed_hosts: cli.allowed_hosts.clone(),
             access_log,
             connections: Arc::new(connections(cli)),
             request_timeout: cli.request_timeout.map(Duration::from_secs),
-            switches: Switches {
-                public_access: !cli.no_public_access,
-                shared_key: !cli.no_shared_key,
-                longest_sas: cli
-                    .sas_hours_max
-                    .map(|hours| Duration::from_secs(u64::from(hours) * 60 * 60)),
-            },
             analytics: Analytics::default(),
-            fetcher,
             request_ids,
         })
     }
@@ -519,7 +555,7 @@ fn keep_account_policies(
 
 /// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged blobs. It goes on under load, when
 /// space is needed most: its writes wait for the store like all others, and do so before they take a lock.
-async fn sweep(app: Arc<App>) {
+async fn sweep(services: Arc<Services>) {
     let mut more = false;
     let [mut queues_log, mut tables_log, mut blobs_log] =
         ["queues", "tables", "blobs"].map(FailureLog::new);
@@ -527,10 +563,10 @@ async fn sweep(app: Arc<App>) {
         if !more {
             tokio::time::sleep(SWEEP_INTERVAL).await;
         }
-        let (queues, tables, blobs) = (app.clone(), app.clone(), app.clone());
-        let messages = cross(move || Ok(queues.queues.sweep()?)).await;
-        let rows = cross(move || Ok(tables.tables.sweep()?)).await;
-        let due = cross(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
+        let [queues, tables, blobs] = [(); 3].map(|()| services.clone());
+        let messages = on_blocking_pool(move || Ok(queues.queues.sweep()?)).await;
+        let rows = on_blocking_pool(move || Ok(tables.tables.sweep()?)).await;
+        let due = on_blocking_pool(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
         // The store reports its failures to the next writer, too. The sweep comes round again.
         more = match queues_log.success(messages) {
             Some((swept, ticket)) => ticket.await.is_ok() && swept.more,

@@ -15,14 +15,16 @@
 //!
 //! # Locks
 //!
-//! The store admits a writer before it takes a lock, so that it does not wait for the disk under one. Readers take no lock that a
-//! writer holds while it reads or writes.
+//! Every write is a transaction of the engine, which admits it before it locks a key, so that it does not wait for the disk under a
+//! lock. What writes entities locks the record of their table, shared, then the entities; what creates or deletes a table locks its
+//! record alone. So no row is ever written under the id of a deleted table, where no later operation would find or delete it. Readers
+//! take no lock that a writer holds while it reads or writes.
 //!
 //! Entities are ordered by PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by lower-case name.
 //!
 //! ```text
-//! write: check -> Db::admit -> table id (its name locked, shared) -> key lock -> read, check, new row -> Timestamp
-//!        -> Db::write_admitted -> ticket (Insert Or Replace rarely reads: `clock.rs`)
+//! write: check -> Db::begin -> table locked, shared: its id -> entity locked -> read, check, new row -> Timestamp
+//!        -> Transaction::commit -> ticket (Insert Or Replace rarely reads: `clock.rs`)
 //! read:  table id (published, not locked) -> row
 //! query: filter -> key ranges and the rest of the filter -> snapshot -> rows until the page is full
 //! ```
@@ -35,6 +37,7 @@ mod datetime;
 mod error;
 mod filter;
 mod keys;
+mod known_tables;
 mod limits;
 mod model;
 mod operations;
@@ -42,7 +45,6 @@ mod plan;
 mod query;
 mod skip;
 mod sweep;
-mod table_names;
 mod transaction;
 mod view;
 
@@ -62,9 +64,9 @@ pub use transaction::TransactionError;
 pub use view::EntityView;
 
 use clock::{Clock, SweepProgress};
-use lazurite_engine::{Compression, Db, KeyLocks, Keyspace, KeyspaceOptions, WallClock};
+use known_tables::KnownTables;
+use lazurite_engine::{Compression, Db, Keyspace, KeyspaceOptions, WallClock};
 use std::sync::{Arc, Mutex};
-use table_names::TableNames;
 
 /// The Table service of one data directory. Its methods may be called concurrently.
 #[derive(Debug)]
@@ -74,11 +76,7 @@ pub struct TableService {
     catalog: Keyspace,
     /// The rows of all tables.
     entities: Keyspace,
-    /// Held across read, check and write of an entity, by its key.
-    entity_locks: KeyLocks,
-    names: TableNames,
-    /// Held from the choice of a table id until it is written.
-    next_table_id: Mutex<()>,
+    known_tables: KnownTables,
     clock: Clock,
     sweep_progress: Mutex<SweepProgress>,
 }
@@ -93,9 +91,7 @@ impl TableService {
             clock: Clock::open(db, &catalog, clock)?,
             catalog,
             entities: db.keyspace("table.entities", entity_options())?,
-            entity_locks: KeyLocks::default(),
-            names: TableNames::default(),
-            next_table_id: Mutex::new(()),
+            known_tables: KnownTables::default(),
             sweep_progress: Mutex::default(),
         })
     }

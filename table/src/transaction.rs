@@ -7,7 +7,7 @@ use crate::error::{Error, InvalidInput, Result};
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
 use crate::model::{Operation, Write};
 use crate::{DateTime, TableService, check, keys};
-use lazurite_engine::{Batch, Ticket};
+use lazurite_engine::Ticket;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -49,13 +49,13 @@ impl TableService {
     ) -> Result<(Vec<Option<DateTime>>, Ticket), TransactionError> {
         check_operations(operations)?;
         let is_deletion = |operation: &Operation| matches!(operation.write, Write::Delete(_));
-        let admission = if operations.iter().all(is_deletion) {
-            self.db.admit_deletion()
+        let transaction = if operations.iter().all(is_deletion) {
+            self.db.begin_deletion()
         } else {
-            self.db.admit()
+            self.db.begin()
         };
-        let admission = at(0, admission.map_err(Error::from))?;
-        let (_name_guard, table) = at(0, self.table_for_write(account, table, &admission))?;
+        let mut transaction = at(0, transaction.map_err(Error::from))?;
+        let table = at(0, self.lock_table(&mut transaction, account, table))?;
         let key = |operation: &Operation| {
             keys::entity(
                 table,
@@ -64,24 +64,19 @@ impl TableService {
             )
         };
         let keys: Vec<Vec<u8>> = operations.iter().map(key).collect();
-        let _guard = self.entity_locks.lock_all(keys.iter().map(|key| &key[..]));
+        let locked = transaction.lock(keys.iter().map(|key| (&self.entities, &key[..])));
+        at(0, locked.map_err(Error::from))?;
         let read = |(index, (operation, key)): (usize, (&Operation, &Vec<u8>))| {
             at(index, self.change(operation.write, &operation.entity, key))
         };
         let changes = operations.iter().zip(&keys).enumerate().map(read);
         let changes = changes.collect::<Result<Vec<_>, _>>()?;
         // After the last read, so that the Timestamps are those of the write.
-        let mut batch = Batch::new();
         let mut timestamps = Vec::with_capacity(operations.len());
         for (index, (change, key)) in changes.into_iter().zip(&keys).enumerate() {
-            timestamps.push(at(index, self.put(&mut batch, key, change, &admission))?);
+            timestamps.push(at(index, self.put(&mut transaction, key, change))?);
         }
-        let ticket = at(
-            0,
-            self.db
-                .write_admitted(batch, &admission)
-                .map_err(Error::from),
-        )?;
+        let ticket = at(0, transaction.commit().map_err(Error::from))?;
         Ok((timestamps, ticket))
     }
 }

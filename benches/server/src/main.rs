@@ -4,6 +4,7 @@ mod checked_clients;
 mod cli;
 mod client;
 mod gigabyte;
+mod guide;
 mod installed;
 mod job;
 mod kills;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Neighbours(args) => neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
+        Command::Guide(args) => guide::run(&args),
         Command::Services(args) => services::run(&args),
         Command::MinimalHandler => services::run_minimal_handler(),
     };

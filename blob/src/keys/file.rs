@@ -26,6 +26,34 @@ pub(crate) struct File {
     pub(crate) id: u128,
 }
 
+/// What a content is filed under in `blob.content`, in the order of the keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ContentName {
+    pub(crate) file: File,
+    /// The window of an extent of pages; `None` for a block.
+    pub(crate) window: Option<u64>,
+    pub(crate) content: u128,
+}
+
+impl ContentName {
+    pub(crate) fn key(&self) -> Vec<u8> {
+        let mut key = Vec::with_capacity(72);
+        self.write_key(&mut key);
+        key
+    }
+
+    /// Makes `key` the key, in the memory that it has.
+    pub(crate) fn write_key(&self, key: &mut Vec<u8>) {
+        key.clear();
+        key.extend_from_slice(&self.file.start());
+        if let Some(window) = self.window {
+            key.extend_from_slice(&NO_CONTENT);
+            key.extend_from_slice(&window.to_be_bytes());
+        }
+        key.extend_from_slice(&self.content.to_be_bytes());
+    }
+}
+
 impl File {
     /// Everything of the file in `blob.blocks`, or in `blob.content`.
     pub(crate) fn all(&self) -> KeyRange {
@@ -79,7 +107,12 @@ impl File {
 
     /// In `blob.content`: the bytes of a block.
     pub(crate) fn block_content(&self, content_id: u128) -> Vec<u8> {
-        self.key(&content_id.to_be_bytes())
+        let name = ContentName {
+            file: *self,
+            window: None,
+            content: content_id,
+        };
+        name.key()
     }
 
     /// In `blob.blocks`: the extent of pages whose last byte is just before `end_offset`.
@@ -125,10 +158,12 @@ impl File {
 
     /// In `blob.content`: the bytes of an extent of pages.
     pub(crate) fn page_content(&self, window: u64, content_id: u128) -> Vec<u8> {
-        let mut key = self.key(&NO_CONTENT);
-        key.extend_from_slice(&window.to_be_bytes());
-        key.extend_from_slice(&content_id.to_be_bytes());
-        key
+        let name = ContentName {
+            file: *self,
+            window: Some(window),
+            content: content_id,
+        };
+        name.key()
     }
 
     /// In `blob.content`: the bytes of all extents of these windows.

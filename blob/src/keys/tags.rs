@@ -1,7 +1,7 @@
 //! Keys of the index of tags, `blob.tags`: rows of current blobs and, in a range of their own, of versions.
 
-use super::{NAME_END, escape, unescape};
-use crate::moment::Moment;
+use super::escape::{NAME_END, escape, unescape};
+use crate::snapshot_time::SnapshotTime;
 
 /// No text begins with this byte.
 const OF_VERSIONS: u8 = 0xff;
@@ -19,7 +19,7 @@ pub(crate) fn tag(
     tag: &str,
     value: &str,
     blob: &str,
-    version: Option<Moment>,
+    version: Option<SnapshotTime>,
 ) -> Vec<u8> {
     let of = version.map_or(Tagged::Current, |_| Tagged::Versions);
     let mut key = tag_values(container_id, of, tag, value);
@@ -45,7 +45,7 @@ pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str
 }
 
 /// The value, the blob's name and, of a version, its moment in a key of `blob.tags`.
-pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<Moment>)> {
+pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<SnapshotTime>)> {
     let rest = key.get(16..)?;
     let (of, rest) = match rest.strip_prefix(&[OF_VERSIONS]) {
         Some(rest) => (Tagged::Versions, rest),
@@ -59,7 +59,7 @@ pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<Moment>)> {
         (Tagged::Current, _) => None,
         (Tagged::Versions, moment) => {
             let moment = u64::from_be_bytes(moment.try_into().ok()?);
-            Some((value, blob, Some(Moment(moment))))
+            Some((value, blob, Some(SnapshotTime(moment))))
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Listings: one page at a time in byte order of names, by prefix, and by delimiter with a seek past each group.
 
+mod entry;
 mod walk;
 
-use crate::Keyspaces;
+pub use entry::{BlobEntry, ListBlobs, ListedBlob};
+
 use crate::codec;
-use crate::error::{Error, Result};
+use crate::error::{Result, corrupt_record};
 use crate::keys;
-use crate::model::{Blob, Container};
+use crate::keyspaces::Keyspaces;
+use crate::model::Container;
 use crate::names;
 use crate::pager::{Marker, Pager};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
@@ -45,37 +48,6 @@ pub struct ListContainersPage {
     pub next_marker: Option<String>,
 }
 
-/// The request of List Blobs.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ListBlobs {
-    /// Only names that begin with this.
-    pub prefix: String,
-    /// Names that share all up to and including the first of these after the prefix become one entry. Empty: none.
-    pub delimiter: String,
-    /// Only names from this one on.
-    pub start_from: String,
-    /// Only names before this one. Empty: all.
-    pub end_before: String,
-    /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
-    pub marker: Option<String>,
-    /// Most entries of the page, blobs and prefixes alike, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
-    pub max_results: Option<u32>,
-    /// Whether to answer metadata.
-    pub metadata: bool,
-    /// Whether to list blobs that have only uncommitted blocks.
-    pub uncommitted: bool,
-    /// Whether to list snapshots, before the blob of their name.
-    pub snapshots: bool,
-    /// Whether to list versions that are not the current one, before the blob of their name.
-    pub versions: bool,
-    /// Whether to list deleted blobs, snapshots and versions that are still kept.
-    pub deleted: bool,
-    /// Whether to list names that have versions and no blob, once each.
-    pub deleted_with_versions: bool,
-    /// Whether to list nothing but what is deleted and still kept: `showonly=deleted`. Looks at nothing else.
-    pub only_deleted: bool,
-}
-
 /// The answer of List Blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListBlobsPage {
@@ -85,32 +57,6 @@ pub struct ListBlobsPage {
     pub next_marker: Option<String>,
     /// Rows of the store that were looked at: what the page cost.
     pub rows_examined: u64,
-}
-
-/// One entry of a listing of blobs.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "nearly all are blobs: a box would cost more than it saves"
-)]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BlobEntry {
-    /// A blob.
-    Blob(ListedBlob),
-    /// What the names of one or more blobs begin with, delimiter included.
-    Prefix(String),
-}
-
-/// A blob in a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedBlob {
-    /// Its name.
-    pub name: String,
-    /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless asked for.
-    pub blob: Option<Blob>,
-    /// Whether it is the current one of its name, and not a snapshot, an older version or deleted.
-    pub is_current: bool,
-    /// Whether it stands for a name that has versions and no blob.
-    pub has_versions_only: bool,
 }
 
 impl ListContainers {
@@ -136,7 +82,7 @@ impl ListContainers {
         while rows.advance()? {
             page.rows_examined += 1;
             let key = keys::container_name(rows.key(), &account_start);
-            let (name, deleted) = key.ok_or_else(unreadable)?;
+            let (name, deleted) = key.ok_or_else(corrupt_record)?;
             let marker = || Marker::Name(name.clone(), deleted.map(|at| (at, 0)));
             if page.is_cut_short(marker) {
                 break;
@@ -224,10 +170,4 @@ fn position(marker: Marker) -> Option<Position> {
 fn metadata_bytes(metadata: &[(String, String)]) -> usize {
     let bytes = |(name, value): &(String, String)| name.len() + value.len();
     metadata.iter().map(bytes).sum()
-}
-
-pub(crate) fn unreadable() -> Error {
-    Error::InternalError {
-        reason: "a row's key is not one of this service".to_string(),
-    }
 }

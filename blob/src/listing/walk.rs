@@ -1,25 +1,26 @@
-//! The walk that a listing of blobs is made by: the rows of each kind that is asked for, merged by name and moment.
+//! The walk of a listing of blobs: rows of the requested kinds, merged by name and moment.
 
-use super::{BlobEntry, ListBlobs, ListedBlob, unreadable};
-use crate::Keyspaces;
+use super::entry::{BlobEntry, ListBlobs, ListedBlob};
 use crate::codec;
 use crate::error::Result;
+use crate::error::corrupt_record;
 use crate::keys::{self, History};
-use crate::model::{BlobRecord, Was};
-use crate::moment::Moment;
+use crate::keyspaces::Keyspaces;
+use crate::model::{BlobRecord, PreviousState};
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
 
-/// Where in a listing something stands: by name, then by moment and, where a clock that was set back has given one twice, by kind. Without a
-/// moment it is before all of that name.
-pub(super) type Position = (String, Option<(Moment, u8)>);
+/// A position in a listing: by name, then by moment, then by kind, since a clock that was set back can assign a moment twice.
+/// Without a moment it is before all entries of the name.
+pub(super) type Position = (String, Option<(SnapshotTime, u8)>);
 
 /// Kinds of one moment in order: those of histories by their number, then the current blob.
 fn rank(kind: Option<History>) -> u8 {
     kind.map_or(u8::MAX, |kind| kind as u8)
 }
 
-/// What the walk comes to.
+/// A step of the walk.
 #[allow(
     clippy::large_enum_variant,
     reason = "nearly all are entries: a box would cost more than it saves"
@@ -30,11 +31,11 @@ pub(super) enum Step {
     Skipped,
 }
 
-/// Where among those of its name the blob itself stands: after its snapshots and versions.
-const LAST: Moment = Moment(u64::MAX);
+/// The position of the blob itself among those of its name: after snapshots and versions.
+const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 impl ListBlobs {
-    /// What the page is merged from. What is not asked for is not walked.
+    /// The sources of the page. Kinds that are not requested are not read.
     fn cursors(
         &self,
         snapshot: &Snapshot,
@@ -86,7 +87,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Stands on the next row, unless it stands on one already.
+    /// Moves to the next row, unless it is on one already.
     fn load(&mut self, rows_examined: &mut u64) -> Result<()> {
         if self.head.is_some() || self.ended {
             return Ok(());
@@ -100,12 +101,12 @@ impl Cursor {
             Some(_) => keys::history_name(self.rows.key()),
             None => keys::blob_name(self.rows.key()).map(|name| (name, None)),
         };
-        let (name, moment) = position.ok_or_else(unreadable)?;
+        let (name, moment) = position.ok_or_else(corrupt_record)?;
         self.head = Some((name, Some((moment.unwrap_or(LAST), rank(self.kind)))));
         Ok(())
     }
 
-    /// Goes to what stands at this position or after it; never backwards.
+    /// Moves to this position or the first one after it; never backwards.
     fn seek(&mut self, to: &Position) {
         let (name, moment) = to;
         let key = match (self.kind, moment) {
@@ -115,9 +116,10 @@ impl Cursor {
             }
             (Some(kind), None) => keys::history_start(self.container_id, kind, name),
             (Some(kind), Some((moment, from))) => {
-                let moment = match kind as u8 >= *from {
-                    true => *moment,
-                    false => moment.next(),
+                let moment = if kind as u8 >= *from {
+                    *moment
+                } else {
+                    moment.next()
                 };
                 keys::history(self.container_id, kind, name, moment)
             }
@@ -125,7 +127,7 @@ impl Cursor {
         self.seek_key(&key);
     }
 
-    /// Goes to the first row of the next name. For histories only.
+    /// Moves to the first row of the next name. For histories only.
     fn seek_past_name(&mut self, name: &str) {
         let kind = self.kind.expect("the rows of a history");
         let rows = keys::history_of(self.container_id, kind, name);
@@ -187,7 +189,7 @@ impl<'a> Walk<'a> {
             let stands_for_all = cursor.kind == Some(History::Version) && !self.request.versions;
             match to {
                 (name, Some(_)) if stands_for_all => {
-                    // All versions of a name are one entry, which stands where the first of them does.
+                    // All versions of a name are one entry, at the position of the first.
                     cursor.seek(&(name.clone(), None));
                     cursor.load(&mut self.rows_examined)?;
                     if cursor.head.as_ref().is_some_and(|first| first < to) {
@@ -200,7 +202,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The next step, and where it stands. After a prefix the walk stands beyond all names that begin with it, without having seen them.
+    /// The next step and its position. After a prefix the walk seeks past all names that begin with it.
     pub(super) fn next(&mut self) -> Result<Option<(Position, Step)>> {
         let Some(at) = self.first()? else {
             return Ok(None);
@@ -231,7 +233,7 @@ impl<'a> Walk<'a> {
         Ok(Some((position, Step::Entry(BlobEntry::Blob(listed)))))
     }
 
-    /// The cursor that stands first.
+    /// The cursor with the first position.
     fn first(&mut self) -> Result<Option<usize>> {
         for cursor in &mut self.cursors {
             cursor.load(&mut self.rows_examined)?;
@@ -242,7 +244,7 @@ impl<'a> Walk<'a> {
         Ok(first.map(|(at, _)| at))
     }
 
-    /// What a row stands for, if it is listed.
+    /// The entry of a row, if it is listed.
     fn listed(
         &mut self,
         kind: Option<History>,
@@ -277,8 +279,10 @@ impl<'a> Walk<'a> {
                 }
                 listed.has_versions_only = true;
             }
-            // Another blob has the name since: now it is as if it had been a snapshot.
-            Some(History::Deleted) if blob.was() == Was::Blob && self.has_current(name)? => {
+            // Another blob has the name now: it is listed like a deleted snapshot.
+            Some(History::Deleted)
+                if blob.previous_state() == PreviousState::Blob && self.has_current(name)? =>
+            {
                 blob.snapshot = position.1.map(|(moment, _)| moment);
             }
             _ => {}
@@ -291,7 +295,7 @@ impl<'a> Walk<'a> {
         Ok(Some(listed))
     }
 
-    /// Whether there is a current blob of that name, be it listed or not.
+    /// Whether there is a current blob of that name, listed or not.
     fn has_current(&self, name: &str) -> Result<bool> {
         if !self.request.only_deleted {
             return Ok(self.stands_on_current(name));
@@ -300,7 +304,7 @@ impl<'a> Walk<'a> {
         Ok(self.snapshot.get(&self.keyspaces.blobs, &key)?.is_some())
     }
 
-    /// Whether there is a current blob of that name, for which the walk has not come yet.
+    /// Whether there is a current blob of that name that the walk has not reached yet.
     fn stands_on_current(&self, name: &str) -> bool {
         let current = self.cursors.last().and_then(|cursor| cursor.head.as_ref());
         current.is_some_and(|(current, _)| current == name)

@@ -1,8 +1,7 @@
 //! Operations on append blobs.
 
 use super::new_blob::{BlobSettings, NewBlob};
-use super::write::{BlobWrite, Retired};
-use crate::BlobService;
+use super::write::{BlobWrite, RetireReason};
 use crate::checksum::Checksums;
 use crate::codec;
 use crate::conditions::{Conditions, WriteKind};
@@ -12,6 +11,7 @@ use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Metadata, Written,
 };
 use crate::names;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::Ticket;
 
@@ -25,9 +25,9 @@ pub struct PutAppendBlob {
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
-    /// What else the blob is made with.
+    /// Other settings of the new blob.
     pub settings: BlobSettings,
-    /// What must hold of the blob before. A key among them is what its appends are going to be encrypted with.
+    /// Conditions on the blob before. A key among them encrypts its appends.
     pub conditions: Conditions,
 }
 
@@ -71,7 +71,7 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
-        let permit = write.retire(Retired::Overwritten)?;
+        let permit = write.retire(RetireReason::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Appends {
                 count: 0,
@@ -88,7 +88,7 @@ impl BlobService {
         Ok((blob.written(), write.commit()?))
     }
 
-    /// Appends a body to an append blob, whole or not at all; appends to one blob come one after another.
+    /// Appends a body to an append blob, whole or not at all. Appends to one blob are ordered.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`,
     /// `InvalidBlobType`; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a
     /// write and of leases; `BlobIsSealed`, `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`,
@@ -132,11 +132,10 @@ impl BlobService {
             content: body.content(),
             file: None,
         };
-        let batch = &mut write.batch;
-        let key = file.block_content(block.content);
-        body.put(batch, &self.keyspaces.content, &key);
+        let mut rows = write.rows();
+        body.put(&mut rows, &file.block_content(block.content));
         let value = codec::encode_block(&block);
-        batch.put(&self.keyspaces.blocks, &file.committed(end), &value);
+        rows.put_block(&file.committed(end), &value);
         blob.set_length_of_appends(end);
         blob.content = Content::Appends {
             count: count + 1,
@@ -153,7 +152,7 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Append Blob Seal: from now on nothing is appended. Sealing again changes nothing but the ETag.
+    /// Append Blob Seal: ends appending. Sealing again changes only the ETag.
     /// Errors: as [`BlobService::append_block`], but for those of a body.
     pub fn append_blob_seal(
         &self,
@@ -173,7 +172,7 @@ impl BlobService {
     }
 }
 
-/// The appends so far of a blob that takes more.
+/// The number of appends of a blob that is not sealed.
 fn unsealed(blob: &Blob) -> Result<u32> {
     match blob.content {
         Content::Appends {
@@ -204,14 +203,14 @@ impl Blob {
 impl BlobWrite<'_> {
     /// The file of the last layer, or of a new one if other records name that one too.
     pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
-        for may_fold in [true, false] {
+        for may_merge in [true, false] {
             if let Some(layer) = blob.layers.last()
                 && !self.service.is_shared(layer)?
             {
                 return Ok(layer.file);
             }
-            if may_fold {
-                self.fold_appends(blob)?;
+            if may_merge {
+                self.merge_appends(blob)?;
             }
         }
         let file = self.new_file();
@@ -221,6 +220,7 @@ impl BlobWrite<'_> {
             end: blob.length,
             windowed: false,
         });
+        self.merge_later(blob.layers.len());
         Ok(file)
     }
 }

@@ -1,4 +1,4 @@
-//! Append blobs: where appends go, what they demand, and where they end.
+//! Append blobs: offsets, conditions and limits of appends.
 
 use super::tests::*;
 use crate::*;
@@ -200,5 +200,6 @@ fn appends_between_snapshots_leave_few_layers_and_every_snapshot_as_it_was() {
     );
     assert_eq!(store.read("log").unwrap(), all);
     store.delete("log").unwrap();
+    store.at(at(9)).sweep(10_000).unwrap();
     store.empty();
 }

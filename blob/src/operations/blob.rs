@@ -1,19 +1,22 @@
 //! Operations on blobs of any type.
 
 use super::BlobRead;
-use super::checks::check_online;
 use super::history::{FIRST, HISTORY_STEP};
 use super::permit::Action;
-use super::write::{BlobWrite, Place, Retired};
-use crate::BlobService;
+use super::permit::RecordSlot;
+use super::permit::check_online;
+use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::download::{ByteRange, Download};
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::History;
-use crate::listing::unreadable;
-use crate::model::{Blob, BlobAddress, BlobHeaders, BlobState, Metadata, Tags, Was, Written};
+use crate::model::{
+    Blob, BlobAddress, BlobHeaders, BlobState, Metadata, PreviousState, Tags, Written,
+};
 use crate::names;
+use crate::service::BlobService;
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
 
@@ -22,15 +25,15 @@ use std::time::SystemTime;
 pub struct DeleteBlob {
     /// `x-ms-delete-snapshots`; without it a blob with snapshots is not deleted.
     pub snapshots: Option<DeleteSnapshots>,
-    /// `deletetype=permanent`: of a snapshot or version that is deleted already.
+    /// `deletetype=permanent`: for a snapshot or version that is deleted already.
     pub permanent: bool,
-    /// What must hold of what is deleted.
+    /// Conditions on the deleted blob.
     pub conditions: Conditions,
-    /// What must hold of the time its tier changed.
+    /// Conditions on the time its tier changed.
     pub tier_changed: TierChanged,
 }
 
-/// Conditions on the time the tier of a blob changed last, or that it was made.
+/// Conditions on the last change of a blob's tier, or else on its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierChanged {
     /// `x-ms-access-tier-if-modified-since`.
@@ -44,9 +47,10 @@ impl TierChanged {
         let changed = whole_seconds(blob.tiering.changed_at(now).unwrap_or(blob.created_at));
         let late = self.since.is_none_or(|date| changed > date);
         let early = self.not_since.is_none_or(|date| changed <= date);
-        match late && early {
-            true => Ok(()),
-            false => Err(Error::ConditionNotMet),
+        if late && early {
+            Ok(())
+        } else {
+            Err(Error::ConditionNotMet)
         }
     }
 }
@@ -60,15 +64,15 @@ pub enum DeleteSnapshots {
     Only,
 }
 
-/// Whether what was deleted is gone for good: `x-ms-delete-type-permanent`.
+/// The result of Delete Blob: `x-ms-delete-type-permanent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobDeletion {
-    /// `false` if it can be had back.
+    /// `false` if it can be restored.
     pub permanent: bool,
 }
 
 impl BlobService {
-    /// The blob and its content, or a range of it, as they are now and whatever is written afterwards.
+    /// The blob and its content, or a range of it, as of now: later writes do not change what is read.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a read; of a lease id that does not
     /// match; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption`,
     /// `BlobDoesNotUseCustomerSpecifiedEncryption`; `InvalidRange`.
@@ -149,12 +153,12 @@ impl BlobService {
         let permit = write.permit_current(Action::Replace)?;
         write.share_layers(|_| true);
         let mut blob = write.existing()?;
-        write.retire_blob(Retired::Overwritten)?;
+        write.retire_blob(RetireReason::Overwritten)?;
         blob.metadata = metadata;
         let written = write.touch(&mut blob);
         blob.version = write.new_version(written)?;
         write.begin_epoch(&mut blob)?;
-        // What protects a version does not pass on to the next.
+        // The next version does not inherit policy and hold.
         (blob.immutability, blob.legal_hold) = (None, false);
         write.put(&permit, &blob);
         Ok((blob.written(), write.commit()?))
@@ -172,19 +176,19 @@ impl BlobService {
         request: &DeleteBlob,
     ) -> Result<(BlobDeletion, Ticket)> {
         let deleted = self.delete_in_steps(address, request, u32::MAX)?;
-        deleted.ok_or_else(unreadable)
+        deleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::delete_blob`], of at most so many steps; `None` if snapshots are left. Each step is a batch of bounded size. The locks
-    /// are held over all of them: a deletion that is refused has deleted nothing. What a kill leaves undone was not acknowledged, and is
-    /// done by deleting again.
+    /// As [`BlobService::delete_blob`], in at most `steps_max` steps; `None` if snapshots are left. Each step is a batch of bounded
+    /// size. The locks are held over all of them: a refused deletion has deleted nothing. A deletion that a kill cuts short was not
+    /// acknowledged; deleting again completes it.
     pub(super) fn delete_in_steps(
         &self,
         address: &BlobAddress<'_>,
         request: &DeleteBlob,
         steps_max: u32,
     ) -> Result<Option<(BlobDeletion, Ticket)>> {
-        let _long = request.snapshots.map(|_| self.begin_long_work());
+        let _long = request.snapshots.map(|_| self.begin_long_operation());
         let condition = request.conditions.for_write()?;
         let mut write = self.begin_deletion(address)?;
         let permanent = if request.permanent {
@@ -216,8 +220,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Deletes some of the snapshots, oldest first, or what is left and the blob. Answers whether what goes is gone for good; `None` if
-    /// there is more to do. What has to stay is looked for before anything is deleted.
+    /// Deletes some of the snapshots, oldest first, or the rest and the blob. Returns whether they are deleted for good; `None` if
+    /// there is more to do. Checks for protected records before it deletes any.
     fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,
@@ -241,24 +245,24 @@ impl BlobWrite<'_> {
         if !is_whole {
             return Ok(None);
         }
-        // Snapshots are kept by retention alone.
+        // Only retention keeps snapshots.
         if snapshots == Some(DeleteSnapshots::Only) {
             return Ok(Some(self.policy.delete_retention_days.is_none()));
         }
         let kept = self.keeps_retired();
-        let permit = self.retire(Retired::Deleted)?;
+        let permit = self.retire(RetireReason::Deleted)?;
         self.remove(&permit);
         Ok(Some(!kept))
     }
 
-    /// Deletes a snapshot or version. Answers whether it is gone for good.
+    /// Deletes a snapshot or version. Returns whether it is deleted for good.
     fn delete_past(
         &mut self,
-        place: Place,
+        place: RecordSlot,
         blob: Blob,
         snapshots: Option<DeleteSnapshots>,
     ) -> Result<bool> {
-        let Place::Past(kind, moment) = place else {
+        let RecordSlot::Past(kind, moment) = place else {
             return Err(Error::OperationNotAllowedOnRootBlob);
         };
         if snapshots.is_some() {
@@ -268,15 +272,15 @@ impl BlobWrite<'_> {
         }
         let permit = self.permit(Action::Remove, place, Some(&blob))?;
         self.remove(&permit);
-        if let Place::Past(History::Version, moment) = place {
+        if let RecordSlot::Past(History::Version, moment) = place {
             self.index(&blob.tags, &Tags::new(), Some(moment));
         }
         match self.policy.delete_retention_days {
             Some(_) => {
                 let was = if kind == History::Version {
-                    Was::Version(moment)
+                    PreviousState::Version(moment)
                 } else {
-                    Was::Snapshot(moment)
+                    PreviousState::Snapshot(moment)
                 };
                 self.put_deleted(moment, was, blob)?;
             }
@@ -285,7 +289,7 @@ impl BlobWrite<'_> {
         Ok(self.policy.delete_retention_days.is_none())
     }
 
-    /// Deletes for good what is deleted but still kept.
+    /// Deletes a deleted record for good.
     fn delete_permanently(
         &mut self,
         state: BlobState,
@@ -302,7 +306,7 @@ impl BlobWrite<'_> {
                 reason: "the account does not allow to delete for good",
             });
         }
-        let place = Place::Past(History::Deleted, moment);
+        let place = RecordSlot::Past(History::Deleted, moment);
         let blob = self.past(place)?.ok_or(Error::BlobNotFound)?;
         condition.check(WriteKind::Change, Some(Validators::from(&blob)))?;
         request.conditions.check_tags(&blob.tags)?;
@@ -314,16 +318,10 @@ impl BlobWrite<'_> {
     }
 
     /// As [`BlobWrite::forget`] of a snapshot, version or deleted blob.
-    pub(crate) fn forget_past(&mut self, place: Place, blob: &Blob) {
-        if let Place::Past(kind, moment) = place {
+    pub(crate) fn forget_past(&mut self, place: RecordSlot, blob: &Blob) {
+        if let RecordSlot::Past(kind, moment) = place {
             self.trim_later(kind, moment, blob);
         }
         self.forget(blob);
-    }
-
-    /// No record names the files of this blob, whose own is removed.
-    pub(crate) fn forget(&mut self, blob: &Blob) {
-        let keyspaces = &self.service.keyspaces;
-        self.files.remove_all(keyspaces, &mut self.batch, blob);
     }
 }

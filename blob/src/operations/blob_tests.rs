@@ -1,4 +1,4 @@
-//! Blobs put whole, ranges of them, their properties and metadata, and what is refused of any blob.
+//! Blobs put whole, their ranges, properties and metadata, and errors of all blobs.
 
 use super::tests::*;
 use crate::*;
@@ -73,9 +73,10 @@ fn put_blob_checks_the_md5_property_before_content_md5() {
         request.upload.write(b"body").unwrap();
         request.headers.content_md5 = property.map(Vec::from);
         let result = store.put_with("name", request, at(0));
-        match accepted {
-            true => assert_eq!(result.unwrap().checksums.md5, Some(right)),
-            false => assert_err!(result, Error::Md5Mismatch { .. }),
+        if accepted {
+            assert_eq!(result.unwrap().checksums.md5, Some(right))
+        } else {
+            assert_err!(result, Error::Md5Mismatch { .. })
         }
     }
     let both = Checksums {

@@ -2,8 +2,7 @@
 
 use super::new_blob::{BlobSettings, NewBlob};
 use super::permit::Action;
-use super::write::{BlobWrite, Retired};
-use crate::BlobService;
+use super::write::{BlobWrite, RetireReason};
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
@@ -17,6 +16,7 @@ use crate::model::{
     Tags, Written,
 };
 use crate::names;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
 
@@ -69,7 +69,7 @@ pub struct PutBlockList {
     pub conditions: Conditions,
 }
 
-/// A list of so many blocks takes milliseconds to read and write.
+/// A list of this many blocks takes milliseconds to read and write.
 const LONG_LIST: usize = 500;
 
 impl BlobService {
@@ -80,7 +80,7 @@ impl BlobService {
         Upload::begin(self, kind, claimed, None)
     }
 
-    /// As [`BlobService::begin_upload`] of a body that is stored encrypted with a key which the client brings.
+    /// As [`BlobService::begin_upload`], for a body that is stored encrypted with the client's key.
     pub fn begin_encrypted_upload(
         &self,
         kind: UploadKind,
@@ -133,15 +133,15 @@ impl BlobService {
         let file = match write.replaceable_file()? {
             Some(file) if body.key.is_none() => file,
             _ => {
-                let _ = write.retire(Retired::Overwritten)?;
-                // An encrypted body is encrypted for this id.
+                let _ = write.retire(RetireReason::Overwritten)?;
+                // The body is encrypted for this id.
                 write.file(body.content())
             }
         };
-        let (content, key) = (&self.keyspaces.content, file.whole_content());
+        let key = file.whole_content();
         match length {
-            0 => write.batch.delete(content, &key),
-            _ => body.put(&mut write.batch, content, &key),
+            0 => write.rows().delete_content(&key),
+            _ => body.put(&mut write.rows(), &key),
         }
         let blob = write.new_blob(NewBlob {
             content: Content::Whole,
@@ -204,15 +204,14 @@ impl BlobService {
             content: body.content(),
             file: None,
         };
-        let (content, blocks) = (&self.keyspaces.content, &self.keyspaces.blocks);
-        let batch = &mut write.batch;
+        let mut rows = write.rows();
         if let Some(replaced) = replaced {
-            batch.delete(content, &file.block_content(replaced.content));
+            rows.delete_content(&file.block_content(replaced.content));
         }
-        body.put(batch, content, &file.block_content(block.content));
+        body.put(&mut rows, &file.block_content(block.content));
         let value = codec::encode_block(&block);
-        batch.put(blocks, &file.uncommitted(block_id), &value);
-        batch.put(blocks, &file.staging(), &codec::encode_staging(&staging));
+        rows.put_block(&file.uncommitted(block_id), &value);
+        rows.put_block(&file.staging(), &codec::encode_staging(&staging));
         write.note_staging(file)?;
         let outcome = PutBlockOutcome {
             checksums,
@@ -250,7 +249,7 @@ impl BlobService {
             _ => 0,
         });
         let is_long = listed.max(request.blocks.len()) > LONG_LIST;
-        let _long = is_long.then(|| self.begin_long_work());
+        let _long = is_long.then(|| self.begin_long_operation());
         let (list, layers) = write.replace_blocks(&request.blocks, &brought)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Blocks {
@@ -324,12 +323,12 @@ impl BlobWrite<'_> {
 
     fn check_online(&self) -> Result<()> {
         match self.current() {
-            Some(blob) => super::checks::check_online(blob, self.now),
+            Some(blob) => super::permit::check_online(blob, self.now),
             None => Ok(()),
         }
     }
 
-    /// The file of a blob put whole that nobody else names and that nothing is kept of: its one content is put anew.
+    /// The file of a blob put whole, if no other record names it and the blob is not kept: its only content can be replaced.
     fn replaceable_file(&self) -> Result<Option<File>> {
         match self.current() {
             Some(blob)

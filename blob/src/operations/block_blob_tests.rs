@@ -251,10 +251,10 @@ fn bodies_settled_together_are_put_like_those_that_are_not() {
     let mut uploads: Vec<Upload> = bodies()
         .map(|body| store.upload(UploadKind::PutBlob, &body))
         .collect();
-    let small: Vec<bool> = uploads.iter().map(Upload::is_to_settle).collect();
+    let small: Vec<bool> = uploads.iter().map(Upload::is_small_and_unstored).collect();
     assert_eq!(small, lengths.map(|length| length <= 16_384));
-    Upload::settle_together(&mut uploads);
-    assert!(!uploads.iter().any(Upload::is_to_settle));
+    Upload::store_together(&mut uploads);
+    assert!(!uploads.iter().any(Upload::is_small_and_unstored));
     for (index, (body, upload)) in bodies().zip(uploads).enumerate() {
         let alone = store.put(&format!("alone{index}"), &body).unwrap();
         let name = format!("together{index}");
@@ -287,7 +287,7 @@ fn settled_bodies_of_all_kinds_keep_their_keys_and_claims() {
         store.upload(UploadKind::PutPage, &body[..512]),
         claimed,
     ];
-    Upload::settle_together(&mut uploads);
+    Upload::store_together(&mut uploads);
     let [block, sealed, _, claimed] = uploads;
     let put_block = |upload| {
         let none = Conditions::default();

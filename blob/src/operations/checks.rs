@@ -1,18 +1,18 @@
-//! What a write may be refused for, once it has found what it writes to.
+//! Checks of a write against the blob that it found: type, conditions, lease.
 
+use super::permit::RecordSlot;
 use super::permit::{Action, Permit};
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
+use super::write::BlobWrite;
 use crate::conditions::{Conditions, ETags, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Tags};
-use std::time::SystemTime;
+use crate::service::BlobService;
 
 impl BlobService {
-    /// Begins a change of a blob, of this type if one is told: see [`BlobWrite::check`]. That there is a blob is left to who looks
-    /// at it. Errors: of [`BlobService::begin_write`]; `InvalidBlobType`; those of the conditions of a write and of leases.
+    /// Begins a change of a blob, of this type if one is given: see [`BlobWrite::check`]. Does not check that the blob exists.
+    /// Errors: of [`BlobService::begin_write`]; `InvalidBlobType`; those of the conditions of a write and of leases.
     pub(crate) fn begin_change(
         &self,
         address: &BlobAddress<'_>,
@@ -28,7 +28,7 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Holds what a write demands against the blob it found, if there is one.
+    /// Checks the conditions and the lease id of a write against the current blob, if there is one.
     pub(crate) fn check(
         &self,
         condition: WriteCondition<'_>,
@@ -36,8 +36,8 @@ impl BlobWrite<'_> {
         kind: WriteKind,
     ) -> Result<()> {
         let condition = match condition {
-            // Clients that are not told to overwrite send this also with the lease of the blob that they mean to replace; the
-            // service was seen to let the lease decide.
+            // Clients without an overwrite option send this even with the lease id of the blob that they replace. The hosted
+            // service was observed to let the lease decide.
             WriteCondition::IfNoneMatch(ETags::Any)
                 if conditions.lease_id.is_some()
                     && self.check_lease(conditions.lease_id).is_ok() =>
@@ -54,7 +54,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// As [`BlobWrite::check`], without a look at the lease or at policies.
+    /// As [`BlobWrite::check`], without the lease and policies.
     pub(crate) fn check_conditions(
         &self,
         condition: WriteCondition<'_>,
@@ -68,12 +68,12 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a blob that is not there.
+    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a missing blob.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,
         condition: WriteCondition<'_>,
-    ) -> Result<(Place, Blob)> {
+    ) -> Result<(RecordSlot, Blob)> {
         let found = match self.find(state) {
             Err(Error::BlobNotFound) => None,
             found => Some(found?),
@@ -83,7 +83,7 @@ impl BlobWrite<'_> {
         found.ok_or(Error::BlobNotFound)
     }
 
-    /// Holds the id that a write came with against the lease of the current blob.
+    /// Checks the lease id of a write against the lease of the current blob.
     pub(crate) fn check_lease(&self, given: Option<Guid>) -> Result<()> {
         let lease = self
             .current()
@@ -95,27 +95,7 @@ impl BlobWrite<'_> {
     /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
     pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {
         let blob = self.existing()?;
-        let permit = self.permit(Action::Change, Place::Current, Some(&blob))?;
+        let permit = self.permit(Action::Change, RecordSlot::Current, Some(&blob))?;
         Ok((permit, blob))
-    }
-}
-
-/// Fails while a policy or a legal hold keeps the blob as it is.
-pub(super) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
-    if blob.legal_hold {
-        Err(Error::BlobImmutableDueToLegalHold)
-    } else if blob.is_protected(now) {
-        Err(Error::BlobImmutableDueToPolicy)
-    } else {
-        Ok(())
-    }
-}
-
-/// Fails while the blob's content is in the archive.
-pub(crate) fn check_online(blob: &Blob, now: SystemTime) -> Result<()> {
-    match (blob.tiering.rehydrating(now), blob.tiering.is_archived(now)) {
-        (Some(_), _) => Err(Error::BlobBeingRehydrated),
-        (None, true) => Err(Error::BlobArchived),
-        (None, false) => Ok(()),
     }
 }

@@ -1,19 +1,19 @@
 //! Operations on containers, and the listings of containers and of blobs.
 
-use crate::BlobService;
 use crate::codec;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::guid::Guid;
 use crate::keys;
+use crate::keys::Timer;
 use crate::lease::{Lease, Leased};
 use crate::listing::{ListBlobs, ListBlobsPage, ListContainers, ListContainersPage};
 use crate::model::{Container, Deleted, Metadata, PublicAccess, StoredPolicy, Written};
-use crate::moment::Moment;
 use crate::names;
 use crate::operations::permit::{ContainerPermit, NEVER_PROTECTED};
-use crate::sweep::Timer;
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Admission, Batch, Direction, Ticket};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,7 @@ const PERMISSION_LETTERS: &str = "racwdxyltfmeopi";
 /// Most characters of a stored access policy's name.
 const POLICY_ID_CHARACTERS_MAX: usize = 64;
 
-/// What a container is made with.
+/// Settings of a new container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerSettings {
     /// What may be read without credentials.
@@ -42,7 +42,7 @@ pub struct ContainerSettings {
 }
 
 impl BlobService {
-    /// Makes a container. A name may be used again as soon as its container is deleted.
+    /// Creates a container. Its name can be used again as soon as it is deleted.
     /// Errors: of the name and metadata; `ContainerAlreadyExists`.
     pub fn create_container(
         &self,
@@ -59,7 +59,7 @@ impl BlobService {
         self.create_container_with(account, container, settings)
     }
 
-    /// As [`BlobService::create_container`], with all that a container may be made with.
+    /// As [`BlobService::create_container`], with all settings.
     pub fn create_container_with(
         &self,
         account: &str,
@@ -107,7 +107,7 @@ impl BlobService {
             .container(&self.db, &keys::container(account, container))
     }
 
-    /// Fails unless a lease id that came with a read of the container is that of its lease.
+    /// Fails unless the lease id of a read, if given, is that of the container's lease.
     pub fn check_container_lease(
         &self,
         container: &Container,
@@ -171,8 +171,8 @@ impl BlobService {
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
         let admission = self.db.admit_deletion()?;
-        let _long = self.begin_long_work();
-        // Who writes to the container's blobs does not wait for the look at all of them.
+        let _long = self.begin_long_operation();
+        // Writers of the container's blobs do not wait for this search.
         let unprotected = match self.keyspaces.container(&self.db, &key) {
             Ok(container) => self.find_unprotected(&container, self.now())?,
             Err(_) => None,
@@ -197,12 +197,12 @@ impl BlobService {
                 found.deleted = Some(Deleted {
                     at,
                     until,
-                    was: None,
+                    previous: None,
                 });
                 found.lease = Lease::default();
                 let value = codec::encode_container(&found);
                 batch.put(&self.keyspaces.containers, &key, &value);
-                let timer = keys::timer(Moment::at(until), Timer::Container, &key);
+                let timer = keys::timer(SnapshotTime::at(until), Timer::Container, &key);
                 batch.put(&self.keyspaces.timers, &timer, b"");
             }
             None => self.drop_container(&mut batch, &permit, now)?,
@@ -227,14 +227,14 @@ impl BlobService {
         Ok(())
     }
 
-    /// Where a container that is deleted now is filed.
+    /// The key of a container that is deleted now.
     fn deleted_key(
         &self,
         account: &str,
         container: &str,
         now: SystemTime,
-    ) -> Result<(Vec<u8>, Moment)> {
-        let mut at = Moment::at(now);
+    ) -> Result<(Vec<u8>, SnapshotTime)> {
+        let mut at = SnapshotTime::at(now);
         loop {
             let key = keys::deleted_container(account, container, at);
             if self.db.get(&self.keyspaces.containers, &key)?.is_none() {
@@ -244,7 +244,7 @@ impl BlobService {
         }
     }
 
-    /// Drops what a container held, whose record is gone: by range, or row by row in the sweep if it has foreign references.
+    /// Drops the contents of a removed container: by range, or row by row in the sweep if it has foreign references.
     pub(crate) fn drop_container(
         &self,
         batch: &mut Batch,
@@ -257,7 +257,7 @@ impl BlobService {
         batch.delete(&self.keyspaces.moved, &container_id.to_be_bytes());
         if self.has_foreign_references(container_id)? {
             let subject = container_id.to_be_bytes();
-            let timer = keys::timer(Moment::at(now), Timer::Purge, &subject);
+            let timer = keys::timer(SnapshotTime::at(now), Timer::Purge, &subject);
             batch.put(&self.keyspaces.timers, &timer, b"");
             return Ok(());
         }
@@ -271,14 +271,14 @@ impl BlobService {
         Ok(())
     }
 
-    /// Puts a deleted container back with all that it held, under the name it had. `version` is that of its listing. Copies that were
-    /// under way in it have failed: who fetched them has found no container meanwhile.
+    /// Restores a deleted container with everything in it, under its former name. `version` is that of its listing. Its pending
+    /// copies have failed: they found no container meanwhile.
     /// Errors: of the name; `ContainerNotFound` if none of that name and version is kept; `ContainerAlreadyExists`.
     pub fn restore_container(
         &self,
         account: &str,
         container: &str,
-        version: Moment,
+        version: SnapshotTime,
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         let key = keys::container(account, container);
@@ -303,13 +303,12 @@ impl BlobService {
         let ticket = self.write_records(batch, &admission)?;
         drop(gate);
         let description = "The container was deleted while the copy was under way.";
-        // The container is there, whatever becomes of its copies. Those that cannot be ended are tried again at the next start.
+        // The container is restored even if copies cannot be ended; the next start tries them again.
         let _ = self.fail_copies(keys::all_of_container(found.id), description);
         Ok((found.written(), ticket))
     }
 
-    /// Gives the container another name, at once and whatever it holds. Copies that were under way to its blobs have failed: who fetches
-    /// them knows the old name.
+    /// Renames the container, at the same cost whatever it holds. Pending copies to its blobs have failed: they use the old name.
     /// Errors: of the names; `InvalidInput` for containers of the service; `ContainerNotFound`; those of leases;
     /// `ContainerAlreadyExists`.
     pub fn rename_container(
@@ -351,7 +350,7 @@ impl BlobService {
         Ok((written, ticket))
     }
 
-    /// The key of the row of a container that may have been renamed since a row named it.
+    /// The present key of a container's row. The container may have been renamed since another row referred to it.
     pub(crate) fn current_key(&self, container_id: u128, named: Vec<u8>) -> Result<Vec<u8>> {
         let moved = self
             .db

@@ -1,4 +1,4 @@
-//! Containers and the account: what they keep, what they list, and what goes with them.
+//! Containers and accounts: settings, listings, deletion.
 
 use super::tests::*;
 use crate::*;
@@ -317,7 +317,7 @@ fn service_properties_are_kept_by_account() {
 
 /// Of names that are gone by themselves, a page looks at a bounded number.
 #[test]
-fn listing_looks_at_a_bounded_number_of_rows_a_page() {
+fn listing_reads_a_bounded_number_of_rows_a_page() {
     let store = store();
     let none = Conditions::default();
     for number in 0..2500 {
@@ -432,7 +432,7 @@ fn keeping_days() -> Store {
 }
 
 #[test]
-fn a_leased_container_is_renamed_by_who_has_the_lease() {
+fn a_leased_container_is_renamed_with_its_lease_id() {
     let store = store();
     let action = LeaseAction::Acquire {
         duration: LeaseDuration::Infinite,

@@ -1,12 +1,12 @@
-//! Copies within the server, at once: the destination names the source's files. Those from elsewhere are in
-//! `pending_copy.rs`, those of what was written since the last are in `incremental_copy.rs`.
+//! Copies within the server: the destination names the source's files. Copies from other servers are in `pending_copy.rs`,
+//! incremental ones in `incremental_copy.rs`.
 
 use super::BlobRead;
-use super::checks::check_online;
 use super::new_blob::{BlobSettings, NewBlob};
+use super::permit::RecordSlot;
+use super::permit::check_online;
 use super::permit::{Action, check_not_pending};
-use super::write::{BlobWrite, Place, Retired};
-use crate::BlobService;
+use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
@@ -17,6 +17,8 @@ use crate::model::{
     Written,
 };
 use crate::names;
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority};
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
@@ -27,25 +29,25 @@ pub const COPY_FROM_URL_BYTES_MAX: u64 = 256 << 20;
 /// The request of Copy Blob and Copy Blob From URL.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CopyBlob {
-    /// Where the source is, without credentials: what the destination says of it.
+    /// The URL of the source, without credentials: `x-ms-copy-source` of the destination.
     pub source_url: String,
     /// Metadata of the destination; empty for the source's.
     pub metadata: Metadata,
-    /// What else the destination is made with. Its tags are these.
+    /// Other settings of the destination, tags included.
     pub settings: BlobSettings,
     /// Whether the destination gets the source's tags: of Copy Blob From URL.
     pub copy_tags: bool,
     /// Whether an append blob takes no more once it is copied; `None`: as its source.
     pub seal: Option<bool>,
-    /// How soon a source in the archive is back at the destination, if that is told another tier.
+    /// The priority of rehydration, if the source is archived and the destination gets another tier.
     pub rehydrate_priority: RehydratePriority,
-    /// What must hold of the source.
+    /// Conditions on the source.
     pub source_conditions: Conditions,
-    /// What must hold of the destination before.
+    /// Conditions on the destination before.
     pub conditions: Conditions,
 }
 
-/// The answer of a copy.
+/// The response of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOutcome {
     /// The destination's validators.
@@ -115,12 +117,12 @@ impl BlobService {
         }
         let brought = to.brought(None, &request.conditions)?;
         let found = to.share_source(&mut from, place, found)?;
-        if from.key != to.key || place != Place::Current {
-            // Of a copy onto itself, the record that is replaced has told how many name its files.
+        if from.key != to.key || place != RecordSlot::Current {
+            // In a copy onto itself, retiring the replaced record counts the names.
             to.name_layers(&found);
             to.note_namers(&from, &found);
         }
-        let permit = to.retire(Retired::Overwritten)?;
+        let permit = to.retire(RetireReason::Overwritten)?;
         if request.copy_tags {
             settings.tags = found.tags.clone();
         }
@@ -129,17 +131,21 @@ impl BlobService {
             layers: found.layers.clone(),
             length: found.length,
             headers: found.headers.clone(),
-            metadata: match request.metadata.is_empty() {
-                true => found.metadata.clone(),
-                false => request.metadata,
+            metadata: if request.metadata.is_empty() {
+                found.metadata.clone()
+            } else {
+                request.metadata
             },
             settings,
             encryption: brought.encryption,
         })?;
         blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
+        if blob.blob_type() == BlobType::PageBlob {
+            blob.replaced_at = Some(SnapshotTime(blob.etag.0));
+        }
         let copy_id = self.new_guid();
         blob.copy = Some(completed(copy_id, request.source_url, found.length, to.now));
-        if from.key == to.key && place == Place::Current {
+        if from.key == to.key && place == RecordSlot::Current {
             to.begin_epoch(&mut blob)?;
         }
         to.put(&permit, &blob);
@@ -184,11 +190,11 @@ fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
         Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
         other => other,
     })?;
-    // The service was seen to answer `ConditionNotMet` for these.
+    // The hosted service was observed to answer `ConditionNotMet` for these.
     conditions.check_tags(&source.tags)
 }
 
-/// Copies share content as it is, and have no key to tell of.
+/// Copies share content as stored, and a request has no key for it.
 pub(super) fn check_needs_no_key(source: &Blob) -> Result<()> {
     match source.encryption {
         Encryption::CustomerKey(_) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
@@ -213,7 +219,7 @@ fn check_copyable(
         });
     }
     match request.settings.tier {
-        // From the archive to a tier that is told, the copy is on its way back; or it goes to the archive itself.
+        // A copy of an archived blob to an explicit tier is rehydrated, or is archived itself.
         Some(_) if kind == CopyKind::Asynchronous => Ok(()),
         _ => check_online(source, now),
     }
@@ -247,13 +253,14 @@ impl BlobWrite<'_> {
     fn check_destination(&self, source: &Blob) -> Result<()> {
         self.check_type(source.blob_type())?;
         let copy = self.current().and_then(|blob| blob.copy.as_ref());
-        match copy.is_some_and(|copy| copy.incremental) {
-            true => Err(Error::OperationNotAllowedOnIncrementalCopyBlob),
-            false => Ok(()),
+        if copy.is_some_and(|copy| copy.incremental) {
+            Err(Error::OperationNotAllowedOnIncrementalCopyBlob)
+        } else {
+            Ok(())
         }
     }
 
-    /// An asynchronous copy may outlive a lease that ends by itself. For who has shown that the lease is its own.
+    /// An asynchronous copy may outlive a finite lease. Call it after the lease id was checked.
     pub(super) fn check_infinite_lease(&self) -> Result<()> {
         let lease = self.current().map(|blob| blob.lease).unwrap_or_default();
         match lease.duration(self.now) {
@@ -262,17 +269,17 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Marks the files of the source as named by more than one record. Answers the source as it is copied; if it is written to,
-    /// that is not seen by the copy.
+    /// Marks the files of the source as named by more than one record. Returns the source as it is copied: the copy does not see
+    /// later writes to it.
     pub(super) fn share_source(
         &mut self,
         from: &mut BlobWrite<'_>,
-        place: Place,
+        place: RecordSlot,
         mut source: Blob,
     ) -> Result<Blob> {
-        let onto_itself = from.key == self.key && place == Place::Current;
+        let onto_itself = from.key == self.key && place == RecordSlot::Current;
         if onto_itself {
-            // The record is about to be retired: what it names, the new one does.
+            // The record is about to be retired: the new one names the same files.
             self.share_layers(|_| true);
         }
         let before = source.layers.clone();
@@ -283,42 +290,41 @@ impl BlobWrite<'_> {
         if onto_itself {
             return Ok(copied);
         }
-        if place == Place::Current && source.blob_type() == BlobType::PageBlob {
+        if place == RecordSlot::Current && source.blob_type() == BlobType::PageBlob {
             self.begin_epoch(&mut source)?;
         }
         if source.layers != before {
             let permit = from.permit(Action::Refile, place, Some(&source))?;
-            from.put_into(&mut self.batch, &permit, &source);
+            self.put_for(from, &permit, &source);
         }
         Ok(copied)
     }
 
-    /// Notes both names of a copy of blocks with its files: once one record is left that names a file, it is found, and what it does not
-    /// list goes. See `trim.rs`.
+    /// Records both names of a copy of blocks for its files. Once one record is left that names a file, it is found by them and its
+    /// file is trimmed. See `trim.rs`.
     fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;
         }
-        let references = &self.service.keyspaces.references;
+        let namers = [
+            (from.key.clone(), from.container_key.clone()),
+            (self.key.clone(), self.container_key.clone()),
+        ];
         for layer in &copied.layers {
-            for (blob, container) in [
-                (&from.key, &from.container_key),
-                (&self.key, &self.container_key),
-            ] {
-                self.batch
-                    .put(references, &layer.file.namer(blob), container);
+            for (blob, container) in &namers {
+                self.note_namer(layer.file, blob, container);
             }
         }
     }
 
-    /// One record more names the files of these layers.
+    /// One more record names the files of these layers.
     pub(super) fn name_layers(&mut self, blob: &Blob) {
         for layer in &blob.layers {
-            self.files.add(layer);
+            self.name_file(layer);
         }
     }
 
-    /// The tier of a copy: as told, and if the source is in the archive only after a while.
+    /// The tier of a copy: as requested, after rehydration if the source is archived.
     fn copied_tiering(
         &self,
         source: &Blob,

@@ -1,4 +1,4 @@
-//! Copies: what they have of their source, what they share with it, and what becomes of those that are pending.
+//! Copies: their properties, the content they share, and pending copies.
 
 use super::tests::*;
 use crate::model::BlobRecord;
@@ -412,7 +412,7 @@ fn pending_copy_keeps_writers_out_until_it_ends() {
 }
 
 #[test]
-fn pending_copies_that_nobody_goes_on_with_fail_at_the_next_start() {
+fn interrupted_copies_fail_at_the_next_start() {
     let store = store();
     let service = &store;
     let request = || CopyBlob {
@@ -453,7 +453,7 @@ fn pending_copies_that_nobody_goes_on_with_fail_at_the_next_start() {
 }
 
 #[test]
-fn a_copy_with_an_unreadable_record_keeps_no_other_from_its_end() {
+fn an_unreadable_record_does_not_stop_the_end_of_other_copies() {
     let store = store();
     let service = &store;
     for name in ["bad", "good"] {
@@ -476,9 +476,9 @@ fn a_copy_with_an_unreadable_record_keeps_no_other_from_its_end() {
     assert_eq!(copy.status, CopyStatus::Failed);
 }
 
-/// A row that cannot be read stays and is told; all else of the container goes.
+/// An unreadable row stays and is reported; everything else of the container is removed.
 #[test]
-fn a_bad_row_keeps_nothing_else_from_a_purge() {
+fn a_purge_removes_everything_but_a_bad_row() {
     let store = store();
     store.create("other").unwrap();
     for name in ["a", "bad", "z"] {

@@ -1,14 +1,14 @@
-//! What a request brings to encrypt a blob with, a key of its own or the name of an encryption scope, held against what the
-//! container wants and what the blob has.
+//! Encryption of requests: the customer's key or the encryption scope that a request names, checked against the settings of the
+//! container and the encryption of the blob.
 //!
-//! A scope works like a key that nobody has to bring: reads need none of it, but who changes a blob names it, unless it is the
-//! container's default. So the service has answered the official clients: `BlobUsesCustomerSpecifiedEncryption` to Set Blob
-//! Metadata without the scope of the blob, and to Put Block List without that of the blocks; `BlobCustomerSpecifiedEncryptionMismatch`
-//! to Snapshot Blob with another; blocks are put in any scope, whatever the blob has.
+//! Reads need no scope. A change names the blob's scope unless it is the container's default. The hosted service was observed to
+//! answer the official clients like this: `BlobUsesCustomerSpecifiedEncryption` to Set Blob Metadata without the scope of the blob,
+//! and to Put Block List without that of the blocks; `BlobCustomerSpecifiedEncryptionMismatch` to Snapshot Blob with another scope;
+//! Put Block in any scope is accepted.
 //!
-//! No page and no client tells of a scope named to a blob that has none, of blocks put in two scopes, of a scope together with a
-//! key, and of a key where the container insists on its scope. They are refused here, as the like of them is.
-//! Source: Encryption scopes for Blob Storage; Shared access signature error codes.
+//! No page and no client shows what happens for a scope on a blob without one, blocks put in two scopes, a scope together with a
+//! key, and a key where the container denies other scopes. We refuse them, as similar requests are. Source: Encryption scopes for
+//! Blob Storage; Shared access signature error codes.
 
 use super::write::BlobWrite;
 use crate::cipher::CustomerKey;
@@ -17,21 +17,21 @@ use crate::error::{Error, Result};
 use crate::model::Encryption;
 use crate::names;
 
-/// What a request encrypts with.
+/// What a request encrypts a blob with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Brought {
+pub(crate) struct RequestEncryption {
     pub(crate) encryption: Encryption,
-    /// Whether the request says so itself, and does not leave it to the container.
+    /// Whether the request names it itself. Otherwise it is the container's default.
     named: bool,
 }
 
-impl Brought {
+impl RequestEncryption {
     /// Fails unless it is what something stored is encrypted with. Errors: `BlobUsesCustomerSpecifiedEncryption`,
     /// `BlobDoesNotUseCustomerSpecifiedEncryption`, `BlobCustomerSpecifiedEncryptionMismatch`.
     pub(crate) fn check(&self, stored: &Encryption) -> Result<()> {
         match stored {
             stored if *stored == self.encryption => Ok(()),
-            // Blocks put before blocks had scopes are in none, whatever the container's default.
+            // Blocks of older stores are in no scope, whatever the container's default.
             Encryption::None if !self.named => Ok(()),
             Encryption::None => Err(Error::BlobDoesNotUseCustomerSpecifiedEncryption),
             _ if !self.named => Err(Error::BlobUsesCustomerSpecifiedEncryption),
@@ -48,7 +48,7 @@ impl BlobWrite<'_> {
         &self,
         key: Option<&CustomerKey>,
         conditions: &Conditions,
-    ) -> Result<Brought> {
+    ) -> Result<RequestEncryption> {
         let named = conditions.encryption_scope.as_deref();
         check_named(named, key)?;
         let default = self.container.default_encryption_scope.as_deref();
@@ -61,7 +61,7 @@ impl BlobWrite<'_> {
             (None, Some(scope)) => Encryption::Scope(scope.to_string()),
             (None, None) => Encryption::None,
         };
-        Ok(Brought {
+        Ok(RequestEncryption {
             encryption,
             named: key.is_some() || named.is_some(),
         })

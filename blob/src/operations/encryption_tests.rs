@@ -1,4 +1,4 @@
-//! Blobs whose content is encrypted with a key that the client brings, and encryption scopes.
+//! Blobs with customer-provided keys, and encryption scopes.
 
 use super::tests::*;
 use crate::*;

@@ -107,7 +107,7 @@ fn old_blobs_are_read_and_listed() {
 }
 
 #[test]
-fn old_blobs_are_written_to_and_nothing_of_them_stays() {
+fn old_blobs_are_overwritten_and_leave_nothing() {
     let store = old_store();
     store.snapshot("blocks").unwrap();
     store.put_block("blocks", "c", b"f").unwrap();

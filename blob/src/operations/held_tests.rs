@@ -1,4 +1,4 @@
-//! What answers while the disk is held up, what waits for it, and that no write waits for the store while it holds a lock.
+//! A disk that is held up: which operations answer, which wait, and that no write waits for the store while it holds a lock.
 
 use super::kept_tests::versions;
 use super::tests::*;
@@ -11,14 +11,14 @@ use std::time::Duration;
 const OTHER: &str = "another";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What `answer` returns, which must not wait for the disk.
+/// The result of `answer`, which must not wait for the disk.
 fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T {
     let (answered, answers) = mpsc::channel();
     std::thread::spawn(move || answered.send(answer()));
     answers.recv_timeout(PATIENCE).expect("it has to wait")
 }
 
-/// Lets the disk go on at the end of a test that fails, too.
+/// Releases the disk even when the test fails.
 struct Release(FaultFs);
 
 impl Drop for Release {
@@ -27,7 +27,7 @@ impl Drop for Release {
     }
 }
 
-struct Held {
+struct HeldStore {
     service: Arc<BlobService>,
     db: Db,
     clock: Arc<ManualWallClock>,
@@ -35,9 +35,9 @@ struct Held {
     _release: Release,
 }
 
-impl Held {
+impl HeldStore {
     /// Two containers with some blobs each, on a disk that can be held up.
-    fn new() -> Held {
+    fn new() -> HeldStore {
         let disk = FaultFs::new(Arc::new(MemoryFs::crashable()));
         let config = Config {
             durability: Durability::Process,
@@ -52,7 +52,7 @@ impl Held {
         let ids = Arc::new(CountingIds::default());
         let clock = Arc::new(ManualWallClock::new(at(0)));
         let service = Arc::new(BlobService::open(&db, ids, clock.clone()).unwrap());
-        let held = Held {
+        let held = HeldStore {
             service,
             db,
             clock,
@@ -165,7 +165,7 @@ fn read_everything(service: &BlobService, container: &str) {
 #[test]
 fn reads_answer_while_writers_and_a_deletion_of_their_container_wait_for_the_disk() {
     for operation in [Operation::Sync, Operation::Write] {
-        let held = Held::new();
+        let held = HeldStore::new();
         let mut writers = held.hold(operation);
         writers.push(held.begin(|service| {
             let none = Conditions::default();
@@ -198,7 +198,7 @@ fn reads_answer_while_writers_and_a_deletion_of_their_container_wait_for_the_dis
 /// A write that has its locks was admitted before: a disk that hangs since does not make it wait.
 #[test]
 fn a_write_that_holds_locks_does_not_wait_for_a_late_sync() {
-    let held = Held::new();
+    let held = HeldStore::new();
     let (began, has_begun) = mpsc::channel();
     let (go_on, goes_on) = mpsc::channel();
     let (committed, commits) = mpsc::channel();
@@ -227,7 +227,7 @@ fn a_write_that_holds_locks_does_not_wait_for_a_late_sync() {
 /// All locks are free while writers wait for their turn.
 #[test]
 fn writers_that_wait_for_the_store_hold_no_locks() {
-    let held = Held::new();
+    let held = HeldStore::new();
     let writers = held.hold(Operation::Sync);
     let service = held.service.clone();
     at_once(move || {
@@ -242,10 +242,10 @@ fn writers_that_wait_for_the_store_hold_no_locks() {
     }
 }
 
-/// Timers that are due are done while writers keep the store as busy as it lets them.
+/// Due timers are processed while writers keep the store at its limit.
 #[test]
-fn what_is_due_is_swept_under_lasting_load() {
-    let held = Held::new();
+fn due_work_is_swept_under_lasting_load() {
+    let held = HeldStore::new();
     let address = in_container(OTHER, "b");
     let none = Conditions::default();
     let expiry = Expiry::RelativeToNow(Duration::from_secs(1));

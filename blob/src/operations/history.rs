@@ -1,24 +1,30 @@
-//! What stands under a name beside its current blob, read a bounded number of rows at a time.
+//! The snapshots, versions and deleted blobs of a name, read a bounded number of rows at a time.
 
 use super::permit::Action;
-use super::write::{BlobWrite, Place};
+use super::permit::RecordSlot;
+use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
+use crate::error::corrupt_record;
+use crate::keys::Timer;
 use crate::keys::{self, History};
-use crate::listing::unreadable;
 use crate::model::BlobRecord;
-use crate::moment::Moment;
-use crate::sweep::Timer;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange};
 
-/// Rows of a history that one batch changes at most. Each may hold 8 KiB of metadata, and a batch 64 MiB.
+/// Most rows of a history that one batch changes. Each may hold 8 KiB of metadata, and a batch 64 MiB.
 pub(crate) const HISTORY_STEP: usize = 256;
-/// Before all moments that name something.
-pub(crate) const FIRST: Moment = Moment(0);
+/// Before every assigned moment.
+pub(crate) const FIRST: SnapshotTime = SnapshotTime(0);
 
 impl BlobWrite<'_> {
     /// The moments of the rows of this kind from `from` on, ascending, at most `max` of them.
-    pub(crate) fn moments(&self, kind: History, from: Moment, max: usize) -> Result<Vec<Moment>> {
+    pub(crate) fn moments(
+        &self,
+        kind: History,
+        from: SnapshotTime,
+        max: usize,
+    ) -> Result<Vec<SnapshotTime>> {
         let range = KeyRange {
             start: keys::history(self.home(), kind, &self.name, from),
             ..KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name))
@@ -33,8 +39,8 @@ impl BlobWrite<'_> {
         Ok(moments)
     }
 
-    /// The latest moment that names something of this kind.
-    pub(crate) fn last_moment(&self, kind: History) -> Result<Option<Moment>> {
+    /// The latest moment of a record of this kind.
+    pub(crate) fn last_moment(&self, kind: History) -> Result<Option<SnapshotTime>> {
         let range = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
         let history = &self.service.keyspaces.history;
         let snapshot = self.service.db.snapshot();
@@ -45,7 +51,7 @@ impl BlobWrite<'_> {
         moment(rows.key()).map(Some)
     }
 
-    /// Fails if a snapshot has to stay. Reads them all, but none where no record of the container ever was protected.
+    /// Fails if a snapshot is protected. Reads all of them, unless no record of the container was ever protected.
     pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
         let (service, home) = (self.service, self.home());
         if !service.may_hold_protected(home)? {
@@ -56,21 +62,21 @@ impl BlobWrite<'_> {
         let mut rows = snapshot.scan(&service.keyspaces.history, range, Direction::Forward);
         while rows.advance()? {
             if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
-                let place = Place::Past(History::Snapshot, moment(rows.key())?);
+                let place = RecordSlot::Past(History::Snapshot, moment(rows.key())?);
                 let _ = self.permit(Action::Remove, place, Some(&blob))?;
             }
         }
         Ok(())
     }
 
-    /// The snapshots up to `last` of a blob that is gone by itself go too, but for those that have to stay. What is too much for one batch
-    /// is left to the sweep. Answers whether there is more to do.
-    pub(crate) fn end_snapshots(&mut self, last: Moment) -> Result<bool> {
+    /// Removes the snapshots up to `last` of an expired blob, except protected ones. Removes as many as fit in a batch, and returns
+    /// whether there are more.
+    pub(crate) fn end_snapshots(&mut self, last: SnapshotTime) -> Result<bool> {
         let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         let is_full = present.len() == HISTORY_STEP;
         let mut any = false;
         for moment in present.into_iter().filter(|moment| *moment <= last) {
-            let place = Place::Past(History::Snapshot, moment);
+            let place = RecordSlot::Past(History::Snapshot, moment);
             let Some(blob) = self.past(place)? else {
                 continue;
             };
@@ -84,7 +90,7 @@ impl BlobWrite<'_> {
         Ok(is_full && any)
     }
 
-    /// As [`BlobWrite::end_snapshots`] of all there are, with a timer for the rest.
+    /// As [`BlobWrite::end_snapshots`] for all snapshots. Leaves the rest to the sweep.
     pub(crate) fn end_all_snapshots(&mut self) -> Result<()> {
         let Some(last) = self.last_moment(History::Snapshot)? else {
             return Ok(());
@@ -97,7 +103,8 @@ impl BlobWrite<'_> {
     }
 }
 
-fn moment(key: &[u8]) -> Result<Moment> {
+fn moment(key: &[u8]) -> Result<SnapshotTime> {
     let name = keys::history_name(key);
-    name.and_then(|(_, moment)| moment).ok_or_else(unreadable)
+    name.and_then(|(_, moment)| moment)
+        .ok_or_else(corrupt_record)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 const MANY: usize = 2 * HISTORY_STEP + 10;
 
-fn with_many_snapshots(policy: AccountPolicy) -> (Store, Vec<Moment>) {
+fn with_many_snapshots(policy: AccountPolicy) -> (Store, Vec<SnapshotTime>) {
     let store = keeping(policy);
     store.put("name", b"body").unwrap();
     let snapshots = (0..MANY).map(|_| store.snapshot("name").unwrap());
@@ -41,12 +41,13 @@ impl Store {
 }
 
 #[test]
-fn a_blob_with_any_number_of_snapshots_is_deleted_and_comes_back() {
+fn a_blob_with_any_number_of_snapshots_is_deleted_and_undeleted() {
     for only in [false, true] {
         let (store, _) = with_many_snapshots(soft_delete(3));
-        let request = match only {
-            true => with_snapshots(DeleteSnapshots::Only),
-            false => include(),
+        let request = if only {
+            with_snapshots(DeleteSnapshots::Only)
+        } else {
+            include()
         };
         let permanent = store
             .delete_with("name", BlobState::Current, request)
@@ -62,7 +63,7 @@ fn a_blob_with_any_number_of_snapshots_is_deleted_and_comes_back() {
 }
 
 #[test]
-fn a_deletion_that_was_cut_short_is_done_by_deleting_again() {
+fn an_interrupted_deletion_is_completed_by_the_next_request() {
     let (store, _) = with_many_snapshots(AccountPolicy::default());
     let step = store
         .service
@@ -78,7 +79,7 @@ fn a_deletion_that_was_cut_short_is_done_by_deleting_again() {
 }
 
 #[test]
-fn a_snapshot_that_has_to_stay_keeps_all_of_them() {
+fn a_protected_snapshot_prevents_the_deletion_of_all() {
     let (store, snapshots) = with_many_snapshots(AccountPolicy::default());
     let last = BlobAddress {
         state: BlobState::Snapshot(*snapshots.last().unwrap()),
@@ -140,7 +141,7 @@ fn a_writer_between_the_steps_of_a_deletion_waits_for_the_last() {
 }
 
 #[test]
-fn deletions_of_one_name_come_back_in_any_number() {
+fn any_number_of_deletions_of_one_name_are_undeleted() {
     let store = keeping(soft_delete(3));
     for number in 0..MANY {
         store.put("name", number.to_string().as_bytes()).unwrap();
@@ -201,7 +202,7 @@ fn a_snapshot_with_a_hold_does_not_expire() {
 }
 
 #[test]
-fn what_was_a_version_stays_one_when_versioning_is_switched_off() {
+fn versions_are_kept_when_versioning_is_disabled() {
     let both = AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -236,7 +237,7 @@ fn what_was_a_version_stays_one_when_versioning_is_switched_off() {
 }
 
 #[test]
-fn a_blob_that_was_deleted_is_undeleted_as_what_it_was() {
+fn undelete_restores_a_record_in_its_previous_state() {
     // Deleted as a version, it is none that undeletion brings back; deleted for retention alone, it is the blob again.
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
@@ -311,7 +312,7 @@ fn a_snapshot_gives_the_version_and_the_current_blob_different_ids() {
     let keyspaces = &store.service.keyspaces;
     let current = crate::keys::blob(home, "name");
     let record = store.db.get(&keyspaces.blobs, &current).unwrap().unwrap();
-    let version = Moment(etag.0);
+    let version = SnapshotTime(etag.0);
     let key = crate::keys::history(home, crate::keys::History::Version, "name", version);
     let mut batch = lazurite_engine::Batch::new();
     batch.put(&keyspaces.history, &key, &record);
@@ -349,7 +350,7 @@ fn a_snapshot_gives_the_version_and_the_current_blob_different_ids() {
 }
 
 #[test]
-fn a_deletion_says_whether_what_goes_can_be_had_back() {
+fn a_deletion_reports_whether_it_is_permanent() {
     let off = AccountPolicy::default();
     for (policy, snapshots, permanent) in [
         (off, None, true),
@@ -377,7 +378,7 @@ fn a_deletion_says_whether_what_goes_can_be_had_back() {
 }
 
 #[test]
-fn versions_that_stand_for_a_name_are_listed_once_however_long_the_pages_are() {
+fn a_name_with_versions_only_is_listed_once_whatever_the_page_size() {
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -419,7 +420,7 @@ fn versions_that_stand_for_a_name_are_listed_once_however_long_the_pages_are() {
 }
 
 #[test]
-fn a_copy_to_a_container_that_was_deleted_and_restored_has_failed() {
+fn a_pending_copy_fails_when_its_container_is_restored() {
     let store = keeping(AccountPolicy {
         container_retention_days: Some(3),
         ..AccountPolicy::default()
@@ -460,7 +461,7 @@ fn a_copy_to_a_container_that_was_deleted_and_restored_has_failed() {
 }
 
 #[test]
-fn a_search_for_tags_looks_at_a_bounded_number_of_rows_a_page() {
+fn a_search_for_tags_reads_a_bounded_number_of_rows_a_page() {
     let store = keeping(AccountPolicy::default());
     for number in 0..350 {
         let name = format!("{number:03}");
@@ -542,7 +543,7 @@ fn a_search_for_tags_counts_containers_without_any() {
 }
 
 #[test]
-fn an_expiry_has_its_conditions_and_a_time_that_can_be_told() {
+fn set_blob_expiry_checks_conditions_and_the_range_of_times() {
     let store = store();
     let etag = store.put("name", b"body").unwrap().written.etag;
     let set = |expiry, conditions: &Conditions| {
@@ -604,12 +605,11 @@ fn blocks_that_only_an_older_snapshot_listed_go_with_it() {
         let older = BlobState::Snapshot(store.snapshot("name").unwrap());
         store.commit("name", latest(&["c"])).unwrap();
         let newer = BlobState::Snapshot(store.snapshot("name").unwrap());
-        let state = match replace {
-            true => {
-                store.put("name", b"other").unwrap();
-                newer
-            }
-            false => BlobState::Current,
+        let state = if replace {
+            store.put("name", b"other").unwrap();
+            newer
+        } else {
+            BlobState::Current
         };
         store
             .delete_with("name", older, DeleteBlob::default())
@@ -641,7 +641,7 @@ fn blocks_that_only_the_source_of_a_copy_listed_go_with_the_copys_next_list() {
 }
 
 #[test]
-fn an_undeletion_that_was_cut_short_is_done_by_asking_again() {
+fn an_interrupted_undeletion_is_completed_by_the_next_request() {
     let (store, _) = with_many_snapshots(soft_delete(3));
     let deleted = store.delete_with("name", BlobState::Current, include());
     assert!(!deleted.unwrap());
@@ -658,7 +658,7 @@ fn an_undeletion_that_was_cut_short_is_done_by_asking_again() {
 
 /// The look at a container before its gate is taken counts only if nothing has become protected since.
 #[test]
-fn a_hold_that_is_set_after_the_look_keeps_the_container() {
+fn a_hold_set_after_the_search_keeps_the_container() {
     let store = keeping(AccountPolicy::default());
     store.put("name", b"body").unwrap();
     let hold = |is_held| {
@@ -734,9 +734,9 @@ fn blocks_that_only_the_other_name_of_a_copy_listed_go_with_it() {
     }
 }
 
-/// What a deleted record was is stored with it, whatever else it has.
+/// The previous state is stored with a deleted record.
 #[test]
-fn what_a_deleted_record_was_is_stored() {
+fn the_previous_state_of_a_deleted_record_is_stored() {
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -772,8 +772,12 @@ fn what_a_deleted_record_was_is_stored() {
         };
         stored.extend(listed.blob.and_then(|blob| blob.deleted));
     }
-    use crate::model::Was;
-    let was = |one: Was| stored.iter().any(|deleted| deleted.was == Some(one));
-    assert!(was(Was::Snapshot(snapshot)) && was(Was::Version(version)) && was(Was::Blob));
-    assert!(stored.iter().all(|deleted| deleted.was.is_some()));
+    use crate::model::PreviousState;
+    let was = |one: PreviousState| stored.iter().any(|deleted| deleted.previous == Some(one));
+    assert!(
+        was(PreviousState::Snapshot(snapshot))
+            && was(PreviousState::Version(version))
+            && was(PreviousState::Blob)
+    );
+    assert!(stored.iter().all(|deleted| deleted.previous.is_some()));
 }

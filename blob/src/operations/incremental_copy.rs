@@ -1,21 +1,22 @@
-//! Incremental copies of page blobs, within the server: each is what a later snapshot of the source is.
+//! Incremental copies of page blobs within the server: each copies a later snapshot of the source.
 
 use super::copy::{CopyOutcome, check_needs_no_key, completed};
 use super::new_blob::{BlobSettings, NewBlob};
 use super::page_ranges::is_later;
 use super::permit::Action;
-use super::write::{BlobWrite, Place, Retired};
-use crate::BlobService;
+use super::permit::RecordSlot;
+use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
-use crate::moment::Moment;
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Incremental Copy Blob within the server: the destination becomes what a snapshot of a page blob is, and gets a snapshot
-    /// of its own; what both had already is shared.
+    /// Incremental Copy Blob within the server: the destination gets the content of a snapshot of a page blob, and a snapshot of
+    /// its own. The content is shared.
     /// Errors: as [`BlobService::copy_blob`]; `IncrementalCopySourceMustBeSnapshot`, `InvalidSourceBlobType`,
     /// `IncrementalCopyBlobMismatch`, `IncrementalCopyOfEarlierSnapshotNotAllowed`.
     pub fn incremental_copy_blob(
@@ -40,7 +41,7 @@ impl BlobService {
         let brought = to.brought(None, conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         to.name_layers(&found);
-        let permit = to.retire(Retired::Overwritten)?;
+        let permit = to.retire(RetireReason::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
             content: found.content,
             layers: found.layers.clone(),
@@ -69,7 +70,7 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Fails unless the destination is none yet, or an earlier copy of the same blob.
+    /// Fails unless the destination does not exist, or is an earlier copy of the same blob.
     fn check_increment(&self, source: &Blob) -> Result<()> {
         let Some(blob) = self.current() else {
             return Ok(());
@@ -84,14 +85,14 @@ impl BlobWrite<'_> {
         }
     }
 
-    fn put_snapshot(&mut self, blob: &Blob, moment: Moment) -> Result<()> {
+    fn put_snapshot(&mut self, blob: &Blob, moment: SnapshotTime) -> Result<()> {
         let snapshot = Blob {
             snapshot: Some(moment),
             lease: Default::default(),
             staging: None,
             ..blob.clone()
         };
-        let place = Place::Past(History::Snapshot, moment);
+        let place = RecordSlot::Past(History::Snapshot, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &snapshot);
         Ok(())

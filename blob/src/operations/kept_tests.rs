@@ -1,4 +1,4 @@
-//! What an account keeps of what is overwritten and deleted, and what the sweep makes of it.
+//! Retention: what an account keeps of overwritten and deleted blobs, and when the sweep removes it.
 
 use super::tests::*;
 use crate::*;
@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 pub(super) const DAY: u64 = 24 * 60 * 60;
 
-/// A service whose account keeps what this policy says.
+/// A service whose account has this policy.
 pub(super) fn keeping(policy: AccountPolicy) -> Store {
     let store = store();
     let set = store.service.set_account_policy(ACCOUNT, policy, None);
@@ -29,7 +29,7 @@ pub(super) fn soft_delete(days: u16) -> AccountPolicy {
 }
 
 impl Store {
-    /// Names with what they stand for, as of a listing of everything.
+    /// Names with the kinds of their entries, from a listing of everything.
     pub(super) fn everything(&self, now: SystemTime) -> Vec<String> {
         let request = ListBlobs {
             snapshots: true,
@@ -163,7 +163,7 @@ fn deleted_name_is_used_again_and_the_old_blob_is_then_a_snapshot() {
 }
 
 #[test]
-fn what_is_kept_goes_when_its_time_has_come() {
+fn kept_records_are_removed_after_their_retention() {
     let store = keeping(soft_delete(3));
     store.put("name", &pattern(40_000, 1)).unwrap();
     store.put("name", b"second").unwrap();
@@ -204,14 +204,16 @@ fn kept_snapshots_are_deleted_for_good_where_the_account_allows_it() {
             ..permanent.clone()
         };
         let refused = store.delete_with("name", state, unmet);
-        match allowed {
-            true => assert_err!(refused, Error::ConditionNotMet),
-            false => assert_err!(refused, Error::InvalidOperation { .. }),
+        if allowed {
+            assert_err!(refused, Error::ConditionNotMet)
+        } else {
+            assert_err!(refused, Error::InvalidOperation { .. })
         }
         let deleted = store.delete_with("name", state, permanent.clone());
-        match allowed {
-            true => assert!(deleted.unwrap()),
-            false => assert_err!(deleted, Error::InvalidOperation { .. }),
+        if allowed {
+            assert!(deleted.unwrap())
+        } else {
+            assert_err!(deleted, Error::InvalidOperation { .. })
         }
         assert_eq!(store.everything(at(7)).len(), if allowed { 1 } else { 2 });
     }
@@ -249,7 +251,7 @@ fn deleted_container_is_restored_with_all_it_held() {
             .at(at(3))
             .restore_container(ACCOUNT, CONTAINER, version)
     };
-    assert_err!(restore(Moment::at(at(99))), Error::ContainerNotFound);
+    assert_err!(restore(SnapshotTime::at(at(99))), Error::ContainerNotFound);
     store.create(CONTAINER).unwrap();
     assert_err!(restore(version), Error::ContainerAlreadyExists);
     assert_eq!(list(at(2)).len(), 2);
@@ -315,7 +317,7 @@ fn policy_of_an_account_is_kept_and_another_has_its_own() {
 }
 
 #[test]
-fn listing_of_what_is_deleted_looks_at_nothing_else() {
+fn listing_of_deleted_blobs_reads_nothing_else() {
     let store = keeping(soft_delete(1));
     for number in 0..200 {
         store.put(&format!("there/{number:03}"), b"body").unwrap();

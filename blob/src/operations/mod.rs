@@ -20,7 +20,6 @@ mod copy_tests;
 mod encryption;
 #[cfg(test)]
 mod encryption_tests;
-mod fold;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
@@ -34,6 +33,10 @@ mod kept_tests;
 mod lease;
 #[cfg(test)]
 mod matrix_tests;
+pub(crate) mod merge_in_steps;
+mod merge_layers;
+#[cfg(test)]
+mod merge_tests;
 mod new_blob;
 mod new_list;
 #[cfg(test)]
@@ -54,7 +57,7 @@ mod snapshot;
 mod snapshot_tests;
 #[cfg(test)]
 mod space_tests;
-mod staging;
+pub(crate) mod staging;
 mod state;
 #[cfg(test)]
 mod state_tests;
@@ -68,6 +71,8 @@ mod tests;
 #[cfg(test)]
 mod time_tests;
 mod trim;
+#[cfg(test)]
+mod trim_tests;
 mod undelete;
 #[cfg(test)]
 mod version_tests;
@@ -85,12 +90,11 @@ pub use page_blob::{
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::{FailedCopies, FetchedCopy};
-pub(crate) use permit::Action;
+pub(crate) use permit::{Action, RecordSlot};
 pub use state::{Expiry, TierOutcome};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
-pub(crate) use write::{BlobWrite, Place};
+pub(crate) use write::BlobWrite;
 
-use crate::codec;
 use crate::conditions::{Conditions, Validators};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
@@ -98,74 +102,20 @@ use crate::keys::{self, History};
 use crate::lease::Leased;
 use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Written};
 use crate::names;
-use crate::{BlobService, Keyspaces};
-use bytes::Bytes;
-use lazurite_engine::{Db, Keyspace, Snapshot};
+use crate::service::BlobService;
+use lazurite_engine::Snapshot;
 use std::time::SystemTime;
 
-/// Where an operation reads: a writer, which holds locks, the newest state; a reader a snapshot.
-trait Source {
-    fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>>;
-}
-
-impl Source for Db {
-    fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>> {
-        Db::get(self, keyspace, key)
-    }
-}
-
-impl Source for Snapshot {
-    fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>> {
-        Snapshot::get(self, keyspace, key)
-    }
-}
-
-impl Keyspaces {
-    /// The container whose row has this key. Error: `ContainerNotFound`.
-    fn container(&self, source: &impl Source, key: &[u8]) -> Result<Container> {
-        let value = source.get(&self.containers, key)?;
-        codec::decode_container(&value.ok_or(Error::ContainerNotFound)?)
-    }
-
-    /// What stands under a blob's name, if anything.
-    fn record(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<BlobRecord>> {
-        let value = source.get(&self.blobs, key)?;
-        value
-            .map(|value| codec::decode_blob(&value, home))
-            .transpose()
-    }
-
-    /// What of the blob's name stands in the history at this key.
-    fn past(&self, source: &impl Source, home: u128, key: &[u8]) -> Result<Option<Blob>> {
-        let Some(value) = source.get(&self.history, key)? else {
-            return Ok(None);
-        };
-        match codec::decode_blob(&value, home)? {
-            BlobRecord::Committed(blob) => Ok(Some(blob)),
-            BlobRecord::Uncommitted { .. } => Ok(None),
-        }
-    }
-
-    /// The file of the blocks of a name that has uncommitted ones only.
-    fn uncommitted(&self, source: &impl Source, home: u128, name: &str) -> Result<Option<u128>> {
-        let key = keys::history_of(home, History::Uncommitted, name);
-        let value = source.get(&self.history, &key)?;
-        value
-            .map(|value| codec::decode_uncommitted(&value))
-            .transpose()
-    }
-}
-
-/// What a read found, in one snapshot.
+/// The result of a read, in one snapshot.
 struct Found {
     snapshot: Snapshot,
     /// The time of the read.
     now: SystemTime,
     container: Container,
     name: String,
-    /// The blob of the state that was asked for, unless it is gone by itself.
+    /// The blob of the requested state, unless it has expired.
     blob: Option<Blob>,
-    /// The file of the blocks of a name that has uncommitted ones only, if that stands where a blob would.
+    /// The file of the blocks of a name that has uncommitted ones only, if `blob.blobs` has its marker.
     uncommitted: Option<u128>,
 }
 
@@ -257,8 +207,8 @@ impl BlobService {
         })
     }
 
-    /// The validators of a write made now to what had these ones. Neither goes back, whatever the clock did over a restart: a
-    /// client that has read a later state must not be told that nothing has changed since.
+    /// The validators of a write now to a blob that had `previous`. Neither goes back, even if the clock was set back over a
+    /// restart: a client that has read a later state must not be answered that nothing has changed since.
     fn stamp(&self, now: SystemTime, previous: Option<Validators>) -> Written {
         let last_modified = whole_seconds(now);
         Written {

@@ -1,4 +1,4 @@
-//! The record of a blob that a write makes, or makes anew.
+//! The record of a blob that a write creates or replaces.
 
 use super::state::check_tier;
 use super::write::BlobWrite;
@@ -8,11 +8,11 @@ use crate::model::{
     Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
     Written,
 };
-use crate::moment::Moment;
+use crate::snapshot_time::SnapshotTime;
 use crate::tags;
 use crate::tier::{AccessTier, Tiering};
 
-/// What a blob is made with, whatever its type.
+/// Settings of a new blob of any type.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlobSettings {
     /// `x-ms-tags`.
@@ -21,7 +21,7 @@ pub struct BlobSettings {
     pub tier: Option<AccessTier>,
     /// Until when the blob must not be changed or deleted.
     pub immutability: Option<ImmutabilityPolicy>,
-    /// Whether the blob must not be changed or deleted until this is taken back.
+    /// Whether the blob has a legal hold.
     pub legal_hold: bool,
 }
 
@@ -36,7 +36,7 @@ impl BlobSettings {
     }
 }
 
-/// What a write makes a blob of.
+/// The parts of a new blob.
 pub(crate) struct NewBlob {
     pub(crate) content: Content,
     pub(crate) layers: Vec<Layer>,
@@ -48,8 +48,7 @@ pub(crate) struct NewBlob {
 }
 
 impl BlobWrite<'_> {
-    /// The record of a blob that is made, or made anew, now. Being overwritten keeps the time of creation and a lease that
-    /// holds.
+    /// The record of a blob that is created or replaced now. Replacing keeps the time of creation and an active lease.
     pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
@@ -74,21 +73,23 @@ impl BlobWrite<'_> {
             immutability: new.settings.immutability,
             legal_hold: new.settings.legal_hold,
             encryption: new.encryption,
+            replaced_at: None,
             is_current: false,
         })
     }
 
     /// The version that a write makes, if the account keeps versions.
-    pub(crate) fn new_version(&self, written: Written) -> Result<Option<Moment>> {
+    pub(crate) fn new_version(&self, written: Written) -> Result<Option<SnapshotTime>> {
         if !self.policy.versioning {
             return Ok(None);
         }
-        // A snapshot makes a version that is later than the blob's ETag, and the clock may have been set back since the last one, which may be
-        // deleted and come back.
-        self.after_all_moments(Moment(written.etag.0)).map(Some)
+        // Later than the ETag: a snapshot makes a later version, the clock may have been set back, and deleted versions may be
+        // restored.
+        self.after_all_moments(SnapshotTime(written.etag.0))
+            .map(Some)
     }
 
-    /// Gives the blob the validators of a change made now; a lease that holds no longer is forgotten.
+    /// Gives the blob the validators of a change made now. Removes an ended lease.
     pub(crate) fn touch(&self, blob: &mut Blob) -> Written {
         let written = self.service.stamp(self.now, Some(Validators::from(&*blob)));
         blob.etag = written.etag;

@@ -1,7 +1,7 @@
-//! What Put Block List does to the blocks of a blob: which rows and contents stay, which go, and in whose file the list lies.
+//! Put Block List: which rows and contents of a blob stay, which are removed, and which file has the new list.
 
-use super::encryption::Brought;
-use super::write::{BlobWrite, LAST, Retired};
+use super::encryption::RequestEncryption;
+use super::write::{BlobWrite, LAST, RetireReason};
 use crate::block_list::{self, BlockChoice, NewList};
 use crate::codec;
 use crate::error::{Error, Result};
@@ -11,12 +11,12 @@ use lazurite_engine::KeyRange;
 use std::collections::{BTreeSet, HashSet};
 
 impl BlobWrite<'_> {
-    /// Puts the rows of a new list in place of those there are, and drops the contents that nobody refers to. Answers the list
-    /// and the files that the blob names from now on.
+    /// Replaces the rows of the block list, and drops contents that are no longer referred to. Returns the list and the files that
+    /// the blob names from now on.
     pub(super) fn replace_blocks(
         &mut self,
         choices: &[BlockChoice],
-        brought: &Brought,
+        brought: &RequestEncryption,
     ) -> Result<(NewList, Vec<Layer>)> {
         let service = self.service;
         let snapshot = service.db.snapshot();
@@ -52,7 +52,7 @@ impl BlobWrite<'_> {
             .map(|layer| layer.file)
             .filter(|file| exclusive.contains(file));
         let target = match staging {
-            // Blocks put beside a file that stays cannot be listed in it.
+            // If the blob's own file stays, blocks in it cannot be listed there.
             Some(staging) if own == Some(staging) || !self.names(staging) => staging,
             Some(_) => self.new_file(),
             None => own.unwrap_or_else(|| self.new_file()),
@@ -61,7 +61,7 @@ impl BlobWrite<'_> {
         for (file, content) in &list.unreferenced {
             if staged.contains(content) || exclusive.contains(file) {
                 let key = file.block_content(*content);
-                self.batch.delete(&service.keyspaces.content, &key);
+                self.rows().delete_content(&key);
             }
         }
         let layers = self.rearrange(&list, target, &exclusive)?;
@@ -70,13 +70,13 @@ impl BlobWrite<'_> {
         Ok((list, layers))
     }
 
-    /// Fails unless all blocks that are listed are encrypted with what the request brought. `staged` are the contents of those
-    /// that were not committed.
+    /// Fails unless all listed blocks are encrypted with the key or scope of the request. `staged`: the contents of uncommitted
+    /// blocks.
     fn check_encryption_of_blocks(
         &self,
         list: &NewList,
         staged: &HashSet<u128>,
-        brought: &Brought,
+        brought: &RequestEncryption,
     ) -> Result<()> {
         let is_staged = |block: &BlobBlock| staged.contains(&block.content);
         if list.blocks.iter().any(is_staged)
@@ -94,7 +94,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Of files that others named before and nobody else names now, what the list does not name goes as well.
+    /// Trims files that other records named before and none does now to the blocks of the list.
     fn trim_layers(
         &mut self,
         mut layers: Vec<Layer>,
@@ -119,19 +119,17 @@ impl BlobWrite<'_> {
 
     fn drop_staged_rows(&mut self, staging: Option<File>) {
         if let Some(staging) = staging {
-            let blocks = &self.service.keyspaces.blocks;
-            self.batch.delete_range(blocks, staging.all_staged());
+            self.rows().delete_blocks(staging.all_staged());
         }
     }
 
-    /// The files that the blob names with its new list in `target`; lets go of those it named before and needs no more.
+    /// The files that the blob names once its list is in `target`. Removes its name from files that it no longer needs.
     fn rearrange(
         &mut self,
         list: &NewList,
         target: File,
         exclusive: &HashSet<File>,
     ) -> Result<Vec<Layer>> {
-        let keyspaces = &self.service.keyspaces;
         let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
         let before = self
             .current()
@@ -141,24 +139,21 @@ impl BlobWrite<'_> {
             .is_some_and(|blob| blob.content == Content::Whole);
         if self.keeps_retired() {
             self.share_layers(|file| needed.contains(&file) && file != target);
-            let _ = self.retire_blob(Retired::Overwritten)?;
+            let _ = self.retire_blob(RetireReason::Overwritten)?;
         } else {
             if let Some(blob) = self.current().cloned() {
                 self.trim_later(History::Snapshot, LAST, &blob);
             }
             for layer in &before {
                 let stays = layer.file == target || needed.contains(&layer.file);
-                match stays {
-                    _ if whole && layer.file == target => {
-                        let key = layer.file.whole_content();
-                        self.batch.delete(&keyspaces.content, &key);
-                    }
-                    true if exclusive.contains(&layer.file) => {
-                        let list = layer.file.committed_from(0);
-                        self.batch.delete_range(&keyspaces.blocks, list);
-                    }
-                    true => {}
-                    false => self.files.remove(keyspaces, &mut self.batch, layer),
+                if whole && layer.file == target {
+                    let key = layer.file.whole_content();
+                    self.rows().delete_content(&key);
+                } else if !stays {
+                    self.unname_file(layer);
+                } else if exclusive.contains(&layer.file) {
+                    let list = layer.file.committed_from(0);
+                    self.rows().delete_blocks(list);
                 }
             }
         }
@@ -186,11 +181,8 @@ impl BlobWrite<'_> {
                 file: block.file.filter(|file| *file != target),
                 ..block.clone()
             };
-            self.batch.put(
-                &self.service.keyspaces.blocks,
-                &target.committed(end_offset),
-                &codec::encode_block(&block),
-            );
+            let value = codec::encode_block(&block);
+            self.rows().put_block(&target.committed(end_offset), &value);
         }
     }
 }

@@ -8,7 +8,7 @@ use lazurite_engine::{Config, Db, Durability, Environment};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a page is: never written, cleared, cleared though there was nothing to clear, or written with this byte.
+/// The state of a page: never written, cleared, cleared although it was empty, or written with this byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Page {
     Never,
@@ -55,7 +55,7 @@ fn pages_agree_with_an_array() {
         store.put_page_blob("pages", pages as u64 * 512);
         let mut now = vec![Page::Never; pages];
         // With each snapshot, what it saw and what was written or cleared after it.
-        let mut snapshots: Vec<(Moment, Vec<Page>, Vec<Page>)> = Vec::new();
+        let mut snapshots: Vec<(SnapshotTime, Vec<Page>, Vec<Page>)> = Vec::new();
         for _ in 0..120 {
             let length = now.len();
             let start = random(seed, length as u64) as usize;
@@ -148,7 +148,7 @@ fn stored_bytes(store: &Store) -> usize {
     bytes
 }
 
-fn compare(store: &Store, now: &[Page], snapshots: &[(Moment, Vec<Page>, Vec<Page>)]) {
+fn compare(store: &Store, now: &[Page], snapshots: &[(SnapshotTime, Vec<Page>, Vec<Page>)]) {
     assert!(store.read("pages").unwrap() == content(now));
     let written: Vec<_> = merged(now)
         .into_iter()

@@ -3,8 +3,7 @@
 use super::new_blob::{BlobSettings, NewBlob};
 use super::permit::Permit;
 use super::state::check_tier_holds;
-use super::write::{BlobWrite, Retired};
-use crate::BlobService;
+use super::write::{BlobWrite, RetireReason};
 use crate::checksum::Checksums;
 use crate::conditions::{Conditions, WriteKind};
 use crate::epochs::Writer;
@@ -14,6 +13,7 @@ use crate::model::{Blob, BlobAddress, BlobHeaders, BlobType, Content, Layer, Met
 use crate::names;
 use crate::page_write::{PageWrite, is_large};
 use crate::pages::PAGE_BYTES;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub struct PutPageBlob {
     pub conditions: Conditions,
 }
 
-/// What a write of pages demands of the blob's sequence number.
+/// Conditions on the blob's sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SequenceConditions {
     /// `x-ms-if-sequence-number-le`.
@@ -116,12 +116,12 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
-        let permit = write.retire(Retired::Overwritten)?;
+        let permit = write.retire(RetireReason::Overwritten)?;
         let blob = write.new_blob(NewBlob {
             content: Content::Pages {
                 sequence: request.sequence,
             },
-            // The first layer is also what tells this blob from another of its name.
+            // The first layer also distinguishes this blob from others of its name.
             layers: vec![write.new_layer()],
             length: request.length,
             headers: request.headers,
@@ -161,7 +161,7 @@ impl BlobService {
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let (permit, mut blob) = write.changeable_pages()?;
-        // Clearing writes nothing that would be encrypted, but it is a change of what only the key's owner may change.
+        // Clearing writes no content, but it changes the blob: that needs the key.
         let key = match &body {
             Some(body) => body.key.as_ref(),
             None => request.conditions.customer_key.as_ref(),
@@ -230,9 +230,10 @@ impl SequenceConditions {
         let met = self.at_most.is_none_or(|most| sequence <= most)
             && self.less_than.is_none_or(|limit| sequence < limit)
             && self.equal.is_none_or(|wanted| sequence == wanted);
-        match met {
-            true => Ok(()),
-            false => Err(Error::SequenceNumberConditionNotMet),
+        if met {
+            Ok(())
+        } else {
+            Err(Error::SequenceNumberConditionNotMet)
         }
     }
 }
@@ -251,12 +252,13 @@ impl SequenceAction {
 }
 
 fn check_length(length: u64) -> Result<()> {
-    match length.is_multiple_of(PAGE_BYTES) && length <= PAGE_BLOB_BYTES_MAX {
-        true => Ok(()),
-        false => Err(Error::InvalidHeaderValue {
+    if length.is_multiple_of(PAGE_BYTES) && length <= PAGE_BLOB_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(Error::InvalidHeaderValue {
             header: "x-ms-blob-content-length",
             value: length.to_string(),
-        }),
+        })
     }
 }
 
@@ -272,12 +274,13 @@ fn check_sequence(sequence: u64) -> Result<()> {
 
 fn check_pages(range: &Range<u64>) -> Result<()> {
     let aligned = range.start.is_multiple_of(PAGE_BYTES) && range.end.is_multiple_of(PAGE_BYTES);
-    match aligned && range.start < range.end {
-        true => Ok(()),
-        false => Err(Error::InvalidHeaderValue {
+    if aligned && range.start < range.end {
+        Ok(())
+    } else {
+        Err(Error::InvalidHeaderValue {
             header: "x-ms-range",
             value: format!("bytes={}-{}", range.start, range.end.wrapping_sub(1)),
-        }),
+        })
     }
 }
 
@@ -293,20 +296,20 @@ impl<'a> BlobWrite<'a> {
     fn pages(&mut self, file: File, writer: Writer) -> PageWrite<'_> {
         PageWrite {
             service: self.service,
-            batch: &mut self.batch,
+            rows: self.rows(),
             file,
             writer,
         }
     }
 
-    /// The file of the topmost layer, or of a new one if others see what that shows.
-    fn page_file(&mut self, blob: &mut Blob) -> Result<(File, Writer)> {
+    /// The file of the topmost layer, or of a new one if other records see its epoch.
+    pub(super) fn page_file(&mut self, blob: &mut Blob) -> Result<(File, Writer)> {
         let service = self.service;
         if let Some(layer) = blob.layers.last() {
             if layer.shared {
-                // What others see of the file must not change meanwhile.
+                // The epochs that other records see must not change meanwhile.
                 let key = layer.file.references();
-                // A second one on the same stripe would wait for the first.
+                // A second lock of the same stripe would wait for the first.
                 assert!(self.file_lock.is_none(), "a write locks one file of pages");
                 self.file_lock = Some(service.file_locks.lock(&key));
             }
@@ -320,6 +323,7 @@ impl<'a> BlobWrite<'a> {
     fn push_layer(&mut self, blob: &mut Blob) -> (File, Writer) {
         let layer = self.new_layer();
         blob.layers.push(layer);
+        self.merge_later(blob.layers.len());
         let writer = Writer {
             epoch: layer.end,
             base: None,
@@ -343,7 +347,7 @@ impl<'a> BlobWrite<'a> {
         self.pages(file, writer).put(range.start, body)
     }
 
-    /// Makes room in all layers but the topmost that no other record names.
+    /// Cuts the stretch from all layers but the topmost that no other record names.
     fn cut_lower_layers(&mut self, blob: &Blob, range: &Range<u64>) -> Result<()> {
         let lower = blob.layers.split_last().map_or(&[][..], |(_, lower)| lower);
         for layer in lower {
@@ -361,8 +365,8 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
-    /// Costs at most so many windows, however large the stretch is: those of a larger one are dropped by range if nobody else
-    /// sees them, and hidden by a layer over them if somebody does.
+    /// Examines a bounded number of windows, however large the stretch is. Windows of a larger one are dropped by range if no other
+    /// record sees them, and otherwise hidden by a new layer.
     fn clear(&mut self, blob: &mut Blob, range: Range<u64>) -> Result<()> {
         let covers_all = range.start == 0 && range.end >= blob.length;
         if let [layer] = &blob.layers[..]
@@ -383,7 +387,7 @@ impl<'a> BlobWrite<'a> {
         if writer.base.is_none() {
             pages.cut_below(&range)?;
         }
-        // Where there is a snapshot, a comparison with it tells what was cleared since from what was never written.
+        // A comparison with a snapshot distinguishes pages that were cleared since from pages that were never written.
         let is_compared = writer.base.is_some();
         let hides = is_compared || blob.layers.len() > 1 || self.service.has_extents(file)?;
         let mut pages = self.pages(file, writer);
@@ -398,15 +402,15 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Another record has just been given what `blob` sees: what is written from now on, only `blob` sees. If it is not the one
-    /// that writes to the file of its topmost layer, it gets a layer of its own by the first write.
+    /// Another record now sees the same pages as `blob`: later writes belong to a new epoch, which only `blob` sees. If `blob` does
+    /// not write to the file of its topmost layer, its next write adds a layer.
     pub(crate) fn begin_epoch(&mut self, blob: &mut Blob) -> Result<()> {
         let service = self.service;
         if let Some(layer) = blob.layers.last_mut()
             && service.writer(layer)?.is_some()
         {
             let counted = service.is_counted(layer.file)?;
-            self.files.begin_epoch(layer.file, layer.end, counted);
+            self.end_epoch(layer.file, layer.end, counted);
             layer.end += 1;
         }
         Ok(())

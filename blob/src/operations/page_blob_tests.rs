@@ -1,4 +1,4 @@
-//! Page blobs: what is refused of pages, sequence numbers, and ranges of pages with what has changed of them.
+//! Page blobs: errors of page writes, sequence numbers, page ranges and their differences.
 
 use super::tests::*;
 use crate::*;
@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-pub(super) fn since(previous: Moment) -> GetPageRanges {
+pub(super) fn since(previous: SnapshotTime) -> GetPageRanges {
     GetPageRanges {
         previous: Some(previous),
         ..GetPageRanges::default()
@@ -149,7 +149,7 @@ fn pages_are_checked() {
 }
 
 #[test]
-fn sequence_numbers_change_as_told_and_are_demanded() {
+fn sequence_numbers_change_and_are_checked() {
     let store = store();
     store.put_page_blob("pages", 512);
     let none = Conditions::default();
@@ -256,7 +256,7 @@ fn diff_has_what_changed_since_the_snapshot_and_nothing_else() {
     );
     let backwards = store.page_ranges(BlobState::Snapshot(first), &since(second));
     assert_err!(backwards, Error::PreviousSnapshotCannotBeNewer);
-    let unknown = store.page_ranges(BlobState::Current, &since(Moment(1)));
+    let unknown = store.page_ranges(BlobState::Current, &since(SnapshotTime(1)));
     assert_err!(unknown, Error::PreviousSnapshotNotFound);
     store.put_page_blob("pages", 8 * 512);
     let other = store.page_ranges(BlobState::Current, &since(first));
@@ -360,34 +360,9 @@ fn copies_to_and_fro_between_writes_leave_few_layers() {
     store.empty();
 }
 
-/// Copies to and fro with more new pages each time than a write of few layers may fold.
+/// Even without `maxresults` one page has a bounded number of ranges, and reads a bounded number of stretches.
 #[test]
-fn copies_to_and_fro_between_large_writes_leave_few_layers() {
-    let store = store();
-    let length = 32 << 20;
-    store.put_page_blob("a", length as u64);
-    let mut expected = vec![0; length];
-    let mut most = 0;
-    for number in 0..120_usize {
-        let (from, to) = [("a", "b"), ("b", "a")][number % 2];
-        let start = number * 1_000_448 % (28 << 20) / 512 * 512;
-        let body = pattern(2 << 20, number as u8);
-        store.put_page(from, start as u64, &body).unwrap();
-        expected[start..start + body.len()].copy_from_slice(&body);
-        store.copy(from, to).unwrap();
-        most = most.max(store.properties(to).unwrap().layers.len());
-    }
-    assert!(store.read("a").unwrap() == expected);
-    assert!(most <= 64, "{most}");
-    store.delete("a").unwrap();
-    store.delete("b").unwrap();
-    store.at(at(9)).sweep(10_000).unwrap();
-    store.empty();
-}
-
-/// Also for who asks for no number: one page has a bounded number of ranges, and looks at a bounded number of stretches.
-#[test]
-fn page_ranges_are_bounded_whoever_asks() {
+fn page_ranges_are_bounded_without_maxresults() {
     let store = store();
     store.put_page_blob("pages", 64 << 20);
     for i in 0..600 {
@@ -409,9 +384,9 @@ fn page_ranges_are_bounded_whoever_asks() {
     assert_eq!(ends, [500 * (64 << 10), 600 * (64 << 10)]);
 }
 
-/// However many layers a blob has: what has changed since a snapshot is told after the next write too.
+/// However many layers a blob has, it can be compared with a snapshot after the next write.
 #[test]
-fn layers_are_not_folded_under_a_snapshot() {
+fn layers_are_not_merged_under_a_snapshot() {
     for rounds in 14..30 {
         let store = store();
         for name in ["a", "b"] {
@@ -432,5 +407,19 @@ fn layers_are_not_folded_under_a_snapshot() {
             let changed = store.at(at(0)).get_page_ranges(&address("a"), &request);
             assert_eq!(changed.unwrap().ranges.len(), count, "{rounds}");
         }
+    }
+}
+
+/// A second lock of the same stripe would wait for the first for ever.
+#[test]
+#[should_panic(expected = "a write locks one file of pages")]
+fn a_write_that_locks_a_second_file_of_pages_stops() {
+    let store = store();
+    store.put_page_blob("pages", 1024);
+    store.snapshot("pages").unwrap();
+    let mut write = store.service.begin_write(&address("pages")).unwrap();
+    let mut blob = write.existing().unwrap();
+    for _ in 0..2 {
+        write.page_file(&mut blob).unwrap();
     }
 }

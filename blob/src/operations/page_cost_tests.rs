@@ -1,10 +1,11 @@
-//! What page blobs cost: reads after many snapshots, clearing of many extents, and what is left when snapshots go.
+//! Costs of page blobs: reads after many snapshots, clearing of many extents, and space after snapshots are deleted.
 
 use super::page_array_tests::random;
 use super::tests::*;
 use crate::keys::File;
+use crate::model::WINDOW_BYTES;
 use crate::model::{BlobRecord, Extent, PageExtent, Pages};
-use crate::windows::{Changes, WINDOW_BYTES};
+use crate::windows::Changes;
 use crate::*;
 use lazurite_engine::{Batch, Direction, KeyRange};
 use std::time::{Duration, Instant};
@@ -81,7 +82,7 @@ impl Store {
 }
 
 /// A blob of 16 windows with one small extent each, and so many snapshots with a write to one of the windows after each.
-fn after_snapshots(count: u64) -> (Store, Vec<Moment>) {
+fn after_snapshots(count: u64) -> (Store, Vec<SnapshotTime>) {
     let store = store();
     store.put_page_blob("pages", 16 * WINDOW_BYTES);
     for window in 0..16 {
@@ -159,7 +160,7 @@ fn blob_has_one_layer_however_many_snapshots_there_are_and_were() {
 }
 
 #[test]
-fn what_only_the_deleted_blob_had_goes_while_a_copy_keeps_the_rest() {
+fn pages_only_in_a_deleted_blob_are_dropped_while_a_copy_keeps_the_rest() {
     let store = store();
     store.put_page_blob("pages", 2 * WINDOW_BYTES);
     store.put_page("pages", 0, &[1; 512]).unwrap();
@@ -375,9 +376,10 @@ fn page_reads_after_many_snapshots() {
     }
 }
 
-/// What changed since a snapshot is looked at once, however many parts it is read in; and what lies before a page of the answer is not.
+/// Changes since a snapshot are read once, however many parts the comparison has; changes before a page of the response are not
+/// read.
 #[test]
-fn a_comparison_looks_at_each_change_about_once() {
+fn a_comparison_reads_each_change_about_once() {
     const WINDOWS: u64 = 450;
     let store = store();
     store.put_page_blob("pages", WINDOWS * WINDOW_BYTES);

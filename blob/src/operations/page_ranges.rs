@@ -1,22 +1,23 @@
 //! Get Page Ranges: which pages of a blob were written, or have changed since a snapshot, page by page.
 
 use super::BlobRead;
-use crate::BlobService;
 use crate::conditions::Conditions;
 use crate::download::ByteRange;
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
-use crate::moment::Moment;
 use crate::names;
 use crate::pager::{Marker, Pager};
-use crate::pages::{self, Overlay};
+use crate::pages::Overlay;
+use crate::segment::Written;
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
 
 /// Most ranges of a page, and how many a page has when the request does not say. Source: Get Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Stretches of up to 64 KiB that one page looks at, whose neighbours are one range.
+/// Stretches of up to 64 KiB that one page reads. Adjacent ones form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
@@ -25,7 +26,7 @@ pub struct GetPageRanges {
     /// Only pages of this range; `None` is the whole blob.
     pub range: Option<ByteRange>,
     /// Only pages that changed since this snapshot: `prevsnapshot`.
-    pub previous: Option<Moment>,
+    pub previous: Option<SnapshotTime>,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
     /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`], and `None`, count as that.
@@ -98,8 +99,8 @@ impl BlobService {
     }
 }
 
-/// How many of the blob's layers were there when the snapshot was taken, and the epoch as of which it saw the last of them: what
-/// is later has all that changed since.
+/// How many of the blob's layers the snapshot has, and its epoch of the last of them. Later layers and epochs have all changes
+/// since.
 fn layers_since(blob: &Blob, previous: &Blob) -> Result<(usize, u64)> {
     match (is_later(blob, previous), previous.layers.last()) {
         (true, Some(last)) => Ok((previous.layers.len(), last.end)),
@@ -107,7 +108,7 @@ fn layers_since(blob: &Blob, previous: &Blob) -> Result<(usize, u64)> {
     }
 }
 
-/// Whether a blob has become, by writes alone, what the other is, or is the same.
+/// Whether `blob` has developed from `than` by writes alone, or is the same.
 pub(crate) fn is_later(blob: &Blob, than: &Blob) -> bool {
     let Some((last, lower)) = than.layers.split_last() else {
         return false;
@@ -147,10 +148,10 @@ impl GetPageRanges {
                 break;
             }
             let cleared = match segment.what {
-                pages::Written::Never => continue,
-                pages::Written::Cleared if self.previous.is_none() => continue,
-                pages::Written::Cleared => true,
-                pages::Written::Pages(..) => false,
+                Written::Never => continue,
+                Written::Cleared if self.previous.is_none() => continue,
+                Written::Cleared => true,
+                Written::Pages(..) => false,
             };
             match page.entries.last_mut() {
                 Some(last) if last.range.end == range.start && last.cleared == cleared => {

@@ -1,33 +1,33 @@
-//! Copies from elsewhere: the destination is pending until the server has fetched its content, or given up.
+//! Copies from other servers: the destination is pending until the content has been fetched, or fetching has failed.
 
 use super::copy::{CopyBlob, CopyOutcome, completed};
 use super::new_blob::NewBlob;
 use super::permit::Action;
-use super::write::{BlobWrite, Retired};
-use crate::BlobService;
-use crate::account::AccountPolicy;
+use super::write::{BlobWrite, RetireReason};
 use crate::codec;
 use crate::conditions::WriteKind;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys;
-use crate::listing::unreadable;
+use crate::model::AccountPolicy;
 use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobType, Content, CopyState, CopyStatus, Layer, Metadata,
     Written,
 };
 use crate::names;
+use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Ticket};
 
-/// What a copy from elsewhere has fetched.
+/// What was fetched for a copy.
 #[derive(Debug)]
 pub struct FetchedCopy {
     /// The content, begun as [`UploadKind::PutBlob`] and written to its end.
     pub upload: Upload,
     /// The source's headers.
     pub headers: BlobHeaders,
-    /// The source's metadata; counts only if the copy was given none.
+    /// The source's metadata; used only if the request had none.
     pub metadata: Metadata,
 }
 
@@ -41,9 +41,9 @@ pub struct FailedCopies {
 }
 
 impl BlobService {
-    /// Begins a copy from elsewhere: the destination is an empty block blob, pending, until [`BlobService::finish_copy`],
-    /// [`BlobService::fail_copy`] or [`BlobService::abort_copy`]. `length` is the source's.
-    /// Errors: as [`BlobService::copy_blob`], but for those of the source.
+    /// Begins a copy from another server: the destination is an empty block blob, pending, until [`BlobService::finish_copy`],
+    /// [`BlobService::fail_copy`] or [`BlobService::abort_copy`]. `length` is the source's. Errors: as [`BlobService::copy_blob`],
+    /// except those of the source.
     pub fn start_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -58,7 +58,7 @@ impl BlobService {
         to.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = to.brought(None, &request.conditions)?;
         to.check_infinite_lease()?;
-        let permit = to.retire(Retired::Overwritten)?;
+        let permit = to.retire(RetireReason::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
             content: Content::Whole,
             layers: vec![Layer {
@@ -81,8 +81,7 @@ impl BlobService {
             ..completed(copy_id, request.source_url, length, to.now)
         });
         to.put(&permit, &blob);
-        to.batch
-            .put(&self.keyspaces.copies, &to.key, &to.container_key);
+        to.list_pending_copy();
         let outcome = CopyOutcome {
             written: blob.written(),
             copy_id,
@@ -111,7 +110,7 @@ impl BlobService {
         let file = file.unwrap_or_else(|| to.new_file());
         if length > 0 {
             let key = file.whole_content();
-            body.put(&mut to.batch, &self.keyspaces.content, &key);
+            body.put(&mut to.rows(), &key);
         }
         blob.layers = vec![Layer {
             file,
@@ -141,14 +140,14 @@ impl BlobService {
         to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))
     }
 
-    /// Ends the pending copies that whoever had the store before did not end, as [`BlobService::fail_copy`] does, and says how
-    /// many there were. To be called before the first [`BlobService::start_copy`]; reads what is pending and nothing else. Copies that
-    /// cannot be ended are tried again by the next call. Errors: those of reading the list of copies.
+    /// Ends the copies that were pending when the store was closed, as [`BlobService::fail_copy`] does, and returns how many there
+    /// were. Call it before the first [`BlobService::start_copy`]. Reads only the list of pending copies. Copies that cannot be
+    /// ended are tried again by the next call. Errors: those of reading the list.
     pub fn fail_interrupted_copies(&self, description: &str) -> Result<FailedCopies> {
         self.fail_copies(KeyRange::all(), description)
     }
 
-    /// Ends the pending copies to the blobs of this range, and says how many there were.
+    /// Ends the pending copies to the blobs of this range, and returns how many there were.
     pub(super) fn fail_copies(&self, range: KeyRange, description: &str) -> Result<FailedCopies> {
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(&self.keyspaces.copies, range, Direction::Forward);
@@ -172,15 +171,15 @@ impl BlobService {
         container_key: Vec<u8>,
         description: &str,
     ) -> Result<bool> {
-        let home = keys::container_of(key).ok_or_else(unreadable)?;
+        let home = keys::container_of(key).ok_or_else(corrupt_record)?;
         let container_key = self.current_key(home, container_key)?;
-        let name = keys::blob_name(key).ok_or_else(unreadable)?;
+        let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
         let admission = self.db.admit_deletion()?;
         let _gate = self.gates.shared(&container_key);
         let _lock = self.locks.lock(key);
         let container = self.db.get(&self.keyspaces.containers, &container_key)?;
         let container = container.map(|value| codec::decode_container(&value));
-        // Of a deleted container: it may be restored, and looked at again.
+        // A deleted container may be restored: the copy is ended then.
         let Some(container) = container.transpose()?.filter(|found| found.id == home) else {
             return Ok(false);
         };
@@ -188,13 +187,13 @@ impl BlobService {
         let mut to = self.open_write(container_key, container, policy, name, admission)?;
         let copy = to.current().and_then(|blob| blob.copy.as_ref());
         let is_pending = copy.is_some_and(|copy| copy.status == CopyStatus::Pending);
-        // Not waited for: what a power cut undoes is done again at the next start.
+        // Does not wait for the disk: the next start repeats what a power cut undoes.
         match to.current().cloned().filter(|_| is_pending) {
             Some(blob) => {
                 drop(to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))?)
             }
             None => {
-                to.batch.delete(&self.keyspaces.copies, key);
+                to.unlist_pending_copy();
                 drop(to.commit()?);
             }
         }
@@ -246,7 +245,7 @@ impl BlobWrite<'_> {
                 (copy.copied, copy.total) = (blob.length, blob.length);
             }
         }
-        self.batch.delete(&self.service.keyspaces.copies, &self.key);
+        self.unlist_pending_copy();
         let permit = self.permit_current(Action::EndCopy)?;
         self.commit_changed(&permit, blob)
     }

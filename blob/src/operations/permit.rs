@@ -1,95 +1,83 @@
-//! What may be done with the record of a blob, and what forbids it: policies, legal holds, copies under way, the archive.
+//! Permits: which actions the record of a blob allows, given policies, legal holds, pending copies and the archive tier.
 //!
-//! A record is put and removed with a [`Permit`], and only [`BlobWrite::permit`] makes one. An operation names its action there, so none can
-//! forget what forbids it. Leases and conditions are checked where the request is at hand: see `checks.rs`.
+//! Putting or removing a record takes a [`Permit`], and only [`Permit::new`] makes one. Every operation names its action there, so
+//! none can skip the checks. Leases and conditions are checked with the request: see `checks.rs`.
 
-use super::checks::{check_online, check_unprotected};
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys;
+use crate::keys::{self, History};
 use crate::model::{Blob, BlobRecord, Container, CopyStatus};
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use bytes::Bytes;
 use lazurite_engine::Direction;
 use std::time::SystemTime;
 
-/// What is about to be done with a record.
+/// An action on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Content, properties or metadata of the current blob change.
     Change,
-    /// The current blob is told when it is gone by itself.
+    /// The current blob gets an expiry.
     SetExpiry,
-    /// What stands beside content and properties is set: tags, tier, lease, policy, legal hold.
+    /// Tags, tier, lease, policy or legal hold are set.
     Set,
-    /// Another blob takes the place of the current one.
+    /// Another blob replaces the current one.
     Replace,
     /// The current blob is deleted.
     Delete,
-    /// A snapshot, a version or what is deleted already is deleted; a blob is gone by itself.
+    /// A snapshot, a version or a deleted record is removed, or a blob has expired.
     Remove,
-    /// What is deleted comes back.
+    /// A deleted record is restored.
     Restore,
-    /// The copy that is under way to the current blob ends.
+    /// The pending copy to the current blob ends.
     EndCopy,
-    /// A snapshot, a version or a deleted blob is filed where nothing stands.
+    /// A snapshot, a version or a deleted blob is filed in an empty place.
     Add,
-    /// Nothing changes that a reader sees: only where content and uncommitted blocks lie.
+    /// Readers see no change: only the place of content and uncommitted blocks changes.
     Refile,
-    /// The record goes with its container, which is deleted or was kept long enough.
+    /// The record is removed with its container, which is deleted or whose retention has ended.
     DeleteContainer,
-    /// The record goes after its container, piece by piece.
+    /// The record is removed after its container, one at a time.
     Purge,
+}
+
+/// The place of a blob's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordSlot {
+    Current,
+    Past(History, SnapshotTime),
 }
 
 /// The right to put or remove the record at a place.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Permit {
-    place: Place,
+    place: RecordSlot,
 }
 
 impl Permit {
-    pub(crate) fn place(&self) -> Place {
-        self.place
-    }
-}
-
-impl BlobWrite<'_> {
-    /// Whether the action is allowed with what stands at the place now. `blob` is that record, if there is one.
-    /// Errors: `PendingCopyOperation`; `BlobArchived`, `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`,
-    /// `BlobImmutableDueToLegalHold`.
-    pub(crate) fn permit(
-        &self,
+    /// Allows an action at a place. `blob` is the record there now; `keeps`: a replaced or deleted blob stays as a version. Errors:
+    /// `PendingCopyOperation`; `BlobArchived`, `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
+    pub(super) fn new(
         action: Action,
-        place: Place,
+        place: RecordSlot,
         blob: Option<&Blob>,
+        now: SystemTime,
+        keeps: bool,
     ) -> Result<Permit> {
-        match blob {
-            Some(blob) => self.check_action(action, blob)?,
-            None => debug_assert!(
-                action != Action::Add || self.past(place)?.is_none(),
-                "something stands at {place:?}"
-            ),
+        if let Some(blob) = blob {
+            check_allowed(action, blob, now, keeps)?;
         }
         Ok(Permit { place })
     }
 
-    /// As [`BlobWrite::permit`], with the current blob.
-    pub(crate) fn permit_current(&self, action: Action) -> Result<Permit> {
-        self.permit(action, Place::Current, self.current())
-    }
-
-    fn check_action(&self, action: Action, blob: &Blob) -> Result<()> {
-        // What becomes a version is kept.
-        let keeps = matches!(action, Action::Replace | Action::Delete) && self.keeps_versions();
-        check_allowed(action, blob, self.now, keeps)
+    pub(crate) fn place(&self) -> RecordSlot {
+        self.place
     }
 }
 
-/// Whether the action is allowed with this record. `keeps`: what is replaced or deleted stays as a version.
-/// Errors: as [`BlobWrite::permit`].
+/// Fails if this record forbids the action. `keeps`: a replaced or deleted blob stays as a version. Errors: as [`Permit::new`].
 pub(crate) fn check_allowed(
     action: Action,
     blob: &Blob,
@@ -119,14 +107,14 @@ pub(crate) fn check_allowed(
             }
         }
         Action::Remove | Action::Purge => check_unprotected(blob, now),
-        // The container's answer does not say which of its blobs is kept, or by what.
+        // The container's error does not name the blob, or what protects it.
         Action::DeleteContainer if blob.is_protected(now) => Err(Error::BlobImmutableDueToPolicy),
         Action::DeleteContainer => Ok(()),
         Action::Restore | Action::EndCopy | Action::Add | Action::Refile => Ok(()),
     }
 }
 
-/// The right to drop all that a container holds. The caller keeps writers out from before it is given until the container is gone.
+/// The right to drop everything in a container. The caller excludes writers from before it is given until the container is removed.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct ContainerPermit {
@@ -140,10 +128,10 @@ impl ContainerPermit {
     }
 }
 
-/// What was found in a container before its gate was taken: nothing that is protected.
+/// Evidence that a container held no protected record before its gate was taken.
 pub(crate) struct Unprotected {
     home: u128,
-    /// The row of `blob.protected` before the look. It changes whenever a record becomes protected.
+    /// The row of `blob.protected` before the search. It changes whenever a record becomes protected.
     mark: Option<Bytes>,
 }
 
@@ -162,7 +150,8 @@ impl BlobService {
         Ok(mark.is_none_or(|mark| mark != NEVER_PROTECTED))
     }
 
-    /// Looks for protected records before the gate of the container is taken, because it may take long; `None` if there are some.
+    /// Searches for protected records before the gate of the container is taken, because that may take long. `None` if there are
+    /// some.
     pub(crate) fn find_unprotected(
         &self,
         container: &Container,
@@ -180,8 +169,8 @@ impl BlobService {
         }
     }
 
-    /// Whether the container may be deleted with all in it. The caller has its gate alone; `found` is what it looked for before.
-    /// Error: `BlobImmutableDueToPolicy`.
+    /// Allows deleting the container with everything in it. The caller holds its gate alone; `found` is the result of its search
+    /// before. Error: `BlobImmutableDueToPolicy`.
     pub(crate) fn permit_container(
         &self,
         container: &Container,
@@ -200,7 +189,7 @@ impl BlobService {
         Ok(permit)
     }
 
-    /// Looks at all records of the container.
+    /// Checks all records of the container.
     fn check_nothing_protected(&self, home: u128, now: SystemTime) -> Result<()> {
         let snapshot = self.db.snapshot();
         for keyspace in [&self.keyspaces.blobs, &self.keyspaces.history] {
@@ -224,5 +213,25 @@ pub(super) fn check_not_pending(blob: &Blob) -> Result<()> {
     match blob.copy.as_ref().map(|copy| copy.status) {
         Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),
         _ => Ok(()),
+    }
+}
+
+/// Fails while a policy or a legal hold keeps the blob as it is.
+pub(super) fn check_unprotected(blob: &Blob, now: SystemTime) -> Result<()> {
+    if blob.legal_hold {
+        Err(Error::BlobImmutableDueToLegalHold)
+    } else if blob.is_protected(now) {
+        Err(Error::BlobImmutableDueToPolicy)
+    } else {
+        Ok(())
+    }
+}
+
+/// Fails while the blob's content is in the archive.
+pub(crate) fn check_online(blob: &Blob, now: SystemTime) -> Result<()> {
+    match (blob.tiering.rehydrating(now), blob.tiering.is_archived(now)) {
+        (Some(_), _) => Err(Error::BlobBeingRehydrated),
+        (None, true) => Err(Error::BlobArchived),
+        (None, false) => Ok(()),
     }
 }

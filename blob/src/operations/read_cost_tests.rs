@@ -1,4 +1,4 @@
-//! What it costs to read blobs of many small parts, compared with one body.
+//! Costs of reading blobs of many small parts, compared with one body.
 
 use super::page_array_tests::random;
 use super::tests::*;

@@ -1,13 +1,14 @@
-//! The service properties of an account, bytes that the server gives meaning to, and its policy for what is deleted.
+//! The service properties of an account, as bytes of the server, and its policy for deleted blobs.
 
-use crate::account::AccountPolicy;
 use crate::codec;
 use crate::error::Result;
-use crate::{BlobService, keys};
+use crate::keys;
+use crate::model::AccountPolicy;
+use crate::service::BlobService;
 use lazurite_engine::{Batch, Ticket};
 
 impl BlobService {
-    /// The properties as last set; `None` if they never were.
+    /// The properties as last set; `None` if they were never set.
     pub fn get_service_properties(&self, account: &str) -> Result<Option<Vec<u8>>> {
         let key = keys::service_properties(account);
         let bytes = self.db.get(&self.keyspaces.accounts, &key)?;
@@ -22,13 +23,13 @@ impl BlobService {
         Ok(self.db.write(batch)?)
     }
 
-    /// What the account does with what is deleted or overwritten; the default if it was never set.
+    /// The policy of the account; the default if it was never set.
     pub fn get_account_policy(&self, account: &str) -> Result<AccountPolicy> {
         self.policies.get(&self.db, &self.keyspaces, account)
     }
 
-    /// Replaces the account's policy, and in the same batch, if they are given, its service properties. What is kept already is
-    /// kept for as long as was said then.
+    /// Replaces the account's policy and, in the same batch, its service properties if given. Records that are kept already keep
+    /// their retention.
     pub fn set_account_policy(
         &self,
         account: &str,

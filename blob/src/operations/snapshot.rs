@@ -1,16 +1,17 @@
 //! Snapshot Blob.
 
-use super::checks::check_online;
 use super::permit::Action;
-use super::write::{Place, Retired};
-use crate::BlobService;
+use super::permit::RecordSlot;
+use super::permit::check_online;
+use super::write::RetireReason;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{BlobAddress, Metadata, Written};
-use crate::moment::Moment;
 use crate::names;
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
@@ -24,7 +25,7 @@ impl BlobService {
         address: &BlobAddress<'_>,
         metadata: Metadata,
         conditions: &Conditions,
-    ) -> Result<(Moment, Written, Ticket)> {
+    ) -> Result<(SnapshotTime, Written, Ticket)> {
         names::check_metadata(&metadata)?;
         let condition = conditions.for_write()?;
         let mut write = self.begin_write(address)?;
@@ -32,10 +33,11 @@ impl BlobService {
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
-        // What becomes a version is replaced; else only its epoch changes.
-        let action = match write.policy.versioning {
-            true => Action::Replace,
-            false => Action::Set,
+        // Where versions are kept, the blob is replaced; otherwise only its epoch changes.
+        let action = if write.policy.versioning {
+            Action::Replace
+        } else {
+            Action::Set
         };
         let permit = write.permit_current(action)?;
         check_online(&write.existing()?, now)?;
@@ -55,14 +57,14 @@ impl BlobService {
             snapshot.last_modified = written.last_modified;
             snapshot.metadata = metadata;
         }
-        let place = Place::Past(History::Snapshot, moment);
+        let place = RecordSlot::Past(History::Snapshot, moment);
         let new = write.permit(Action::Add, place, None)?;
         write.put(&new, &snapshot);
         if write.policy.versioning {
             write.share_layers(|_| true);
-            let _ = write.retire_blob(Retired::Overwritten)?;
+            let _ = write.retire_blob(RetireReason::Overwritten)?;
             blob.version = Some(write.new_moment()?);
-            // What protects a version does not pass on to the next.
+            // The next version does not inherit policy and hold.
             (blob.immutability, blob.legal_hold) = (None, false);
         }
         write.begin_epoch(&mut blob)?;

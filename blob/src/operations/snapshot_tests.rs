@@ -1,4 +1,4 @@
-//! Snapshots: what they keep, and for how long.
+//! Snapshots: their content and their end.
 
 use super::tests::*;
 use crate::*;
@@ -25,12 +25,12 @@ fn snapshot_keeps_what_the_blob_was() {
         assert_eq!(store.read_state("name", state).unwrap(), body);
     }
     assert_eq!(store.read("name").unwrap(), b"fourththird");
-    let unknown = store.read_state("name", BlobState::Snapshot(Moment::at(at(0))));
+    let unknown = store.read_state("name", BlobState::Snapshot(SnapshotTime::at(at(0))));
     assert_err!(unknown, Error::BlobNotFound);
 }
 
 #[test]
-fn content_goes_with_the_last_that_names_it() {
+fn content_is_dropped_with_its_last_name() {
     let store = store();
     for body in [&b"small"[..], &pattern(40_000, 1)] {
         store.put_block("name", "a", body).unwrap();

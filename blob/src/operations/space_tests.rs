@@ -1,4 +1,4 @@
-//! Space under churn: what is overwritten or deleted gives its space back, when the engine has done its work behind.
+//! Space under churn: overwritten and deleted blobs free their space once the engine's background work is done.
 
 use super::tests::*;
 use lazurite_engine::fs::ManualClock;

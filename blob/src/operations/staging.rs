@@ -1,20 +1,24 @@
-//! Uncommitted blocks: where they lie, what is known of them together, and that they go after a week.
+//! Uncommitted blocks: the file they are in, their common record, and their end after a week.
 
 use super::Found;
-use super::encryption::Brought;
+use super::encryption::RequestEncryption;
 use super::permit::Action;
 use super::write::BlobWrite;
-use crate::BlobService;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::keys::{self, File, History};
+use crate::files::FileRows;
+use crate::keys::File;
+use crate::keys::Timer;
 use crate::model::{BlobBlock, BlobState, Staging};
-use crate::sweep::{STAGING_LIFETIME, Timer};
-use lazurite_engine::Batch;
+use crate::service::BlobService;
+use std::time::Duration;
+
+/// How long uncommitted blocks stay after the last of them was put. Source: Put Block, "Remarks".
+pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl BlobService {
-    /// The file of the uncommitted blocks of what was found.
+    /// The file of the uncommitted blocks of a found name.
     pub(super) fn staging_of(&self, found: &Found, state: BlobState) -> Result<Option<File>> {
         if state != BlobState::Current {
             return Ok(None);
@@ -31,13 +35,13 @@ impl BlobService {
     }
 
     /// Drops the uncommitted blocks of a file whose other contents stay. Returns how many there were.
-    pub(crate) fn drop_staged(&self, batch: &mut Batch, file: File) -> Result<usize> {
+    pub(crate) fn drop_staged(&self, rows: &mut FileRows<'_>, file: File) -> Result<usize> {
         let staged = self.blocks(&self.db.snapshot(), file.all_uncommitted())?;
         for block in &staged {
             let key = file.block_content(block.content);
-            batch.delete(&self.keyspaces.content, &key);
+            rows.delete_content(&key);
         }
-        batch.delete_range(&self.keyspaces.blocks, file.all_staged());
+        rows.delete_blocks(file.all_staged());
         Ok(staged.len())
     }
 
@@ -53,8 +57,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Where an uncommitted block goes: to those there are, or to the file of the blob if that is going to be replaced by
-    /// the list, or to a new one.
+    /// The file for an uncommitted block: that of the others if there are any, the file of the blob if the list is going to replace
+    /// it, or a new one.
     pub(super) fn staging_file(&self) -> Result<File> {
         if let Some(id) = self.staging() {
             return Ok(self.file(id));
@@ -66,7 +70,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Says in the record that there are uncommitted blocks, and sees to it that they go after a week.
+    /// Records that there are uncommitted blocks, and sets the timer that drops them after a week.
     pub(super) fn note_staging(&mut self, file: File) -> Result<()> {
         if self.staging() == Some(file.id) {
             return Ok(());
@@ -80,23 +84,20 @@ impl BlobWrite<'_> {
                 self.put(&permit, &blob);
             }
             None => {
-                let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
-                let value = codec::encode_uncommitted(file.id);
-                self.batch
-                    .put(&self.service.keyspaces.history, &marker, &value);
+                self.put_uncommitted_marker(file);
             }
         }
         Ok(())
     }
 
-    /// What is known of the uncommitted blocks once the one of this id is among them. Their ids have one length; those of committed
-    /// blocks may have another, so that one tool can overwrite what another has uploaded. Source: Put Block, "Remarks".
+    /// The common record of the uncommitted blocks, with the one of this id. Their ids have one length. Ids of committed blocks may
+    /// have another, so that one tool can overwrite the upload of another. Source: Put Block, "Remarks".
     pub(super) fn staging_with(
         &self,
         file: &File,
         block_id: &[u8],
         replaces: bool,
-        brought: Brought,
+        brought: RequestEncryption,
     ) -> Result<Staging> {
         let id_bytes = block_id.len() as u8;
         let service = self.service;

@@ -1,33 +1,34 @@
-//! What is set on a blob beside its content and properties: tier, expiry, immutability, legal hold.
+//! Tier, expiry, immutability policy and legal hold of a blob.
 
 use super::permit::Action;
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
+use super::permit::RecordSlot;
+use super::write::BlobWrite;
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
+use crate::keys::Timer;
 use crate::lease::Leased;
 use crate::model::{Blob, BlobAddress, BlobType, ImmutabilityMode, ImmutabilityPolicy, Written};
-use crate::sweep::Timer;
+use crate::service::BlobService;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use lazurite_engine::Ticket;
 use std::time::{Duration, SystemTime};
 
-/// Whether a blob has its new tier, or is on its way there from the archive.
+/// The result of Set Blob Tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TierOutcome {
-    /// It has it.
+    /// The blob has the new tier.
     Set,
-    /// It will have it once it is rehydrated.
+    /// The blob will have the new tier once it is rehydrated.
     Pending,
 }
 
 /// When a blob shall be gone by itself. Source: Set Blob Expiry, `x-ms-expiry-option`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// So long after it was created.
+    /// This long after it was created.
     RelativeToCreation(Duration),
-    /// So long from now.
+    /// This long from now.
     RelativeToNow(Duration),
     /// At a time, in whole seconds.
     Absolute(SystemTime),
@@ -81,7 +82,7 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Set Blob Expiry: from then on the blob is as if it were not there.
+    /// Set Blob Expiry: once it has expired, the blob does not exist.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the conditions of
     /// a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed or is
     /// after the year 9999.
@@ -133,7 +134,7 @@ impl BlobService {
         if policy.until <= write.now {
             return Err(Error::InvalidHeaderValue {
                 header: "x-ms-immutability-policy-until-date",
-                value: crate::Moment::at(policy.until).to_string(),
+                value: crate::SnapshotTime::at(policy.until).to_string(),
             });
         }
         let (place, mut blob) = write.find_for_change(address.state, condition)?;
@@ -179,7 +180,7 @@ impl BlobService {
     }
 }
 
-/// When the years that dates on the wire can tell are over, since 1970.
+/// The end of the year 9999, since 1970: dates on the wire have four digits.
 const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
 
 fn not_an_expiry() -> Error {
@@ -205,10 +206,12 @@ fn check_premium(blob: &Blob, tier: AccessTier) -> Result<()> {
         return Ok(());
     };
     let before = blob.tiering.explicit.and_then(AccessTier::bytes_max);
-    match () {
-        () if before.is_some_and(|before| limit < before) => Err(Error::CannotChangeToLowerTier),
-        () if limit < blob.length => Err(Error::BlobTierInadequateForContentLength),
-        () => Ok(()),
+    if before.is_some_and(|before| limit < before) {
+        Err(Error::CannotChangeToLowerTier)
+    } else if limit < blob.length {
+        Err(Error::BlobTierInadequateForContentLength)
+    } else {
+        Ok(())
     }
 }
 
@@ -221,7 +224,7 @@ pub(crate) fn check_tier_holds(tier: Option<AccessTier>, length: u64) -> Result<
 }
 
 impl BlobWrite<'_> {
-    /// On its way from the archive to this tier.
+    /// The tiering of a blob that is rehydrated to this tier.
     pub(crate) fn rehydrating(&self, tier: AccessTier, priority: RehydratePriority) -> Tiering {
         let wait = Duration::from_secs(self.policy.rehydrate_seconds.into());
         Tiering {
@@ -234,7 +237,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Sees to it that the blob goes when it has expired, if it ever does.
+    /// Sets the timer of the blob's expiry, if it has one.
     pub(crate) fn set_expiry_timer(&mut self, blob: &Blob) {
         if let Some(at) = blob.expires_at {
             let key = self.key.clone();
@@ -242,13 +245,18 @@ impl BlobWrite<'_> {
         }
     }
 
-    fn check_lease_at(&self, place: Place, blob: &Blob, conditions: &Conditions) -> Result<()> {
+    fn check_lease_at(
+        &self,
+        place: RecordSlot,
+        blob: &Blob,
+        conditions: &Conditions,
+    ) -> Result<()> {
         match place {
-            Place::Current => {
+            RecordSlot::Current => {
                 let lease = blob.lease;
                 lease.check_write(conditions.lease_id, self.now, Leased::Blob)
             }
-            Place::Past(..) => Ok(()),
+            RecordSlot::Past(..) => Ok(()),
         }
     }
 }

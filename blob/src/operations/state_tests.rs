@@ -1,4 +1,4 @@
-//! What is said of blobs without changing their content: tags, tiers, expiry, protection.
+//! Settings beside the content: tags, tiers, expiry, protection.
 
 use super::tests::*;
 use crate::*;
@@ -287,7 +287,7 @@ fn protected_blob_is_neither_changed_nor_deleted() {
     deleted.unwrap().1.wait().unwrap();
 }
 
-/// What keeps a blob as it is.
+/// A protection of a blob.
 #[derive(Debug, Clone, Copy)]
 enum Protection {
     Hold,
@@ -295,9 +295,9 @@ enum Protection {
     Unlocked,
 }
 
-/// Everything that would end or change a blob, and nothing of it happens while the blob is protected.
+/// No operation changes or deletes a protected blob.
 #[test]
-fn nothing_goes_around_a_policy_or_a_hold() {
+fn no_operation_bypasses_a_policy_or_a_hold() {
     for protection in [Protection::Hold, Protection::Locked, Protection::Unlocked] {
         let store = store();
         let none = Conditions::default();
@@ -418,9 +418,9 @@ fn a_container_with_immutable_versions_goes_when_it_is_empty() {
     delete().unwrap().wait().unwrap();
 }
 
-/// One row that cannot be read is put off and told; what is due behind it is done.
+/// An unreadable row is put off and reported; later work that is due is done.
 #[test]
-fn a_bad_row_stops_no_sweep() {
+fn a_sweep_continues_past_a_bad_row() {
     let store = store();
     let none = Conditions::default();
     for name in ["bad", "good"] {

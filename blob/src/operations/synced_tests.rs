@@ -20,7 +20,7 @@ fn value_bytes_after_put(durability: Durability, length: usize) -> u64 {
     made.unwrap().1.wait().unwrap();
     let body: Vec<u8> = (0..length).map(|at| at as u8).collect();
     let mut uploads = [store.upload(UploadKind::PutBlob, &body)];
-    Upload::settle_together(&mut uploads);
+    Upload::store_together(&mut uploads);
     let [upload] = uploads;
     let request = PutBlob {
         upload,

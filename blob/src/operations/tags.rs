@@ -1,18 +1,19 @@
 //! Get and Set Blob Tags, Find Blobs by Tags.
 
 use super::permit::Action;
-use super::write::Place;
-use crate::BlobService;
+use super::permit::RecordSlot;
 use crate::codec;
 use crate::conditions::Conditions;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::keys::{self, History, Tagged};
 use crate::lease::Leased;
-use crate::listing::{PAGE_ENTRIES_MAX, unreadable};
+use crate::listing::PAGE_ENTRIES_MAX;
 use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
-use crate::moment::Moment;
 use crate::names;
 use crate::pager::{Marker, Pager};
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use crate::tags::{self, Operator, TagQuery};
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot, Ticket};
 use std::time::SystemTime;
@@ -20,7 +21,7 @@ use std::time::SystemTime;
 /// The request of Find Blobs by Tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindBlobsByTags {
-    /// What is searched for: `where`.
+    /// The query: `where`.
     pub query: TagQuery,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
@@ -30,7 +31,7 @@ pub struct FindBlobsByTags {
     pub versions: bool,
 }
 
-/// A blob that was found.
+/// A found blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaggedBlob {
     /// The container's name.
@@ -38,21 +39,21 @@ pub struct TaggedBlob {
     /// The blob's name.
     pub name: String,
     /// Its version, if it was written while the account kept versions.
-    pub version: Option<Moment>,
+    pub version: Option<SnapshotTime>,
     /// Whether it is the current one of its name.
     pub is_current: bool,
-    /// Those of its tags that the search compares.
+    /// Its tags that the search compares.
     pub tags: Tags,
 }
 
 /// The answer of Find Blobs by Tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindBlobsByTagsPage {
-    /// By container, then in the order of the tag that the search is led by, then by name; versions before the current one.
+    /// By container, then by the value of the leading tag, then by name; versions before the current blob.
     pub blobs: Vec<TaggedBlob>,
     /// What to ask the next page with; `None` if there is none.
     pub next_marker: Option<String>,
-    /// Rows of the store that were looked at: what the page cost.
+    /// Rows of the store that were read: the cost of the page.
     pub rows_examined: u64,
 }
 
@@ -89,7 +90,7 @@ impl BlobService {
         conditions.check_tags(&blob.tags)?;
         blob.lease
             .check_write(conditions.lease_id, write.now, Leased::Blob)?;
-        if let Place::Past(_, moment) = place {
+        if let RecordSlot::Past(_, moment) = place {
             write.index(&blob.tags, &tags, Some(moment));
         }
         blob.tags = tags;
@@ -97,8 +98,8 @@ impl BlobService {
         write.commit()
     }
 
-    /// One page of the account's blobs whose tags are as searched for. Costs in proportion to the blobs that meet the
-    /// comparison which the search is led by: one for equality if there is any.
+    /// One page of the account's blobs that match the query. Costs in proportion to the blobs that match the leading comparison:
+    /// one for equality if there is any.
     /// Errors: of the container's name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is none.
     pub fn find_blobs_by_tags(
         &self,
@@ -126,8 +127,8 @@ impl BlobService {
         }
         while rows.advance()? {
             let (name, deleted) =
-                keys::container_name(rows.key(), &account_start).ok_or_else(unreadable)?;
-            // A container without a row of the index costs a look as well.
+                keys::container_name(rows.key(), &account_start).ok_or_else(corrupt_record)?;
+            // A container without a row of the index costs a read as well.
             search.page.rows_examined += 1;
             let here = || Marker::Tag(name.clone(), Vec::new());
             if deleted.is_none() && search.page.is_cut_short(here) {
@@ -161,10 +162,10 @@ impl BlobService {
     }
 }
 
-/// Rows of the index that one page looks at.
+/// Most rows of the index that one page reads.
 const ROWS_MAX: u64 = if cfg!(test) { 100 } else { 50_000 };
 
-/// A search under way.
+/// A search in progress.
 struct Search<'a> {
     service: &'a BlobService,
     request: &'a FindBlobsByTags,
@@ -193,7 +194,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Adds what is found in the container; `false` once the page is full.
+    /// Adds the matches of a container; `false` once the page is full.
     fn container(&mut self, name: &str, home: u128) -> Result<bool> {
         let marked = self.from.take_if(|(container, _)| container == name);
         let from = marked.and_then(|(_, row)| row);
@@ -217,7 +218,7 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    /// A walk over the rows that may meet the comparison which the search is led by.
+    /// A walk over the rows that may match the leading comparison.
     fn cursor(&self, home: u128, of: Tagged, from: Option<&Row>) -> Cursor {
         let query = &self.request.query;
         let leading = query.narrowest();
@@ -253,7 +254,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The row that comes first, which the cursor on it leaves.
+    /// Takes the first row of the cursors.
     fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<Row>> {
         for cursor in cursors.iter_mut() {
             self.page.rows_examined += u64::from(cursor.load(&self.request.query)?);
@@ -288,8 +289,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Where among those of its name the current blob stands: after its versions.
-const LAST: Moment = Moment(u64::MAX);
+/// The position of the current blob among those of its name: after its versions.
+const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 /// A row of the index.
 #[derive(Debug)]
@@ -297,8 +298,8 @@ struct Row {
     key: Vec<u8>,
     value: String,
     blob: String,
-    /// `None` of the current blob.
-    version: Option<Moment>,
+    /// `None` for the current blob.
+    version: Option<SnapshotTime>,
 }
 
 impl Row {
@@ -325,7 +326,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Stands on the next row, unless it stands on one already. Answers whether it has looked at one.
+    /// Moves to the next row, unless it is on one already. Returns whether it has read one.
     fn load(&mut self, query: &TagQuery) -> Result<bool> {
         if self.head.is_some() || self.ended {
             return Ok(false);
@@ -334,8 +335,8 @@ impl Cursor {
             self.ended = true;
             return Ok(false);
         }
-        let row = Row::read(self.rows.key()).ok_or_else(unreadable)?;
-        // Values ascend: what is beyond a comparison once stays beyond it.
+        let row = Row::read(self.rows.key()).ok_or_else(corrupt_record)?;
+        // Values ascend: after a value past the comparison's bound, all are past it.
         let mut upper = query
             .of_same_name(query.narrowest())
             .filter(|one| one.is_upper_bound());

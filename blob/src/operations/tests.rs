@@ -1,4 +1,4 @@
-//! What the tests of operations share: a real store with one container, and the plainest way to ask it for something.
+//! Shared by the tests of operations: a real store with one container, and short forms of requests.
 
 use crate::*;
 use lazurite_engine::{
@@ -281,7 +281,7 @@ impl Store {
         Ok(leased.0)
     }
 
-    pub(super) fn snapshot(&self, name: &str) -> Result<Moment> {
+    pub(super) fn snapshot(&self, name: &str) -> Result<SnapshotTime> {
         let (none, metadata) = (Conditions::default(), Metadata::new());
         let service = self;
         let (moment, _, ticket) =

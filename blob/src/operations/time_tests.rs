@@ -103,7 +103,7 @@ fn last_modified_does_not_go_back_with_the_clock() {
     assert_eq!(metadata(at(40)), at(100));
 }
 
-/// A blob that is deleted and made again by the next process, whose clock shows what it did before.
+/// A blob that is deleted, and created again by the next process at the same clock time.
 #[test]
 fn no_etag_comes_back_with_a_restart() {
     let store = store();
@@ -123,6 +123,6 @@ fn no_etag_comes_back_with_a_restart() {
     }
     // A record that is far ahead of the clock was made while that was wrong.
     let bound = Some(crate::etag::ticks(at(1000)));
-    let clock = crate::etag::EtagClock::open(bound, at(0));
+    let clock = crate::etag_clock::EtagClock::open(bound, at(0));
     assert_eq!(clock.next(at(0), None).0, crate::etag::ticks(at(0)));
 }

@@ -1,50 +1,218 @@
-//! Trimming: a file of blocks that several records named keeps all that any of them listed. When one is left that names it, what that one
-//! does not list goes.
+//! Trimming: a file of blocks keeps every block that a record lists. When a record is removed, the sweep removes blocks of its files
+//! that no other record lists. When only one record is left that names a file, its layer says so again.
 
 use super::new_list::listed_file;
-use super::permit::Action;
-use super::write::{BlobWrite, Place};
-use crate::error::Result;
-use crate::keys::{self, File, History};
-use crate::listing::unreadable;
-use crate::model::{Blob, Content, Layer};
-use crate::moment::Moment;
-use crate::sweep::Timer;
-use lazurite_engine::{Direction, KeyRange};
-use std::collections::HashSet;
+use super::permit::{Action, RecordSlot};
+use super::write::{BlobWrite, LAST};
+use crate::codec;
+use crate::error::{Result, corrupt_record};
+use crate::keys::{self, File, History, Timer};
+use crate::keyspaces::Source;
+use crate::model::{Blob, BlobRecord, Content, Layer};
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
+use lazurite_engine::{Direction, KeyRange, Snapshot};
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Most records that are read to find the blocks of a file that none of them lists.
+const RECORDS_MAX: usize = 4096;
+/// Most rows of block lists that are read for that. Where there are more, unlisted blocks stay until fewer records name the file.
+const LISTED_MAX: usize = 1 << 18;
+
+/// The records that name files, as of a snapshot.
+struct Namers<'s> {
+    service: &'s BlobService,
+    snapshot: Snapshot,
+    /// By name, with container id: its records, and their places.
+    names: HashMap<(u128, String), Vec<(RecordSlot, Blob)>>,
+    records: usize,
+    /// The blocks of the lists that have been read.
+    listed: HashSet<(File, u128)>,
+    lists: HashSet<File>,
+}
+
+impl BlobService {
+    /// Keys of contents that no record lists and that are not uncommitted, in files of the records around a removed one, or of all
+    /// records of the name if `gone` is [`LAST`]. Needs no lock: such a content is never listed again.
+    pub(crate) fn unlisted_contents(
+        &self,
+        (home, name): (u128, &str),
+        gone: SnapshotTime,
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut namers = Namers {
+            service: self,
+            snapshot: self.db.snapshot(),
+            names: HashMap::new(),
+            records: 0,
+            listed: HashSet::new(),
+            lists: HashSet::new(),
+        };
+        namers.read(home, name)?;
+        let mut keys = Vec::new();
+        for file in namers.files_around(home, name, gone) {
+            if namers.read_lists_of(file)? {
+                namers.collect_unlisted(file, &mut keys)?;
+            }
+        }
+        Ok(keys)
+    }
+}
+
+impl Namers<'_> {
+    /// Reads the records of a name.
+    fn read(&mut self, home: u128, name: &str) -> Result<()> {
+        let id = (home, name.to_string());
+        if self.names.contains_key(&id) {
+            return Ok(());
+        }
+        let keyspaces = &self.service.keyspaces;
+        let current = keyspaces.record(&self.snapshot, home, &keys::blob(home, name))?;
+        let mut records = Vec::new();
+        if let Some(BlobRecord::Committed(blob)) = current {
+            records.push((RecordSlot::Current, blob));
+        }
+        for kind in [History::Snapshot, History::Version, History::Deleted] {
+            let range = KeyRange::prefix(&keys::history_of(home, kind, name));
+            let mut rows = self
+                .snapshot
+                .scan(&keyspaces.history, range, Direction::Forward);
+            while self.records + records.len() <= RECORDS_MAX && rows.advance()? {
+                let moment = keys::history_name(rows.key()).and_then(|(_, moment)| moment);
+                let slot = RecordSlot::Past(kind, moment.ok_or_else(corrupt_record)?);
+                if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
+                    records.push((slot, blob));
+                }
+            }
+        }
+        self.records += records.len();
+        self.names.insert(id, records);
+        Ok(())
+    }
+
+    /// The shared files of the current blob and of the records around a removed one, or of all.
+    fn files_around(&self, home: u128, name: &str, gone: SnapshotTime) -> BTreeSet<File> {
+        let records = self.names.get(&(home, name.to_string()));
+        let records = records.map_or(&[][..], |records| records);
+        let is_next = |at: usize, kind: History, moment: SnapshotTime| {
+            let beside = match moment.cmp(&gone) {
+                Ordering::Less => records.get(at + 1),
+                _ => at.checked_sub(1).and_then(|before| records.get(before)),
+            };
+            match beside {
+                Some((RecordSlot::Past(other, beside), _)) if *other == kind => {
+                    (moment < gone) != (*beside < gone)
+                }
+                _ => true,
+            }
+        };
+        let mut files = BTreeSet::new();
+        for (at, (slot, blob)) in records.iter().enumerate() {
+            let is_around = match *slot {
+                RecordSlot::Current => true,
+                RecordSlot::Past(kind, moment) => gone == LAST || is_next(at, kind, moment),
+            };
+            if is_around && matches!(blob.content, Content::Blocks { .. }) {
+                let shared = blob.layers.iter().filter(|layer| layer.shared);
+                files.extend(shared.map(|layer| layer.file));
+            }
+        }
+        files
+    }
+
+    /// Reads the lists of all records that name the file; `false` if not all are found, or if they are too long.
+    fn read_lists_of(&mut self, file: File) -> Result<bool> {
+        let keyspaces = &self.service.keyspaces;
+        let count = Source::get(&self.snapshot, &keyspaces.references, &file.references())?;
+        let Some(count) = count.map(|value| codec::decode_count(&value)).transpose()? else {
+            return Ok(false);
+        };
+        let mut rows = self
+            .snapshot
+            .scan(&keyspaces.references, file.namers(), Direction::Forward);
+        while self.records <= RECORDS_MAX && rows.advance()? {
+            let key = keys::namer(rows.key()).ok_or_else(corrupt_record)?;
+            let home = keys::container_of(key).ok_or_else(corrupt_record)?;
+            let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
+            self.read(home, &name)?;
+        }
+        let names_it = |blob: &&Blob| blob.layers.iter().any(|layer| layer.file == file);
+        let records = self.names.values().flatten().map(|(_, blob)| blob);
+        let records: Vec<&Blob> = records.filter(names_it).collect();
+        if records.len() as u64 != count {
+            return Ok(false);
+        }
+        let lists: BTreeSet<File> = records.into_iter().filter_map(listed_file).collect();
+        for list in lists {
+            if self.listed.len() > LISTED_MAX {
+                return Ok(false);
+            }
+            if self.lists.insert(list) {
+                let blocks = self
+                    .service
+                    .blocks(&self.snapshot, list.committed_from(0))?;
+                let listed = blocks.iter();
+                let listed = listed.map(|block| (block.file.unwrap_or(list), block.content));
+                self.listed.extend(listed);
+            }
+        }
+        Ok(true)
+    }
+
+    fn collect_unlisted(&self, file: File, keys: &mut Vec<Vec<u8>>) -> Result<()> {
+        let service = self.service;
+        let staged = service.blocks(&self.snapshot, file.all_uncommitted())?;
+        let staged: HashSet<u128> = staged.iter().map(|block| block.content).collect();
+        let content = &service.keyspaces.content;
+        let mut rows = self.snapshot.scan(content, file.all(), Direction::Forward);
+        while rows.advance()? {
+            if let Some(id) = keys::block_content_id(rows.key())
+                && !staged.contains(&id)
+                && !self.listed.contains(&(file, id))
+            {
+                keys.push(rows.key().to_vec());
+            }
+        }
+        Ok(())
+    }
+}
 
 impl BlobWrite<'_> {
-    /// A record that goes for good leaves files that perhaps one record is left to name: a sweep looks.
-    pub(crate) fn trim_later(&mut self, kind: History, moment: Moment, gone: &Blob) {
+    /// A record is removed for good. Sets a timer for the sweep to trim its files.
+    pub(crate) fn trim_later(&mut self, kind: History, moment: SnapshotTime, gone: &Blob) {
+        // The current blob still lists the same blocks.
+        let is_same_list =
+            moment != LAST && self.current().and_then(listed_file) == listed_file(gone);
         if matches!(gone.content, Content::Blocks { .. })
             && gone.layers.iter().any(|layer| layer.shared)
+            && !is_same_list
         {
             let key = keys::history(self.home(), kind, &self.name, moment);
             self.set_timer(self.now, Timer::Trim, &key);
         }
     }
 
-    /// Trims the files of the records that stood next to one that is gone: names list a block from one write to another without a
-    /// pause, so the last record that names a file is one of them, or a copy under another name: for that one `files.rs` sets a timer.
-    pub(crate) fn trim_around(&mut self, gone: Moment) -> Result<()> {
-        self.trim_record(Place::Current)?;
+    /// Trims the files of the records next to a removed one. A block is listed by consecutive records of a name, so the last record
+    /// that names the file is one of them, or a copy under another name, for which `files.rs` sets a timer.
+    pub(crate) fn trim_around(&mut self, gone: SnapshotTime) -> Result<()> {
+        self.trim_record(RecordSlot::Current)?;
         for kind in [History::Snapshot, History::Version, History::Deleted] {
             for direction in [Direction::Forward, Direction::Backward] {
                 if let Some(moment) = self.next_moment(kind, gone, direction)? {
-                    self.trim_record(Place::Past(kind, moment))?;
+                    self.trim_record(RecordSlot::Past(kind, moment))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The moment of this kind that is nearest to one that is gone.
+    /// The moment of this kind that is nearest to a removed one.
     fn next_moment(
         &self,
         kind: History,
-        gone: Moment,
+        gone: SnapshotTime,
         direction: Direction,
-    ) -> Result<Option<Moment>> {
+    ) -> Result<Option<SnapshotTime>> {
         let all = KeyRange::prefix(&keys::history_of(self.home(), kind, &self.name));
         let key = keys::history(self.home(), kind, &self.name, gone);
         let range = match direction {
@@ -62,10 +230,10 @@ impl BlobWrite<'_> {
         }
         let name = keys::history_name(rows.key());
         let moment = name.and_then(|(_, moment)| moment);
-        moment.map(Some).ok_or_else(unreadable)
+        moment.map(Some).ok_or_else(corrupt_record)
     }
 
-    fn trim_record(&mut self, place: Place) -> Result<()> {
+    fn trim_record(&mut self, place: RecordSlot) -> Result<()> {
         let Some(mut blob) = self.past(place)? else {
             return Ok(());
         };
@@ -86,12 +254,12 @@ impl BlobWrite<'_> {
             let blocks = list.iter().flatten();
             let named = blocks.filter(|block| block.file.unwrap_or(listed) == layer.file);
             let mut named: HashSet<u128> = named.map(|block| block.content).collect();
-            // Blocks that were put since and are not listed yet.
+            // Blocks that were put since, and are not listed yet.
             let staged = service.blocks(&snapshot, layer.file.all_uncommitted())?;
             named.extend(staged.iter().map(|block| block.content));
             if layer.file != listed {
                 let rows = layer.file.committed_from(0);
-                self.batch.delete_range(&service.keyspaces.blocks, rows);
+                self.rows().delete_blocks(rows);
             }
             self.trim_file(layer, &named)?;
             trimmed = true;
@@ -103,8 +271,8 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Drops the contents of a file that are not among those named, which may be as many as there ever were blocks in it. For who
-    /// holds the lock of the one record that names the file; from now on that says so itself.
+    /// Drops the contents of a file that are not in `named`; there may be as many as the file ever had blocks. The caller holds the
+    /// lock of the only record that names the file. From now on the record's layer says that it is not shared.
     pub(super) fn trim_file(&mut self, layer: &mut Layer, named: &HashSet<u128>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let file: File = layer.file;
@@ -113,12 +281,12 @@ impl BlobWrite<'_> {
         while rows.advance()? {
             let content = keys::block_content_id(rows.key());
             if content.is_none_or(|content| !named.contains(&content)) {
-                self.batch.delete(&keyspaces.content, rows.key());
+                self.rows().delete_content(rows.key());
             }
         }
-        self.batch
-            .delete_range(&keyspaces.references, KeyRange::prefix(&file.references()));
-        // Blocks are put into an own file that is not shared, but never into one of another container.
+        self.rows()
+            .delete_references(KeyRange::prefix(&file.references()));
+        // Blocks are put into files of the own container only.
         layer.shared = file.home != self.home();
         Ok(())
     }

@@ -2,23 +2,24 @@
 
 use super::history::{FIRST, HISTORY_STEP};
 use super::permit::Action;
-use super::write::{BlobWrite, Place};
-use crate::BlobService;
+use super::permit::RecordSlot;
+use super::write::BlobWrite;
+use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
-use crate::listing::unreadable;
-use crate::model::{Blob, BlobAddress, Was};
-use crate::moment::Moment;
+use crate::model::{Blob, BlobAddress, PreviousState};
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Puts back all that was deleted under the name and is still kept: snapshots and versions as what they were, and the blob
-    /// that was deleted last if there is none now. Nothing to put back under a blob that is there is no error.
+    /// Restores everything that was deleted under the name and is still kept: snapshots, versions, and the blob that was deleted
+    /// last if there is none now. If the blob exists, having nothing to restore is no error.
     ///
-    /// No lease id is needed, because no client sends one, and what is leased stays as it is; one that is given must be that
-    /// of a lease that the blob has now, and what is deleted has none.
+    /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be that of the blob's lease;
+    /// deleted blobs have none.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a lease id
     /// that does not match.
     pub fn undelete_blob(
@@ -27,18 +28,18 @@ impl BlobService {
         lease_id: Option<Guid>,
     ) -> Result<Ticket> {
         let undeleted = self.undelete_in_steps(address, lease_id, u32::MAX)?;
-        undeleted.ok_or_else(unreadable)
+        undeleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::undelete_blob`], of at most so many steps; `None` if there is more to put back. The lease is compared before the
-    /// first of them: what has begun goes on whoever takes a lease meanwhile.
+    /// As [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more to restore. The lease is checked
+    /// before the first step only: a lease acquired meanwhile does not stop an undeletion that has begun.
     pub(super) fn undelete_in_steps(
         &self,
         address: &BlobAddress<'_>,
         lease_id: Option<Guid>,
         steps_max: u32,
     ) -> Result<Option<Ticket>> {
-        let _long = self.begin_long_work();
+        let _long = self.begin_long_operation();
         let mut undeletion = Undeletion {
             from: FIRST,
             last: None,
@@ -59,29 +60,29 @@ impl BlobService {
                 write.put_last(undeletion.last)?;
                 return Ok(Some(write.commit()?));
             }
-            // The last step's ticket is of a later write.
+            // The ticket of the last step covers this one.
             drop(write.commit()?);
         }
         Ok(None)
     }
 }
 
-/// How far an undeletion has come. It goes in bounded steps; one that a kill cuts short is done by asking again.
+/// The progress of an undeletion in bounded steps. One that a kill cuts short is completed by the next request.
 struct Undeletion {
-    from: Moment,
-    /// The blob, neither snapshot nor version, that was deleted last of those seen. It is still deleted.
-    last: Option<Moment>,
+    from: SnapshotTime,
+    /// The blob, neither snapshot nor version, that was deleted last among those seen. It is still deleted.
+    last: Option<SnapshotTime>,
     any: bool,
 }
 
 impl BlobWrite<'_> {
-    /// Puts back some of what was deleted. Answers whether that was the rest.
+    /// Restores some deleted records. Returns whether these were the last.
     fn undelete_step(&mut self, undeletion: &mut Undeletion) -> Result<bool> {
         let moments = self.moments(History::Deleted, undeletion.from, HISTORY_STEP)?;
         let is_done = moments.len() < HISTORY_STEP;
         for moment in moments {
             undeletion.from = moment.next();
-            let place = Place::Past(History::Deleted, moment);
+            let place = RecordSlot::Past(History::Deleted, moment);
             let Some(mut blob) = self.past(place)? else {
                 continue;
             };
@@ -90,12 +91,12 @@ impl BlobWrite<'_> {
                 continue;
             }
             undeletion.any = true;
-            let was = blob.was();
+            let was = blob.previous_state();
             blob.deleted = None;
             let place_before = match was {
-                Was::Snapshot(snapshot) => Place::Past(History::Snapshot, snapshot),
-                Was::Version(version) => Place::Past(History::Version, version),
-                Was::Blob => {
+                PreviousState::Snapshot(snapshot) => RecordSlot::Past(History::Snapshot, snapshot),
+                PreviousState::Version(version) => RecordSlot::Past(History::Version, version),
+                PreviousState::Blob => {
                     let older = undeletion.last.replace(moment);
                     self.put_older(older)?;
                     continue;
@@ -109,10 +110,10 @@ impl BlobWrite<'_> {
         Ok(is_done)
     }
 
-    /// The blob that was deleted last is the current one, if there is none.
-    fn put_last(&mut self, last: Option<Moment>) -> Result<()> {
+    /// Makes the blob that was deleted last the current one, if there is none.
+    fn put_last(&mut self, last: Option<SnapshotTime>) -> Result<()> {
         let place = match last {
-            Some(moment) if self.current().is_none() => Place::Past(History::Deleted, moment),
+            Some(moment) if self.current().is_none() => RecordSlot::Past(History::Deleted, moment),
             _ => return self.put_older(last),
         };
         if let Some(mut blob) = self.past(place)? {
@@ -124,19 +125,19 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// A blob that was deleted before another of its name: now it is a snapshot.
-    fn put_older(&mut self, older: Option<Moment>) -> Result<()> {
+    /// Restores a blob that was deleted before another of its name, as a snapshot.
+    fn put_older(&mut self, older: Option<SnapshotTime>) -> Result<()> {
         let Some(moment) = older else {
             return Ok(());
         };
-        let place = Place::Past(History::Deleted, moment);
+        let place = RecordSlot::Past(History::Deleted, moment);
         if let Some(mut blob) = self.past(place)? {
             let permit = self.permit(Action::Restore, place, Some(&blob))?;
             self.remove(&permit);
             blob.deleted = None;
             blob.snapshot = Some(moment);
             blob.expires_at = None;
-            let place = Place::Past(History::Snapshot, moment);
+            let place = RecordSlot::Past(History::Snapshot, moment);
             let permit = self.permit(Action::Add, place, None)?;
             self.put(&permit, &blob);
         }

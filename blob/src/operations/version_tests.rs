@@ -1,11 +1,11 @@
-//! Versions: what makes them, how they are found, and what they come back as.
+//! Versions: how they are made, found and restored.
 
 use super::kept_tests::{DAY, keeping, soft_delete, versions};
 use super::tests::*;
 use crate::*;
 
 /// Answers its version.
-fn put_first(store: &Store) -> Moment {
+fn put_first(store: &Store) -> SnapshotTime {
     let put = store.put("name", b"first").unwrap();
     put.written.version.unwrap()
 }

@@ -1,19 +1,20 @@
 //! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
 
-use super::permit::{Action, Permit};
-use crate::BlobService;
-use crate::account::AccountPolicy;
+use super::permit::{Action, Permit, RecordSlot};
 use crate::codec;
 use crate::conditions::Validators;
 use crate::error::{Error, Result};
-use crate::files::{FileChanges, drop_file};
+use crate::files::{FileChanges, FileRows};
+use crate::keys::Timer;
 use crate::keys::{self, File, History};
+use crate::model::AccountPolicy;
 use crate::model::{
-    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Tags, Was, Written,
+    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, LayerMerge, PreviousState,
+    Tags, Written,
 };
-use crate::moment::Moment;
 use crate::names;
-use crate::sweep::Timer;
+use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Admission, Batch, KeyGuard, Keyspace, Ticket};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -21,8 +22,7 @@ use std::sync::RwLockReadGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// A write to the blobs of one name under way: nobody else changes them, or deletes their container, until it is committed or
-/// dropped.
+/// A write to the blobs of one name. Until it is committed or dropped, no other write changes them or deletes their container.
 pub(crate) struct BlobWrite<'a> {
     pub(crate) service: &'a BlobService,
     pub(crate) policy: AccountPolicy,
@@ -33,29 +33,24 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) key: Vec<u8>,
     /// The time of the write, read under the lock that orders the writes to a name.
     pub(crate) now: SystemTime,
-    /// The current blob. One that was gone by itself is let go of in `batch`, and stands here no more.
+    /// The current blob. `None` if it has expired: then `batch` removes it.
     current: Option<Blob>,
-    /// The snapshots that `batch` lets go of with an expired blob.
-    pub(crate) expired_snapshots: Vec<Moment>,
-    /// The last moment that this write gave to something.
-    given: Cell<Option<Moment>>,
+    /// The snapshots that `batch` removes with an expired blob.
+    pub(crate) expired_snapshots: Vec<SnapshotTime>,
+    /// The last moment that this write assigned.
+    given: Cell<Option<SnapshotTime>>,
     /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) uncommitted: Option<u128>,
-    pub(crate) batch: Batch,
-    pub(crate) files: FileChanges,
-    /// The store's leave to write, got before the locks: no write waits for the store while it holds them.
+    /// The merge of layers of the current blob that is under way.
+    merge: Option<LayerMerge>,
+    batch: Batch,
+    files: FileChanges,
+    /// The store's admission, obtained before the locks: no write waits for the store while it holds them.
     admission: Admission,
     // Dropped in this order, the reverse of taking them.
     pub(crate) file_lock: Option<KeyGuard<'a>>,
     _lock: Option<KeyGuard<'a>>,
     _gates: Vec<RwLockReadGuard<'a, ()>>,
-}
-
-/// Where the record of a blob stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Current,
-    Past(History, Moment),
 }
 
 impl BlobService {
@@ -66,7 +61,7 @@ impl BlobService {
         self.begin_any_write(address)
     }
 
-    /// As [`BlobService::begin_write`], for what a store without space takes too: see [`Db::admit_deletion`].
+    /// As [`BlobService::begin_write`], for operations that a full store admits too: see [`Db::admit_deletion`].
     ///
     /// [`Db::admit_deletion`]: lazurite_engine::Db::admit_deletion
     pub(crate) fn begin_housekeeping(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
@@ -74,12 +69,12 @@ impl BlobService {
         self.begin_deletion(address)
     }
 
-    /// As [`BlobService::begin_write`], for what also snapshots and versions take: see [`BlobWrite::find`].
+    /// As [`BlobService::begin_write`], for operations that snapshots and versions accept too: see [`BlobWrite::find`].
     pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_admitted(address, || Ok(self.db.admit()?))
     }
 
-    /// As [`BlobService::begin_any_write`], for an operation that deletes: a store without space takes it.
+    /// As [`BlobService::begin_any_write`], for an operation that deletes: a full store admits it.
     pub(crate) fn begin_deletion(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_admitted(address, || Ok(self.db.admit_deletion()?))
     }
@@ -106,7 +101,7 @@ impl BlobService {
         Ok(write)
     }
 
-    /// Begins two writes at once: to what is copied from, whose files get another name, and to the destination, which holds
+    /// Begins two writes at once: to the source of a copy, whose files are about to be shared, and to the destination, which holds
     /// the locks of both.
     pub(crate) fn begin_two_writes(
         &self,
@@ -127,7 +122,7 @@ impl BlobService {
             names::blob_name(source.blob)?,
             names::blob_name(destination.blob)?,
         ];
-        // The destination's container is named first if neither is there.
+        // If both containers are missing, the error is the destination's.
         let destination_container = self.keyspaces.container(&self.db, &container_keys[1])?;
         let source_container = self.keyspaces.container(&self.db, &container_keys[0]);
         let source_container = source_container.map_err(|error| match error {
@@ -157,28 +152,28 @@ impl BlobService {
         Ok([from, to])
     }
 
-    /// Writes records with ETags of now.
+    /// Writes records with new ETags.
     pub(crate) fn write_records(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         self.etags.record(|bound| {
             let mut batch = Batch::new();
             let value = codec::encode_count(bound);
             batch.put(&self.keyspaces.accounts, keys::ETAG_BOUND, &value);
-            // Whoever waits for the records waits for this.
+            // The ticket of the records covers this write.
             drop(self.db.write_admitted(batch, admission)?);
             Ok(())
         })?;
         Ok(self.db.write_admitted(batch, admission)?)
     }
 
-    /// Says until it is dropped that locks are held for long: see [`BlobService::has_long_work`].
-    pub(crate) fn begin_long_work(&self) -> LongWork<'_> {
-        self.long_work.fetch_add(1, Ordering::Relaxed);
-        LongWork(&self.long_work)
+    /// Marks an operation that holds locks for long until the guard is dropped: see [`BlobService::has_long_operation`].
+    pub(crate) fn begin_long_operation(&self) -> LongOperation<'_> {
+        self.long_operations.fetch_add(1, Ordering::Relaxed);
+        LongOperation(&self.long_operations)
     }
 
-    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint for those who must not block.
-    pub fn has_long_work(&self) -> bool {
-        self.long_work.load(Ordering::Relaxed) > 0
+    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint for callers that must not block.
+    pub fn has_long_operation(&self) -> bool {
+        self.long_operations.load(Ordering::Relaxed) > 0
     }
 
     /// Reads the record and the clock. The caller holds the locks.
@@ -198,6 +193,14 @@ impl BlobService {
             None => (None, self.keyspaces.uncommitted(&self.db, home, &name)?),
         };
         self.know_staging(&mut current, home)?;
+        let has_merge = current
+            .as_ref()
+            .is_some_and(|blob| blob.layers.len() > LayerMerge::LAYERS_MIN);
+        let merge = if has_merge {
+            self.keyspaces.merge(&self.db, home, &key)?
+        } else {
+            None
+        };
         let mut write = BlobWrite {
             service: self,
             policy,
@@ -210,6 +213,7 @@ impl BlobService {
             expired_snapshots: Vec::new(),
             given: Cell::new(None),
             uncommitted,
+            merge,
             batch: Batch::new(),
             files: FileChanges::new(home),
             admission,
@@ -221,8 +225,7 @@ impl BlobService {
         Ok(write)
     }
 
-    /// A file of uncommitted blocks that has none is none. Records of before there was a keyspace of histories always name
-    /// one.
+    /// Forgets a file of uncommitted blocks that is empty. Records older than `blob.history` always name one.
     fn know_staging(&self, current: &mut Option<Blob>, home: u128) -> Result<()> {
         if let Some(blob) = current
             && let Some(id) = blob.staging
@@ -246,20 +249,20 @@ fn check_current(address: &BlobAddress<'_>) -> Result<()> {
 }
 
 /// Held by an operation that holds locks for long.
-pub(crate) struct LongWork<'a>(&'a AtomicUsize);
+pub(crate) struct LongOperation<'a>(&'a AtomicUsize);
 
-impl Drop for LongWork<'_> {
+impl Drop for LongOperation<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// After all moments that name something.
-pub(crate) const LAST: Moment = Moment(u64::MAX);
+/// After every assigned moment.
+pub(crate) const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
-/// Why a blob is current no more.
+/// Why a blob is no longer current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Retired {
+pub(crate) enum RetireReason {
     Overwritten,
     Deleted,
 }
@@ -277,7 +280,7 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Marks those of the current blob's layers that another record is going to name as well.
+    /// Marks the layers of the current blob that another record is about to name as well.
     pub(crate) fn share_layers(&mut self, named: impl Fn(File) -> bool) {
         for layer in self.current.iter_mut().flat_map(|blob| &mut blob.layers) {
             if named(layer.file) {
@@ -296,7 +299,7 @@ impl<'a> BlobWrite<'a> {
         self.current.as_ref()
     }
 
-    /// From now on it is as if there never had been a blob.
+    /// From now on the name has no current blob.
     pub(crate) fn end_current(&mut self) {
         self.current = None;
     }
@@ -311,24 +314,24 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// The record of a state of the blob, and where it stands. Error: `BlobNotFound`.
-    pub(crate) fn find(&self, state: BlobState) -> Result<(Place, Blob)> {
+    pub(crate) fn find(&self, state: BlobState) -> Result<(RecordSlot, Blob)> {
         let place = match state {
-            BlobState::Current => return Ok((Place::Current, self.existing()?)),
+            BlobState::Current => return Ok((RecordSlot::Current, self.existing()?)),
             BlobState::Version(moment) => match self.current() {
                 Some(blob) if blob.version == Some(moment) => {
-                    return Ok((Place::Current, blob.clone()));
+                    return Ok((RecordSlot::Current, blob.clone()));
                 }
-                _ => Place::Past(History::Version, moment),
+                _ => RecordSlot::Past(History::Version, moment),
             },
-            BlobState::Snapshot(moment) => Place::Past(History::Snapshot, moment),
+            BlobState::Snapshot(moment) => RecordSlot::Past(History::Snapshot, moment),
         };
         let found = self.past(place)?;
         Ok((place, found.ok_or(Error::BlobNotFound)?))
     }
 
     /// The record at a place, deleted ones included.
-    pub(crate) fn past(&self, place: Place) -> Result<Option<Blob>> {
-        let Place::Past(kind, moment) = place else {
+    pub(crate) fn past(&self, place: RecordSlot) -> Result<Option<Blob>> {
+        let RecordSlot::Past(kind, moment) = place else {
             return Ok(self.current().cloned());
         };
         if kind == History::Snapshot && self.expired_snapshots.contains(&moment) {
@@ -339,14 +342,14 @@ impl<'a> BlobWrite<'a> {
         service.keyspaces.past(&service.db, self.home(), &key)
     }
 
-    /// A moment later than all that name something of this blob, whatever the clock did over a restart.
-    pub(crate) fn new_moment(&self) -> Result<Moment> {
+    /// A moment later than all that are assigned under this name, even if the clock was set back over a restart.
+    pub(crate) fn new_moment(&self) -> Result<SnapshotTime> {
         let etag = self.current.as_ref().map(|blob| blob.etag);
-        self.after_all_moments(Moment(self.service.etags.next(self.now, etag).0))
+        self.after_all_moments(SnapshotTime(self.service.etags.next(self.now, etag).0))
     }
 
-    /// This moment, or if it is not later than all that name something of this blob, the first that is.
-    pub(crate) fn after_all_moments(&self, mut moment: Moment) -> Result<Moment> {
+    /// This moment, or the first one later than all that are assigned under this name.
+    pub(crate) fn after_all_moments(&self, mut moment: SnapshotTime) -> Result<SnapshotTime> {
         let current = self.current.as_ref();
         let mut last = vec![current.and_then(|blob| blob.version)];
         for kind in [History::Snapshot, History::Version, History::Deleted] {
@@ -360,7 +363,28 @@ impl<'a> BlobWrite<'a> {
         Ok(moment)
     }
 
-    /// Puts a record, in place of whatever stands there. The current blob, and a version, are found by their tags from then on.
+    /// Allows an action at a place. `blob` is the record that is there now, if any. Errors: as [`Permit::new`].
+    pub(crate) fn permit(
+        &self,
+        action: Action,
+        place: RecordSlot,
+        blob: Option<&Blob>,
+    ) -> Result<Permit> {
+        debug_assert!(
+            blob.is_some() || action != Action::Add || self.past(place)?.is_none(),
+            "something stands at {place:?}"
+        );
+        // A blob that becomes a version is kept.
+        let keeps = matches!(action, Action::Replace | Action::Delete) && self.keeps_versions();
+        Permit::new(action, place, blob, self.now, keeps)
+    }
+
+    /// As [`BlobWrite::permit`], with the current blob.
+    pub(crate) fn permit_current(&self, action: Action) -> Result<Permit> {
+        self.permit(action, RecordSlot::Current, self.current())
+    }
+
+    /// Puts a record in place of the one that is there. Indexes the tags of the current blob and of versions.
     pub(crate) fn put(&mut self, permit: &Permit, blob: &Blob) {
         if blob.legal_hold || blob.immutability.is_some() {
             // Another value each time: see `permit_container`.
@@ -370,53 +394,146 @@ impl<'a> BlobWrite<'a> {
             self.batch.put(protected, &home, &mark);
         }
         match permit.place() {
-            Place::Current => {
+            RecordSlot::Current => {
                 self.index_tags(&blob.tags);
+                self.keep_merge_of(Some(blob));
                 if self.uncommitted.is_some() {
                     let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
                     let history = &self.service.keyspaces.history;
                     self.batch.delete(history, &marker);
                 }
             }
-            Place::Past(History::Version, moment) => {
+            RecordSlot::Past(History::Version, moment) => {
                 self.index(&Tags::new(), &blob.tags, Some(moment));
             }
-            Place::Past(..) => {}
+            RecordSlot::Past(..) => {}
         }
-        let mut batch = std::mem::take(&mut self.batch);
-        self.put_into(&mut batch, permit, blob);
-        self.batch = batch;
+        let (keyspace, key) = self.row(permit.place());
+        let key = key.into_owned();
+        let value = codec::encode_blob(blob, self.home());
+        self.batch.put(keyspace, &key, &value);
     }
 
-    /// Puts the record and nothing else, into this batch or that of another write that is committed with this one.
-    pub(crate) fn put_into(&self, batch: &mut Batch, permit: &Permit, blob: &Blob) {
-        let (keyspace, key) = self.row(permit.place());
-        batch.put(keyspace, &key, &codec::encode_blob(blob, self.home()));
+    /// Puts a record of another write, and nothing else, to be committed with this one.
+    pub(crate) fn put_for(&mut self, other: &BlobWrite<'_>, permit: &Permit, blob: &Blob) {
+        let (keyspace, key) = other.row(permit.place());
+        let value = codec::encode_blob(blob, other.home());
+        self.batch.put(keyspace, &key, &value);
     }
 
     /// Removes a record, and nothing else.
     pub(crate) fn remove(&mut self, permit: &Permit) {
-        if permit.place() == Place::Current {
+        if permit.place() == RecordSlot::Current {
             self.index_tags(&Tags::new());
+            self.keep_merge_of(None);
         }
         let (keyspace, key) = self.row(permit.place());
         let key = key.into_owned();
         self.batch.delete(keyspace, &key);
     }
 
-    /// Where the record of a place lies.
-    fn row(&self, place: Place) -> (&'a Keyspace, Cow<'_, [u8]>) {
+    /// The merge of layers of the current blob that is under way.
+    pub(crate) fn merge(&self) -> Option<&LayerMerge> {
+        self.merge.as_ref()
+    }
+
+    /// Notes how far a merge has come.
+    pub(crate) fn put_merge(&mut self, merge: LayerMerge) {
+        let value = codec::encode_merge(&merge, self.home());
+        let merges = &self.service.keyspaces.merges;
+        self.batch.put(merges, &self.key, &value);
+        self.merge = Some(merge);
+    }
+
+    /// The merge is over; its target stays.
+    pub(crate) fn end_merge(&mut self) -> Option<LayerMerge> {
+        let merge = self.merge.take()?;
+        let merges = &self.service.keyspaces.merges;
+        self.batch.delete(merges, &self.key);
+        Some(merge)
+    }
+
+    /// Abandons the merge and drops what it has copied.
+    pub(crate) fn drop_merge(&mut self) {
+        if let Some(merge) = self.end_merge() {
+            self.rows().drop_file(merge.target);
+        }
+    }
+
+    /// This is the next current blob. A merge goes on if its layers stay where they are.
+    fn keep_merge_of(&mut self, next: Option<&Blob>) {
+        let merge = self.merge.as_ref();
+        if merge.is_some_and(|merge| next.and_then(|blob| merge.place_in(blob)).is_none()) {
+            self.drop_merge();
+        }
+    }
+
+    /// The rows of files that the write puts and deletes.
+    pub(crate) fn rows(&mut self) -> FileRows<'_> {
+        FileRows::new(&self.service.keyspaces, &mut self.batch)
+    }
+
+    /// One more record names the layer's file.
+    pub(crate) fn name_file(&mut self, layer: &Layer) {
+        self.files.add(layer);
+    }
+
+    /// A record no longer names the layer's file. A file that no other record names is dropped.
+    pub(crate) fn unname_file(&mut self, layer: &Layer) {
+        let mut rows = FileRows::new(&self.service.keyspaces, &mut self.batch);
+        self.files.remove(&mut rows, layer);
+    }
+
+    /// The record of this blob is removed, and no longer names its files.
+    pub(crate) fn forget(&mut self, blob: &Blob) {
+        let mut rows = FileRows::new(&self.service.keyspaces, &mut self.batch);
+        self.files.remove_all(&mut rows, blob);
+    }
+
+    /// The current blob, which writes to a file of pages, goes on in the epoch after this one: see [`FileChanges::begin_epoch`].
+    pub(crate) fn end_epoch(&mut self, file: File, epoch: u64, counted: bool) {
+        self.files.begin_epoch(file, epoch, counted);
+    }
+
+    /// Notes that a record of this blob may name the file.
+    pub(crate) fn note_namer(&mut self, file: File, blob_key: &[u8], container_key: &[u8]) {
+        self.rows()
+            .put_reference(&file.namer(blob_key), container_key);
+    }
+
+    /// Notes that the name has uncommitted blocks only, and the file they are in.
+    pub(crate) fn put_uncommitted_marker(&mut self, file: File) {
+        let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
+        let value = codec::encode_uncommitted(file.id);
+        let history = &self.service.keyspaces.history;
+        self.batch.put(history, &marker, &value);
+    }
+
+    /// Lists the blob among those that are being copied to.
+    pub(crate) fn list_pending_copy(&mut self) {
+        let copies = &self.service.keyspaces.copies;
+        self.batch.put(copies, &self.key, &self.container_key);
+    }
+
+    /// Removes the blob from the list of those that are being copied to.
+    pub(crate) fn unlist_pending_copy(&mut self) {
+        let copies = &self.service.keyspaces.copies;
+        self.batch.delete(copies, &self.key);
+    }
+
+    /// The keyspace and the key of a record.
+    fn row(&self, place: RecordSlot) -> (&'a Keyspace, Cow<'_, [u8]>) {
         let keyspaces = &self.service.keyspaces;
         match place {
-            Place::Current => (&keyspaces.blobs, Cow::Borrowed(&self.key[..])),
-            Place::Past(kind, moment) => {
+            RecordSlot::Current => (&keyspaces.blobs, Cow::Borrowed(&self.key[..])),
+            RecordSlot::Past(kind, moment) => {
                 let key = keys::history(self.home(), kind, &self.name, moment);
                 (&keyspaces.history, Cow::Owned(key))
             }
         }
     }
 
-    /// Puts and removes rows so that the current blob is found by these tags.
+    /// Updates the index so that the current blob is found by these tags.
     fn index_tags(&mut self, tags: &Tags) {
         let before = self
             .current
@@ -425,8 +542,8 @@ impl<'a> BlobWrite<'a> {
         self.index(&before, tags, None);
     }
 
-    /// As for the current blob of a version, which was found by the tags `before`.
-    pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<Moment>) {
+    /// Updates the index of the current blob, or of a version, from the tags `before` to `after`.
+    pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<SnapshotTime>) {
         let (home, keyspace) = (self.container.id, &self.service.keyspaces.tags);
         for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
             let key = keys::tag(home, name, value, &self.name, version);
@@ -438,17 +555,17 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// The current blob goes: into the history if the account keeps such, and else for good, with its uncommitted blocks in
-    /// either case. Its record is left for the caller to replace or remove.
-    pub(crate) fn retire(&mut self, why: Retired) -> Result<Permit> {
+    /// Moves the current blob to the history if the account keeps it; otherwise removes it for good. Removes its uncommitted blocks
+    /// in both cases. Its record is left for the caller to replace or remove.
+    pub(crate) fn retire(&mut self, why: RetireReason) -> Result<Permit> {
         let permit = self.permit_current(Action::Replace)?;
         let kept = self.retire_blob(why)?;
         self.discard_staging(kept)?;
         Ok(permit)
     }
 
-    /// As [`BlobWrite::retire`] without the uncommitted blocks. Answers whether the blob is kept.
-    pub(crate) fn retire_blob(&mut self, why: Retired) -> Result<bool> {
+    /// As [`BlobWrite::retire`] without the uncommitted blocks. Returns whether the blob is kept.
+    pub(crate) fn retire_blob(&mut self, why: RetireReason) -> Result<bool> {
         let _ = self.permit_current(Action::Replace)?;
         let Some(mut blob) = self.current.clone() else {
             return Ok(false);
@@ -462,22 +579,22 @@ impl<'a> BlobWrite<'a> {
                 None => self.moment_of_version(&blob)?,
             };
             blob.version = Some(moment);
-            let place = Place::Past(History::Version, moment);
+            let place = RecordSlot::Past(History::Version, moment);
             let permit = self.permit(Action::Add, place, None)?;
             self.put(&permit, &blob);
             return Ok(true);
         }
         if self.policy.delete_retention_days.is_some() {
             let moment = self.new_moment()?;
-            let was = match why {
-                Retired::Overwritten => Was::Snapshot(moment),
-                Retired::Deleted => Was::Blob,
+            let previous = match why {
+                RetireReason::Overwritten => PreviousState::Snapshot(moment),
+                RetireReason::Deleted => PreviousState::Blob,
             };
-            if why == Retired::Overwritten {
+            if why == RetireReason::Overwritten {
                 blob.snapshot = Some(moment);
                 blob.expires_at = None;
             }
-            self.put_deleted(moment, was, blob)?;
+            self.put_deleted(moment, previous, blob)?;
             return Ok(true);
         }
         self.trim_later(History::Snapshot, LAST, &blob);
@@ -485,12 +602,12 @@ impl<'a> BlobWrite<'a> {
         Ok(false)
     }
 
-    /// What names a blob that was written before the account kept versions: the moment of its write, unless a clock that was set back gave that
-    /// to a version before.
-    fn moment_of_version(&self, blob: &Blob) -> Result<Moment> {
-        let moment = Moment(blob.etag.0);
+    /// The version of a blob that was written before the account kept versions: the moment of its write, or a new one if a version
+    /// has that already because the clock was set back.
+    fn moment_of_version(&self, blob: &Blob) -> Result<SnapshotTime> {
+        let moment = SnapshotTime(blob.etag.0);
         for kind in [History::Version, History::Deleted] {
-            if self.past(Place::Past(kind, moment))?.is_some() {
+            if self.past(RecordSlot::Past(kind, moment))?.is_some() {
                 return self.new_moment();
             }
         }
@@ -503,29 +620,33 @@ impl<'a> BlobWrite<'a> {
             && (self.keeps_versions() || self.policy.delete_retention_days.is_some())
     }
 
-    /// Whether the blob becomes a version when another takes its place: the account keeps versions, or did when this one was made. What
-    /// was one stays one. Source: Blob versioning, "Enable or disable blob versioning".
+    /// Whether the blob becomes a version when it is replaced: the account keeps versions now, or did when the blob was written.
+    /// Existing versions are kept. Source: Blob versioning, "Enable or disable blob versioning".
     pub(crate) fn keeps_versions(&self) -> bool {
         let is_version = self.current().is_some_and(|blob| blob.version.is_some());
         self.policy.versioning || is_version
     }
 
-    /// Files a blob as deleted, for as long as the account says.
-    pub(crate) fn put_deleted(&mut self, moment: Moment, was: Was, mut blob: Blob) -> Result<()> {
+    /// Files a blob as deleted, for the retention of the account.
+    pub(crate) fn put_deleted(
+        &mut self,
+        moment: SnapshotTime,
+        previous: PreviousState,
+        mut blob: Blob,
+    ) -> Result<()> {
         let days = self.policy.delete_retention_days.unwrap_or(1);
         let until = self.now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
         blob.deleted = Some(Deleted {
             at: self.now,
             until,
-            was: Some(was),
+            previous: Some(previous),
         });
-        // A snapshot and a version can have one moment after a clock was set back.
-        let is_free = self.past(Place::Past(History::Deleted, moment))?.is_none();
-        let moment = match is_free {
-            true => moment,
-            false => self.new_moment()?,
-        };
-        let place = Place::Past(History::Deleted, moment);
+        // A snapshot and a version can have the same moment after the clock was set back.
+        let is_free = self
+            .past(RecordSlot::Past(History::Deleted, moment))?
+            .is_none();
+        let moment = if is_free { moment } else { self.new_moment()? };
+        let place = RecordSlot::Past(History::Deleted, moment);
         let permit = self.permit(Action::Add, place, None)?;
         self.put(&permit, &blob);
         let key = keys::history(self.home(), History::Deleted, &self.name, moment);
@@ -533,15 +654,19 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
+    /// Deletes the timer with this key in `blob.timers`.
+    pub(crate) fn delete_timer(&mut self, key: &[u8]) {
+        self.batch.delete(&self.service.keyspaces.timers, key);
+    }
+
     pub(crate) fn set_timer(&mut self, due: SystemTime, timer: Timer, subject: &[u8]) {
-        let key = keys::timer(Moment::at(due), timer, subject);
+        let key = keys::timer(SnapshotTime::at(due), timer, subject);
         let timers = &self.service.keyspaces.timers;
         self.batch.put(timers, &key, &self.container_key);
     }
 
     /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
     pub(crate) fn discard_staging(&mut self, kept: bool) -> Result<()> {
-        let keyspaces = &self.service.keyspaces;
         let (home, staging) = (self.home(), self.staging());
         let Some(file) = staging.map(|id| File { home, id }) else {
             return Ok(());
@@ -551,14 +676,14 @@ impl<'a> BlobWrite<'a> {
             .iter()
             .any(|layer| layer.file == file && (kept || layer.shared));
         if !stays {
-            drop_file(keyspaces, &mut self.batch, file);
+            self.rows().drop_file(file);
             return Ok(());
         }
-        self.service.drop_staged(&mut self.batch, file)?;
+        self.service.drop_staged(&mut self.rows(), file)?;
         Ok(())
     }
 
-    /// Says in the record that there are no uncommitted blocks; a name that had nothing else is gone.
+    /// Records that there are no uncommitted blocks. Removes a name that had nothing else.
     pub(crate) fn put_without_staging(&mut self) -> Result<()> {
         match self.current.clone() {
             Some(mut blob) => {
@@ -570,7 +695,7 @@ impl<'a> BlobWrite<'a> {
                 let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
                 let keyspaces = &self.service.keyspaces;
                 self.batch.delete(&keyspaces.history, &marker);
-                // Where those of older stores stand.
+                // Where older stores keep the marker.
                 self.batch.delete(&keyspaces.blobs, &self.key);
             }
         }
@@ -585,7 +710,7 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Puts a changed blob with the validators of now, and writes it.
+    /// Puts a changed blob with new validators, and commits.
     pub(crate) fn commit_changed(
         mut self,
         permit: &Permit,
@@ -596,8 +721,9 @@ impl<'a> BlobWrite<'a> {
         Ok((written, self.commit()?))
     }
 
-    /// Writes what was put and removed, and goes on with the locks held. Not waited for: the last step's ticket is of a later write.
-    /// Between steps it waits for the store if writers have to. Readers take no lock, and other writers wait for the store as well.
+    /// Writes what was put and removed, and keeps the locks. Does not wait for the disk: the ticket of the last step covers this
+    /// one. Waits for the store between steps if writers have to. Readers take no lock, and other writers wait for the store as
+    /// well.
     pub(crate) fn commit_step(&mut self) -> Result<()> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);
@@ -606,7 +732,7 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
-    /// Writes what was put and removed, and lets go of the blob.
+    /// Writes what was put and removed, and releases the locks.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);

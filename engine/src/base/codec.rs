@@ -3,7 +3,7 @@
 //! Integers are little-endian. Decoding never panics: `None` means the bytes are not what was written, and the caller,
 //! who knows the file and the offset, turns it into `Corrupt`.
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed, xxh3_128};
 
 /// Appends `value` in groups of seven bits, low first; the high bit says that another group follows.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -34,6 +34,11 @@ pub(crate) fn put_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 /// The hash of a whole key, as filters use it.
 pub(crate) fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
+}
+
+/// The hash of a whole key by which it is told apart from all others.
+pub(crate) fn wide_hash(key: &[u8]) -> u128 {
+    xxh3_128(key)
 }
 
 /// The checksum of the unit at `offset` of file `number`. Keyed by both, so a unit that strayed fails its check.

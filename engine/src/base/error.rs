@@ -96,6 +96,14 @@ pub enum Error {
         /// What it has to be, and why.
         reason: String,
     },
+    /// What an optimistic transaction has read was changed before it committed, or a key that was to be locked out of order is
+    /// locked by another. Nothing was written; begin again.
+    #[error("another transaction came in between; begin this one again")]
+    Conflict,
+    /// A thread that holds keys in one transaction wants a key in another one, and the key is not free: it could wait for itself.
+    /// Lock all keys in one transaction.
+    #[error("a thread with locked keys would wait for a key in a second transaction")]
+    Deadlock,
     /// The `Db` was closed.
     #[error("the store is closed")]
     Closed,

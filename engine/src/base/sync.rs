@@ -3,6 +3,7 @@
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use std::thread_local;
 
 /// Parking, and who parks.
 pub(crate) mod thread {

@@ -13,6 +13,7 @@ use crate::tree::snapshots::Snapshots;
 use crate::tree::trees::Trees;
 use crate::values::{ValueLog, ValueReader};
 use crate::write::commit::CommitLog;
+use crate::write::key_locks::KeyLocks;
 use crate::{Background, Config, Durability, Error, Result};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
@@ -30,6 +31,7 @@ pub(crate) struct Parts {
     pub(crate) trees: Arc<Trees>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) log: Arc<CommitLog>,
+    pub(crate) key_locks: KeyLocks,
     pub(crate) reserve: Arc<SpaceReserve>,
     pub(crate) health: Arc<Health>,
     /// Of the directory; `None` once it is released.

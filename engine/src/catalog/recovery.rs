@@ -22,6 +22,7 @@ use crate::tree::trees::Trees;
 use crate::tree::version::Version;
 use crate::values::{self, ValueLog};
 use crate::write::commit::{CommitLog, CommitParts};
+use crate::write::key_locks::KeyLocks;
 use crate::write::log::reader;
 use crate::{Error, Result};
 use std::io::ErrorKind;
@@ -374,6 +375,7 @@ impl Recovery {
             trees,
             snapshots,
             log: Arc::new(log),
+            key_locks: KeyLocks::default(),
             reserve,
             health,
             lock: Mutex::new(Some(self.lock)),

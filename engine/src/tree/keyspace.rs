@@ -10,6 +10,7 @@ use crate::tree::version::{Version, file_of};
 use crate::{Config, KeyspaceOptions, Result};
 use arc_swap::{ArcSwap, Guard};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +35,10 @@ pub(crate) struct Tree {
     pub(crate) name: Arc<str>,
     pub(crate) empty_spans: Arc<EmptySpans>,
     options: OnceLock<KeyspaceOptions>,
+    lock_rank: OnceLock<u32>,
     view: ArcSwap<View>,
+    /// The last sequence number that a memtable had which is an SSTable now.
+    flushed_through: AtomicU64,
     /// Held by who makes a view out of the present one.
     changing: Mutex<()>,
 }
@@ -52,14 +56,26 @@ impl Tree {
             name: name.into(),
             empty_spans: Arc::default(),
             options: OnceLock::new(),
+            lock_rank: OnceLock::new(),
             view: ArcSwap::from_pointee(view),
+            flushed_through: AtomicU64::new(0),
             changing: Mutex::new(()),
         }
     }
 
-    /// The first who opens the keyspace says how it is kept.
-    pub(crate) fn set_options(&self, options: KeyspaceOptions) {
+    /// The first opening decides the options and `rank`, the place of the keyspace in the order of locks.
+    pub(crate) fn open(&self, options: KeyspaceOptions, rank: impl FnOnce() -> u32) {
         self.options.get_or_init(|| options);
+        self.lock_rank.get_or_init(rank);
+    }
+
+    /// Its place among the keyspaces in the order in which this process opened them. The id would not do: it depends on the release
+    /// that created the store.
+    pub(crate) fn lock_rank(&self) -> u32 {
+        *self
+            .lock_rank
+            .get()
+            .expect("a handle comes from an opening")
     }
 
     pub(crate) fn memtable_bytes_max(&self, config: &Config) -> usize {
@@ -128,6 +144,11 @@ impl Tree {
     /// Replaces the version; `flushed` is the sealed memtable that it now contains.
     pub(crate) fn install(&self, version: Version, flushed: Option<&Arc<Memtable>>) {
         let version = Arc::new(version);
+        if let Some(flushed) = flushed {
+            // Before the memtable is out of the view: see `flushed_through`.
+            let last = flushed.summary().last_sequence;
+            self.flushed_through.fetch_max(last, Ordering::SeqCst);
+        }
         self.change(|view| {
             let mut immutable = view.immutable.clone();
             if let Some(flushed) = flushed {
@@ -139,6 +160,11 @@ impl Tree {
                 version,
             }
         });
+    }
+
+    /// All later changes are in the memtables of a view that was loaded before the call.
+    pub(crate) fn flushed_through(&self) -> SequenceNumber {
+        self.flushed_through.load(Ordering::SeqCst)
     }
 
     /// The newest version of `key` at the sequence number that `at` answers, searched from the newest source down. A

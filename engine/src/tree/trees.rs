@@ -1,9 +1,9 @@
 //! Trees: the keyspaces of an open store.
 
 use crate::tree::keyspace::Tree;
-use crate::{Error, Result};
+use crate::{Error, KeyspaceOptions, Result};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Tells the stores apart that this process has had open.
@@ -16,6 +16,8 @@ pub(crate) struct Trees {
     list: RwLock<Vec<Arc<Tree>>>,
     /// The most SSTables that any keyspace has in level 0.
     level0_files_most: AtomicUsize,
+    /// Keyspaces opened so far.
+    opened: AtomicU32,
 }
 
 impl Default for Trees {
@@ -24,6 +26,7 @@ impl Default for Trees {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             list: RwLock::default(),
             level0_files_most: AtomicUsize::new(0),
+            opened: AtomicU32::new(0),
         }
     }
 }
@@ -44,6 +47,11 @@ impl Trees {
     pub(crate) fn get(&self, id: u32) -> Option<Arc<Tree>> {
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
         list.get(id as usize).cloned()
+    }
+
+    /// Opens a keyspace: see [`Tree::open`].
+    pub(crate) fn open(&self, tree: &Tree, options: KeyspaceOptions) {
+        tree.open(options, || self.opened.fetch_add(1, Ordering::Relaxed));
     }
 
     /// Adds the tree of the next id.

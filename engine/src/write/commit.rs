@@ -28,6 +28,7 @@ use crate::values::ValueLog;
 use crate::write::durability::SharedSync;
 use crate::write::log::Log;
 use crate::write::log::segments::LogSegments;
+use crate::write::reads::CheckedReads;
 use crate::{Background, Batch, Config, Durability, Error, Result};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +54,8 @@ struct Request {
     has_range_deletion: bool,
     /// Kept until the memtable refers to the values.
     _pins: Vec<Pin>,
+    /// What must not have changed.
+    reads: Option<CheckedReads>,
     outcome: OnceLock<Result<SequenceNumber>>,
     writer: Thread,
 }
@@ -195,14 +198,20 @@ impl CommitLog {
             .inspect_err(|error| self.health.note(error))
     }
 
-    /// Commits a batch; on return it is visible. Answers its last sequence number.
-    pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
+    /// Commits a batch, unless what it rests on may have changed; on return it is visible. Answers its last sequence number. Errors:
+    /// `Conflict`.
+    pub(crate) fn commit(
+        &self,
+        batch: Batch,
+        reads: Option<CheckedReads>,
+    ) -> Result<SequenceNumber> {
         let request = Arc::new(Request {
             put_bytes: batch.put_bytes,
             has_range_deletion: batch.has_range_deletion(),
             payload: batch.payload,
             count: batch.count,
             _pins: batch.pins,
+            reads,
             outcome: OnceLock::new(),
             writer: std::thread::current(),
         });
@@ -223,7 +232,7 @@ impl CommitLog {
             match self.log.try_lock() {
                 Ok(mut log) => {
                     while let Some(group) = self.take_group() {
-                        self.commit_group(&mut log, &group);
+                        self.commit_group(&mut log, group);
                     }
                     drop(log);
                     self.wake_next_leader();
@@ -273,7 +282,11 @@ impl CommitLog {
         (count > 0).then(|| queue.drain(..count).collect())
     }
 
-    fn commit_group(&self, log: &mut Log, group: &[Arc<Request>]) {
+    fn commit_group(&self, log: &mut Log, group: Vec<Arc<Request>>) {
+        let group = &without_conflicts(group)[..];
+        if group.is_empty() {
+            return;
+        }
         let first = log.last_sequence + 1;
         let logged = self
             .health
@@ -449,6 +462,26 @@ impl Request {
         let changes = Changes::new(&self.payload);
         changes.map(|change| change.expect("the payload was encoded by a batch"))
     }
+}
+
+/// The group without the batches of which something they rest on was changed, by what is visible or by one before them.
+fn without_conflicts(mut group: Vec<Arc<Request>>) -> Vec<Arc<Request>> {
+    if group.iter().all(|request| request.reads.is_none()) {
+        return group;
+    }
+    let mut before: Vec<Arc<Request>> = Vec::with_capacity(group.len());
+    for request in group.drain(..) {
+        let conflicts = request.reads.as_ref().is_some_and(|reads| {
+            let mut changes = before.iter().flat_map(|request| request.changes());
+            reads.may_have_changed() || changes.any(|change| reads.are_changed_by(&change))
+        });
+        if conflicts {
+            answer(&request, Err(Error::Conflict));
+        } else {
+            before.push(request);
+        }
+    }
+    before
 }
 
 fn answer(request: &Request, outcome: Result<SequenceNumber>) {

@@ -3,4 +3,6 @@
 pub(crate) mod batch;
 pub(crate) mod commit;
 pub(crate) mod durability;
+pub(crate) mod key_locks;
 pub(crate) mod log;
+pub(crate) mod reads;

@@ -12,7 +12,7 @@ use crate::rows::{Deliverable, DeliveryScan, expiry_position};
 use crate::time::Ticks;
 use crate::visibility::{self, Lifetime};
 use crate::{Error, QueueService, Result, check};
-use lazurite_engine::{Admission, Batch, Ticket};
+use lazurite_engine::{Ticket, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -26,10 +26,11 @@ impl QueueService {
     ) -> Result<(PutMessageResult, Ticket)> {
         let lifetime = visibility::lifetime_of_new_message(&request)?;
         check_text(request.text)?;
-        let admission = self.db.admit()?;
-        self.with_queue(account, queue, Live::lock_cell, &admission, |live, cell| {
-            self.add_message(live, cell, lifetime, request.text, &admission)
-        })
+        let lock = Live::lock_cell;
+        let add = |live: &Live, cell: QueueGuard<'_>, transaction: Transaction<'_>| {
+            self.add_message(live, cell, lifetime, request.text, transaction)
+        };
+        self.with_queue(account, queue, lock, self.db.begin()?, add)
     }
 
     /// Takes visible messages, oldest first, and hides them: at most `count`, and fewer if many expired ones lie among them.
@@ -57,28 +58,33 @@ impl QueueService {
     ) -> Result<Option<(Vec<DequeuedMessage>, Ticket)>> {
         let count = visibility::message_count(request.count)?;
         let seconds = visibility::seconds_hidden_by_get(&request)?;
-        let admission = self.db.admit_deletion()?;
-        let lock = Live::lock_consumer;
-        self.with_queue(account, queue, lock, &admission, |live, consumer| {
-            let now = self.now();
-            // Before the snapshot is taken: from here on the frontier learns of added rows.
-            let start = live.head.begin();
-            let found = self.find_deliverable(live, start, now, count)?;
-            let visible_at = now.plus_seconds(seconds);
-            let dequeued = self.dequeue(live, &found.messages, visible_at, &admission)?;
-            live.head.finish(found.end);
-            live.consumed_rows
-                .fetch_add(found.messages.len() as u64, Ordering::Relaxed);
-            for (position, _) in &dequeued.positions {
-                live.head.added(*position);
-            }
-            drop(consumer);
-            if found.is_incomplete {
-                return Ok(None);
-            }
-            let messages = self.dequeued_messages(live, found, &dequeued)?;
-            Ok(Some((messages, dequeued.ticket)))
-        })
+        let (transaction, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        self.with_queue(
+            account,
+            queue,
+            lock,
+            transaction,
+            |live, consumer, transaction| {
+                let now = self.now();
+                // Before the snapshot is taken: from here on the frontier learns of added rows.
+                let start = live.head.begin();
+                let found = self.find_deliverable(live, start, now, count)?;
+                let visible_at = now.plus_seconds(seconds);
+                let dequeued = self.dequeue(live, &found.messages, visible_at, transaction)?;
+                live.head.finish(found.end);
+                live.consumed_rows
+                    .fetch_add(found.messages.len() as u64, Ordering::Relaxed);
+                for (position, _) in &dequeued.positions {
+                    live.head.added(*position);
+                }
+                drop(consumer);
+                if found.is_incomplete {
+                    return Ok(None);
+                }
+                let messages = self.dequeued_messages(live, found, &dequeued)?;
+                Ok(Some((messages, dequeued.ticket)))
+            },
+        )
     }
 
     /// Returns visible messages, oldest first, and changes nothing. `count` is `numofmessages`; `None`: 1.
@@ -167,38 +173,45 @@ impl QueueService {
         check_text(request.text.unwrap_or_default())?;
         let receipt = parse_receipt(request.pop_receipt)?;
         // A new text may be longer than the old one.
-        let admission = match request.text {
-            Some(_) => self.db.admit()?,
-            None => self.db.admit_deletion()?,
+        let transaction = match request.text {
+            Some(_) => self.db.begin()?,
+            None => self.db.begin_deletion()?,
         };
         let lock = Live::lock_consumer;
-        self.with_queue(account, queue, lock, &admission, |live, _consumer| {
-            let now = self.now();
-            let (from, row) = self.message_with_receipt(live, request.message_id, receipt, now)?;
-            // Earlier releases could delete this row alone if the message had expired by a clock that was ahead.
-            let delivery = self
-                .delivery_row(live, from)?
-                .ok_or(Error::MessageNotFound)?;
-            let visible_at = visibility::visible_after_update(seconds, row.expires_at, now)?;
-            let row = MessageRow {
-                visible_at,
-                receipt: self.new_receipt(),
-                ..row
-            };
-            let mut batch = Batch::new();
-            let to = self.move_message(&mut batch, live, from, row, delivery);
-            if let Some(text) = request.text {
-                let key = keys::text(live.id, to.id);
-                batch.put(&self.messages, &key, &codec::encode_text(text));
-            }
-            let ticket = self.write(live, batch, &admission)?;
-            live.head.added(to);
-            let result = UpdateMessageResult {
-                pop_receipt: row.receipt.to_string(),
-                visible_at: visible_at.to_system(),
-            };
-            Ok((result, ticket))
-        })
+        self.with_queue(
+            account,
+            queue,
+            lock,
+            transaction,
+            |live, _consumer, mut transaction| {
+                let now = self.now();
+                let (from, row) =
+                    self.message_with_receipt(live, request.message_id, receipt, now)?;
+                // Earlier releases could delete this row alone if the message had expired by a clock that was ahead.
+                let delivery = self
+                    .delivery_row(live, from)?
+                    .ok_or(Error::MessageNotFound)?;
+                let visible_at = visibility::visible_after_update(seconds, row.expires_at, now)?;
+                let row = MessageRow {
+                    visible_at,
+                    receipt: self.new_receipt(),
+                    ..row
+                };
+                let batch = transaction.batch();
+                let to = self.move_message(batch, live, from, row, delivery);
+                if let Some(text) = request.text {
+                    let key = keys::text(live.id, to.id);
+                    batch.put(&self.messages, &key, &codec::encode_text(text));
+                }
+                let ticket = self.commit(live, &mut transaction)?;
+                live.head.added(to);
+                let result = UpdateMessageResult {
+                    pop_receipt: row.receipt.to_string(),
+                    visible_at: visible_at.to_system(),
+                };
+                Ok((result, ticket))
+            },
+        )
     }
 
     /// Deletes a message. Source: Delete Message.
@@ -210,18 +223,23 @@ impl QueueService {
         pop_receipt: &str,
     ) -> Result<Ticket> {
         let receipt = parse_receipt(pop_receipt)?;
-        let admission = self.db.admit_deletion()?;
-        let lock = Live::lock_consumer;
-        self.with_queue(account, queue, lock, &admission, |live, mut consumer| {
-            let (position, row) =
-                self.message_with_receipt(live, message_id, receipt, self.now())?;
-            let mut batch = Batch::new();
-            self.delete_message_rows(&mut batch, live, position, row.expires_at);
-            self.put_removed_count(&mut batch, live, *consumer.messages + 1);
-            let ticket = self.write(live, batch, &admission)?;
-            *consumer.messages += 1;
-            Ok(ticket)
-        })
+        let (transaction, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        self.with_queue(
+            account,
+            queue,
+            lock,
+            transaction,
+            |live, mut consumer, mut transaction| {
+                let (position, row) =
+                    self.message_with_receipt(live, message_id, receipt, self.now())?;
+                let batch = transaction.batch();
+                self.delete_message_rows(batch, live, position, row.expires_at);
+                self.put_removed_count(batch, live, *consumer.messages + 1);
+                let ticket = self.commit(live, &mut transaction)?;
+                *consumer.messages += 1;
+                Ok(ticket)
+            },
+        )
     }
 
     /// Writes a new message and moves the frontiers back to it.
@@ -231,7 +249,7 @@ impl QueueService {
         mut cell: QueueGuard<'_>,
         lifetime: Lifetime,
         text: &str,
-        admission: &Admission,
+        mut transaction: Transaction<'_>,
     ) -> Result<(PutMessageResult, Ticket)> {
         let now = self.now();
         let row = MessageRow {
@@ -254,15 +272,15 @@ impl QueueService {
             last_sequence: id.sequence(),
         };
         let expiry = expiry_position(id, row.expires_at);
-        let mut batch = Batch::new();
-        self.put_message_rows(&mut batch, live, position, row, delivery);
+        let batch = transaction.batch();
+        self.put_message_rows(batch, live, position, row, delivery);
         let mut put = |key: &[u8], value: &[u8]| batch.put(&self.messages, key, value);
         put(&keys::text(live.id, id), &codec::encode_text(text));
         if row.expires_at < Ticks::NEVER {
             put(&keys::expiry(live.id, expiry), &codec::EXPIRY_VALUE);
         }
         put(&keys::counter(live.id, cell.cell), &counter.encode());
-        let ticket = self.write(live, batch, admission)?;
+        let ticket = self.commit(live, &mut transaction)?;
         *cell.messages += 1;
         live.message_added(position, expiry);
         let result = PutMessageResult {
@@ -281,9 +299,8 @@ impl QueueService {
         live: &Live,
         messages: &[Deliverable],
         visible_at: Ticks,
-        admission: &Admission,
+        mut transaction: Transaction<'_>,
     ) -> Result<DequeuedRows> {
-        let mut batch = Batch::new();
         let mut positions = Vec::with_capacity(messages.len());
         for message in messages {
             let row = MessageRow {
@@ -297,14 +314,10 @@ impl QueueService {
                 dequeue_count: message.row.dequeue_count.saturating_add(1),
                 ..message.row
             };
-            let to = self.move_message(&mut batch, live, message.position, row, delivery);
+            let to = self.move_message(transaction.batch(), live, message.position, row, delivery);
             positions.push((to, row.receipt));
         }
-        let ticket = if batch.is_empty() {
-            self.db.ticket()
-        } else {
-            self.write(live, batch, admission)?
-        };
+        let ticket = self.commit(live, &mut transaction)?;
         Ok(DequeuedRows { positions, ticket })
     }
 

@@ -6,7 +6,7 @@ use crate::live::{ExclusiveAccess, Live, State};
 use crate::model::*;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
-use lazurite_engine::{Admission, Batch, Direction, Snapshot, Ticket};
+use lazurite_engine::{Direction, Snapshot, Ticket, Transaction};
 use std::sync::Arc;
 
 impl QueueService {
@@ -19,8 +19,8 @@ impl QueueService {
         metadata: Metadata,
     ) -> Result<(Creation, Ticket)> {
         check::metadata(&metadata)?;
-        let admission = self.db.admit()?;
-        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+        let begun = self.db.begin()?;
+        self.with_exclusive_queue(account, queue, begun, |key, access, transaction| {
             if let State::Present(_) = access.state() {
                 let row = self.existing_row(key)?;
                 return if check::metadata_equal(&row.metadata, &metadata) {
@@ -35,7 +35,7 @@ impl QueueService {
                 metadata,
                 policies: Vec::new(),
             };
-            let ticket = self.put_row(key, &row, Batch::new(), access, &admission)?;
+            let ticket = self.commit_row(key, &row, transaction, access)?;
             access.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
             Ok((Creation::Created, ticket))
         })
@@ -44,13 +44,13 @@ impl QueueService {
     /// Deletes a queue with its messages, metadata and policies in one write, whatever its size. The name is free at once.
     /// Source: Delete Queue.
     pub fn delete_queue(&self, account: &str, queue: &str) -> Result<Ticket> {
-        let admission = self.db.admit_deletion()?;
-        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+        let begun = self.db.begin_deletion()?;
+        self.with_exclusive_queue(account, queue, begun, |key, access, mut transaction| {
             let row = self.existing_row_of(key, &access.state())?;
-            let mut batch = Batch::new();
+            let batch = transaction.batch();
             batch.delete(&self.queues, key);
             batch.delete_range(&self.messages, keys::everything(row.id));
-            let ticket = self.write_exclusive(batch, access, &admission)?;
+            let ticket = self.commit_exclusive(transaction, access)?;
             access.publish(State::Missing);
             Ok(ticket)
         })
@@ -140,13 +140,13 @@ impl QueueService {
 
     /// Deletes all messages, visible or not, in one write, whatever their number. Source: Clear Messages.
     pub fn clear_messages(&self, account: &str, queue: &str) -> Result<Ticket> {
-        let admission = self.db.admit_deletion()?;
-        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+        let begun = self.db.begin_deletion()?;
+        self.with_exclusive_queue(account, queue, begun, |key, access, mut transaction| {
             let mut row = self.existing_row_of(key, &access.state())?;
-            let mut batch = Batch::new();
-            batch.delete_range(&self.messages, keys::everything(row.id));
+            let everything = keys::everything(row.id);
+            transaction.batch().delete_range(&self.messages, everything);
             row.id = self.new_queue_id();
-            let ticket = self.put_row(key, &row, batch, access, &admission)?;
+            let ticket = self.commit_row(key, &row, transaction, access)?;
             access.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
             Ok(ticket)
         })
@@ -158,11 +158,11 @@ impl QueueService {
         queue: &str,
         change: impl FnOnce(&mut QueueRow),
     ) -> Result<Ticket> {
-        let admission = self.db.admit()?;
-        self.with_exclusive_queue(account, queue, &admission, |key, access| {
+        let begun = self.db.begin()?;
+        self.with_exclusive_queue(account, queue, begun, |key, access, transaction| {
             let mut row = self.existing_row_of(key, &access.state())?;
             change(&mut row);
-            self.put_row(key, &row, Batch::new(), access, &admission)
+            self.commit_row(key, &row, transaction, access)
         })
     }
 
@@ -177,30 +177,29 @@ impl QueueService {
         self.queue_row(key)?.ok_or(Error::QueueNotFound)
     }
 
-    fn put_row(
+    /// Puts the row of a queue and commits.
+    fn commit_row(
         &self,
         key: &[u8],
         row: &QueueRow,
-        mut batch: Batch,
+        mut transaction: Transaction<'_>,
         access: &ExclusiveAccess<'_>,
-        admission: &Admission,
     ) -> Result<Ticket> {
-        batch.put(&self.queues, key, &row.encode());
-        self.write_exclusive(batch, access, admission)
+        transaction.batch().put(&self.queues, key, &row.encode());
+        self.commit_exclusive(transaction, access)
     }
 
-    /// Writes with exclusive access to the queue. After a failure its state is read again.
-    fn write_exclusive(
+    /// Commits with exclusive access to the queue. After a failure its state is read again.
+    fn commit_exclusive(
         &self,
-        batch: Batch,
+        mut transaction: Transaction<'_>,
         access: &ExclusiveAccess<'_>,
-        admission: &Admission,
     ) -> Result<Ticket> {
-        let written = self.db.write_admitted(batch, admission);
-        if written.is_err() {
+        let committed = transaction.commit();
+        if committed.is_err() {
             access.publish(State::Unknown);
         }
-        Ok(written?)
+        Ok(committed?)
     }
 
     /// The number of messages that have rows, including expired ones.

@@ -1,19 +1,18 @@
 //! What an account holds, once a day: containers, blobs and their bytes, of clients and of the account's logs.
 //! Source: Storage Analytics metrics table schema, "Capacity metrics".
 
-use super::CONTAINER;
-use super::metrics::Grain;
+use crate::analytics::Inputs;
 use crate::http::context::ServiceKind;
 use crate::http::error::Result;
-use crate::http::{App, cross};
+use crate::http::properties::LOGS_CONTAINER;
+use crate::http::properties::metrics_tables::{CAPACITY_TABLE, Grain};
+use crate::http::run::on_blocking_pool;
+use crate::services::Services;
 use lazurite_blob::{Blob, BlobEntry, BlobService, ListBlobs, ListContainers};
 use lazurite_table::{Entity, Error, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
-
-/// The table of capacities.
-pub const TABLE: &str = "$MetricsCapacityBlob";
 
 /// What an account held at the end of a walk over it.
 #[derive(Debug, Default)]
@@ -25,12 +24,13 @@ struct Capacity {
 
 /// Writes what each account holds whose Blob service keeps hour metrics, unless that was done today: apart from the writing of
 /// logs, because it walks over all blobs. Ends soon once `stop` is set.
-pub async fn write_all(app: Arc<App>, stop: Arc<AtomicBool>) {
-    let written = cross(move || {
-        for account in app.accounts.names() {
-            let properties = app.properties.get(ServiceKind::Blob, account);
+pub async fn write_all(inputs: Inputs, stop: Arc<AtomicBool>) {
+    let written = on_blocking_pool(move || {
+        let services = &inputs.services;
+        for account in services.accounts.names() {
+            let properties = inputs.properties.get(ServiceKind::Blob, account);
             if properties.hour_metrics.enabled {
-                write(&app, account, app.clock.now(), &stop)?;
+                write(services, account, services.clock.now(), &stop)?;
             }
         }
         Ok(())
@@ -40,16 +40,16 @@ pub async fn write_all(app: Arc<App>, stop: Arc<AtomicBool>) {
     }
 }
 
-fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result<()> {
-    let (tables, day) = (&app.tables, Grain::Hour.interval(now));
+fn write(services: &Services, account: &str, now: SystemTime, stop: &AtomicBool) -> Result<()> {
+    let (tables, day) = (&services.tables, Grain::Hour.interval(now));
     let day = format!("{}T0000", &day[..8]);
     // The log keeps the order: with the rows, the table is there as well.
-    drop(tables.make_metrics_table(account, TABLE)?);
-    match tables.get_entity(account, TABLE, &day, "data") {
+    drop(tables.make_metrics_table(account, CAPACITY_TABLE)?);
+    match tables.get_entity(account, CAPACITY_TABLE, &day, "data") {
         Err(Error::ResourceNotFound) => {}
         written => return Ok(written.map(|_| ())?),
     }
-    let Some([data, analytics]) = capacities(&app.blobs, account, stop)? else {
+    let Some([data, analytics]) = capacities(&services.blobs, account, stop)? else {
         return Ok(());
     };
     for (row_key, held) in [("analytics", analytics), ("data", data)] {
@@ -60,7 +60,7 @@ fn write(app: &App, account: &str, now: SystemTime, stop: &AtomicBool) -> Result
             whole("ObjectCount", held.objects),
         ];
         let row = Entity::new(&day, row_key, properties);
-        let (_, ticket) = tables.insert_or_replace_entity(account, TABLE, &row)?;
+        let (_, ticket) = tables.insert_or_replace_entity(account, CAPACITY_TABLE, &row)?;
         ticket.wait()?;
     }
     Ok(())
@@ -80,7 +80,7 @@ fn capacities(
     loop {
         let page = blobs.list_containers(account, &containers)?;
         for (name, _) in page.containers {
-            let held = &mut held[usize::from(name == CONTAINER)];
+            let held = &mut held[usize::from(name == LOGS_CONTAINER)];
             held.containers += 1;
             add_container(held, blobs, account, &name, stop)?;
         }

@@ -1,10 +1,11 @@
 //! One request in a log: what is known of it, and its line.
 
-use super::operation::{Class, Logged};
 use crate::access_log::redact;
 use crate::auth::Caller;
 use crate::codec::date;
 use crate::http::context::{Context, ServiceKind, decode};
+use crate::http::operation::{LogClass, Logged};
+use crate::http::properties::LogVersion;
 use axum::http::{HeaderMap, Response};
 use hyper::body::Body as HttpBody;
 use std::net::SocketAddr;
@@ -195,8 +196,8 @@ impl Entry {
         self
     }
 
-    pub fn class(&self) -> Class {
-        self.operation.class()
+    pub fn class(&self) -> LogClass {
+        self.operation.class
     }
 
     /// Failures of anonymous requests are not logged, unless they are the server's or only say that nothing has changed.
@@ -241,9 +242,9 @@ impl Entry {
 
     /// Appends the lines of the request: three for a copy, one for everything else.
     pub fn write(&self, version: LogVersion, out: &mut String) {
-        let name = &self.operation.0;
+        let name = self.operation.name;
         self.write_one(version, 0, name, &self.object_key, out);
-        if let ("CopyBlob", Some(source)) = (&name[..], &self.copy_source) {
+        if let ("CopyBlob", Some(source)) = (name, &self.copy_source) {
             self.write_one(version, 1, "CopyBlobSource", source, out);
             self.write_one(version, 2, "CopyBlobDestination", &self.object_key, out);
         }
@@ -313,24 +314,6 @@ impl Entry {
         }
         out.push_str(&line.0);
         out.push('\n');
-    }
-}
-
-/// The two forms of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LogVersion {
-    #[default]
-    One,
-    /// With who a bearer of a token is.
-    Two,
-}
-
-impl LogVersion {
-    pub fn text(self) -> &'static str {
-        match self {
-            LogVersion::One => "1.0",
-            LogVersion::Two => "2.0",
-        }
     }
 }
 
@@ -426,6 +409,11 @@ mod tests {
     use super::*;
     use crate::http::context::tests::request;
 
+    fn logged(name: &'static str) -> Logged {
+        let class = LogClass::Write;
+        Logged { name, class }
+    }
+
     fn entry(method: &str, target: &str, headers: &[(&str, &str)], access: Access) -> Entry {
         let context = request(
             ServiceKind::Blob,
@@ -434,7 +422,7 @@ mod tests {
             "devstoreaccount1",
             headers,
         );
-        Entry::begin(&context, Logged::new("Blob", "PutBlob"), access, true)
+        Entry::begin(&context, logged("PutBlob"), access, true)
     }
 
     fn answer(status: u16, headers: &[(&str, &str)]) -> Response<String> {
@@ -526,7 +514,7 @@ mod tests {
     fn copy_is_three_lines_of_one_request() {
         let source = [("x-ms-copy-source", "http://x/a?sig=s")];
         let mut entry = entry("PUT", "/c/b", &source, Access::Authenticated);
-        entry.operation = Logged::new("Blob", "CopyBlob");
+        entry.operation = logged("CopyBlob");
         let text = text(&entry, LogVersion::One);
         let names = text.lines().map(|line| line.split(';').nth(2).unwrap());
         let expected = ["CopyBlob", "CopyBlobSource", "CopyBlobDestination"];
@@ -553,7 +541,7 @@ mod tests {
             ("referer", "https://user:s3cret@x/a?sig=s3cret#sig=s3cret"),
         ];
         let mut entry = entry("PUT", "/c/b", &headers, Access::Authenticated);
-        entry.operation = Logged::new("Blob", "CopyBlob");
+        entry.operation = logged("CopyBlob");
         let text = text(&entry, LogVersion::Two);
         assert!(!text.contains("s3cret") && !text.contains("user"), "{text}");
         for kept in ["http://x/a?sig=REDACTED&amp;b=c", "https://x/a?sig=XXXXX"] {

@@ -4,12 +4,11 @@
 //! since. A row is named by its interval, `20261122T1300`, and by what it counts, `user;All` or `user;GetBlob`.
 //! Source: Storage Analytics metrics; Storage Analytics metrics table schema.
 
-use super::capacity;
-use super::entry::{Entry, Outcome};
-use crate::codec::date;
-use crate::http::App;
+use crate::accounts::Accounts;
+use crate::analytics::entry::{Entry, Outcome};
 use crate::http::context::ServiceKind;
-use crate::http::properties::{Metrics, ServiceProperties};
+use crate::http::properties::metrics_tables::{Grain, table_of};
+use crate::http::properties::{PropertiesStore, ServiceProperties};
 use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
@@ -17,64 +16,6 @@ use std::time::{Duration, SystemTime};
 /// Intervals of services that wait to be written; what comes while they cannot be is not counted beyond them.
 const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// How long an interval is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Grain {
-    Hour,
-    Minute,
-}
-
-impl Grain {
-    const ALL: [Grain; 2] = [Grain::Hour, Grain::Minute];
-
-    /// The interval of that time, as in PartitionKeys: `20261122T1300`.
-    pub fn interval(self, time: SystemTime) -> String {
-        let text = date::iso8601_seconds(time);
-        let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-        let minute = match self {
-            Grain::Hour => "00",
-            Grain::Minute => &digits[10..12],
-        };
-        format!("{}T{}{minute}", &digits[..8], &digits[8..10])
-    }
-
-    /// What is to be kept of it.
-    fn settings(self, properties: &ServiceProperties) -> &Metrics {
-        match self {
-            Grain::Hour => &properties.hour_metrics,
-            Grain::Minute => &properties.minute_metrics,
-        }
-    }
-}
-
-/// The table of a service's figures.
-fn table_of(service: ServiceKind, grain: Grain, secondary: bool) -> String {
-    let location = if secondary { "Secondary" } else { "Primary" };
-    format!("$Metrics{grain:?}{location}Transactions{}", service.title())
-}
-
-/// Makes the tables that the properties of a service ask for.
-pub fn make_tables(
-    tables: &TableService,
-    account: &str,
-    service: ServiceKind,
-    properties: &ServiceProperties,
-) -> Result<()> {
-    let mut names = Vec::new();
-    for grain in Grain::ALL {
-        if grain.settings(properties).enabled {
-            names.extend([false, true].map(|secondary| table_of(service, grain, secondary)));
-        }
-    }
-    if service == ServiceKind::Blob && properties.hour_metrics.enabled {
-        names.push(capacity::TABLE.to_owned());
-    }
-    for name in names {
-        tables.make_metrics_table(account, &name)?.wait()?;
-    }
-    Ok(())
-}
 
 /// Where figures belong.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -220,9 +161,9 @@ impl Figures {
 
 /// Figures as they are gathered.
 #[derive(Debug, Default)]
-pub struct Gathered(HashMap<Place, BTreeMap<String, Figures>>);
+pub struct PendingMetrics(HashMap<Place, BTreeMap<String, Figures>>);
 
-impl Gathered {
+impl PendingMetrics {
     /// Counts a request, if its account wants that.
     pub fn take(&mut self, entry: &Entry, properties: &ServiceProperties) {
         let outcome = entry.outcome();
@@ -244,17 +185,17 @@ impl Gathered {
             let of_all = rows.entry("All".to_owned()).or_default();
             of_all.add(&outcome);
             if settings.include_apis {
-                let of_operation = rows.entry(entry.operation.0.clone()).or_default();
+                let of_operation = rows.entry(entry.operation.name.to_string()).or_default();
                 of_operation.add(&outcome);
             }
         }
     }
 
     /// Sees to it that there is a row for the present interval even if no request comes.
-    pub fn begin(&mut self, app: &App, now: SystemTime) {
-        for account in app.accounts.names() {
+    pub fn begin(&mut self, accounts: &Accounts, store: &PropertiesStore, now: SystemTime) {
+        for account in accounts.names() {
             for service in ServiceKind::ALL {
-                let properties = app.properties.get(service, account);
+                let properties = store.get(service, account);
                 let enabled = Grain::ALL.into_iter();
                 for grain in enabled.filter(|grain| grain.settings(&properties).enabled) {
                     let place = Place {

@@ -9,22 +9,18 @@
 mod capacity;
 mod entry;
 mod metrics;
-mod operation;
 mod writer;
 
-pub use entry::{Access, Entry, LogVersion};
-pub use metrics::make_tables;
-pub use operation::{Class, Logged};
+pub use entry::{Access, Entry};
 
-use crate::http::App;
+use crate::http::properties::PropertiesStore;
+use crate::services::Services;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// The container that logs are written to.
-pub const CONTAINER: &str = "$logs";
 /// Entries that wait to be taken.
 const ENTRIES_WAITING_MAX: usize = 16 * 1024;
 
@@ -33,16 +29,28 @@ const ENTRIES_WAITING_MAX: usize = 16 * 1024;
 pub struct Analytics {
     /// `None` ends the task.
     entries: OnceLock<mpsc::Sender<Option<Box<Entry>>>>,
-    dropped: AtomicU64,
+    dropped: Arc<AtomicU64>,
+}
+
+/// What logs and metrics are made of besides requests, and where they are kept.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
 }
 
 impl Analytics {
     /// Starts the task that writes logs, each at most `interval` after its first entry. It ends, with everything written,
     /// after [`Analytics::close`].
-    pub fn start(app: &Arc<App>, interval: Duration) -> JoinHandle<()> {
+    pub fn start(&self, inputs: Inputs, interval: Duration) -> JoinHandle<()> {
         let (sender, receiver) = mpsc::channel(ENTRIES_WAITING_MAX);
-        let _ = app.analytics.entries.set(sender);
-        tokio::spawn(writer::run(app.clone(), receiver, interval))
+        let _ = self.entries.set(sender);
+        tokio::spawn(writer::run(
+            inputs,
+            self.dropped.clone(),
+            receiver,
+            interval,
+        ))
     }
 
     /// Takes one entry, or drops it.
@@ -61,10 +69,5 @@ impl Analytics {
         if let Some(entries) = self.entries.get() {
             let _ = entries.send(None).await;
         }
-    }
-
-    /// How many entries were dropped since this was asked last.
-    fn take_dropped(&self) -> u64 {
-        self.dropped.swap(0, Ordering::Relaxed)
     }
 }

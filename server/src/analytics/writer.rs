@@ -3,21 +3,22 @@
 //!
 //! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never over another.
 
-use super::CONTAINER;
-use super::entry::{Entry, LogVersion};
-use super::metrics::Gathered;
-use super::operation::Class;
-use super::{capacity, metrics};
+use crate::analytics::Inputs;
+use crate::analytics::entry::Entry;
+use crate::analytics::metrics::PendingMetrics;
+use crate::analytics::{capacity, metrics};
 use crate::codec::date;
 use crate::http::context::ServiceKind;
-use crate::http::{App, cross};
+use crate::http::operation::LogClass;
+use crate::http::properties::{LOGS_CONTAINER, LogVersion};
+use crate::http::run::on_blocking_pool;
 use lazurite_blob::{
     BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
     Conditions, DeleteBlob, DeleteSnapshots, ETags, Error, ListBlobs, PutBlob, Result, UploadKind,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -45,7 +46,7 @@ struct Place {
 #[derive(Debug, Clone)]
 struct Log {
     text: String,
-    classes: BTreeSet<Class>,
+    classes: BTreeSet<LogClass>,
     version: LogVersion,
     first: SystemTime,
     last: SystemTime,
@@ -55,18 +56,24 @@ struct Log {
 }
 
 /// Gathers entries until there are no more, and writes them.
-pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, interval: Duration) {
+pub async fn run(
+    inputs: Inputs,
+    dropped: Arc<AtomicU64>,
+    mut entries: Receiver<Option<Box<Entry>>>,
+    interval: Duration,
+) {
     let mut writer = Writer {
-        app,
+        inputs,
+        dropped,
         interval,
         logs: HashMap::new(),
         counters: HashMap::new(),
-        figures: Gathered::default(),
+        figures: PendingMetrics::default(),
     };
     let mut looked = None;
     let mut figures_due = Instant::now() + interval;
     let stop = Arc::new(AtomicBool::new(false));
-    let mut counting = tokio::spawn(capacity::write_all(writer.app.clone(), stop.clone()));
+    let mut counting = tokio::spawn(capacity::write_all(writer.inputs.clone(), stop.clone()));
     let mut ticks = tokio::time::interval(interval.min(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -80,10 +87,11 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
                 if looked.is_none_or(|last| now - last >= RETENTION_INTERVAL.min(interval)) {
                     looked = Some(now);
                     writer.remove_old().await;
-                    let now = writer.app.clock.now();
-                    writer.figures.begin(&writer.app, now);
+                    let Inputs { services, properties } = &writer.inputs;
+                    let now = services.clock.now();
+                    writer.figures.begin(&services.accounts, properties, now);
                     if counting.is_finished() {
-                        counting = tokio::spawn(capacity::write_all(writer.app.clone(), stop.clone()));
+                        counting = tokio::spawn(capacity::write_all(writer.inputs.clone(), stop.clone()));
                     }
                 }
                 if figures_due <= now {
@@ -100,17 +108,19 @@ pub async fn run(app: Arc<App>, mut entries: Receiver<Option<Box<Entry>>>, inter
 }
 
 struct Writer {
-    app: Arc<App>,
+    inputs: Inputs,
+    /// Entries that came faster than they were taken, since this was reported last.
+    dropped: Arc<AtomicU64>,
     interval: Duration,
     logs: HashMap<Place, Log>,
     /// The number of the next log of an hour, once one was written.
     counters: HashMap<Place, u32>,
-    figures: Gathered,
+    figures: PendingMetrics,
 }
 
 impl Writer {
     async fn take(&mut self, entry: Box<Entry>) {
-        let settings = self.app.properties.get(entry.service, &entry.account);
+        let settings = self.inputs.properties.get(entry.service, &entry.account);
         self.figures.take(&entry, &settings);
         if !entry.is_logged() {
             return;
@@ -150,17 +160,17 @@ impl Writer {
         let Some(log) = self.logs.remove(&place) else {
             return;
         };
-        let dropped = self.app.analytics.take_dropped();
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             tracing::warn!(dropped, "requests came faster than they could be logged");
         }
-        let (app, at, count) = (
-            self.app.clone(),
+        let (services, at, count) = (
+            self.inputs.services.clone(),
             place.clone(),
             self.counters.get(&place).copied(),
         );
-        let written = cross(move || {
-            let written = write(&app.blobs, &at, &log, count);
+        let written = on_blocking_pool(move || {
+            let written = write(&services.blobs, &at, &log, count);
             Ok((log, written))
         });
         let (failure, unwritten) = match written.await {
@@ -188,9 +198,10 @@ impl Writer {
         if self.figures.is_empty() {
             return;
         }
-        let (app, mut figures) = (self.app.clone(), std::mem::take(&mut self.figures));
-        let written = cross(move || {
-            let written = figures.write(&app.tables);
+        let services = self.inputs.services.clone();
+        let mut figures = std::mem::take(&mut self.figures);
+        let written = on_blocking_pool(move || {
+            let written = figures.write(&services.tables);
             Ok((figures, written))
         });
         let failure = match written.await {
@@ -206,16 +217,19 @@ impl Writer {
     }
 
     async fn remove_old(&self) {
-        let app = self.app.clone();
-        let removed = cross(move || {
-            let now = app.clock.now();
-            for account in app.accounts.names() {
+        let Inputs {
+            services,
+            properties,
+        } = self.inputs.clone();
+        let removed = on_blocking_pool(move || {
+            let now = services.clock.now();
+            for account in services.accounts.names() {
                 for service in ServiceKind::ALL {
-                    let settings = app.properties.get(service, account);
+                    let settings = properties.get(service, account);
                     if let Some(days) = settings.logging.retention_days {
-                        remove_old(&app.blobs, account, service, days, now)?;
+                        remove_old(&services.blobs, account, service, days, now)?;
                     }
-                    metrics::remove_old(&app.tables, account, service, &settings, now)?;
+                    metrics::remove_old(&services.tables, account, service, &settings, now)?;
                 }
             }
             Ok(())
@@ -289,7 +303,7 @@ fn count_logs(blobs: &BlobService, place: &Place) -> Result<u32> {
     };
     let mut count = 0;
     loop {
-        let page = match blobs.list_blobs(&place.account, CONTAINER, &request) {
+        let page = match blobs.list_blobs(&place.account, LOGS_CONTAINER, &request) {
             Err(Error::ContainerNotFound) => return Ok(0),
             page => page?,
         };
@@ -330,7 +344,7 @@ fn put(blobs: &BlobService, account: &str, name: &str, log: &Log) -> Result<()> 
 fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
     BlobAddress {
         account,
-        container: CONTAINER,
+        container: LOGS_CONTAINER,
         blob,
         state: BlobState::Current,
     }
@@ -354,7 +368,7 @@ fn remove_old(
         max_results: Some(REMOVALS_MAX),
         ..ListBlobs::default()
     };
-    let page = match blobs.list_blobs(account, CONTAINER, &request) {
+    let page = match blobs.list_blobs(account, LOGS_CONTAINER, &request) {
         Err(Error::ContainerNotFound) => return Ok(()),
         page => page?,
     };
@@ -399,7 +413,7 @@ mod tests {
         let clock = Arc::new(ManualWallClock::new(at(0)));
         let blobs = BlobService::open(&db, Arc::new(CountingIds::default()), clock).unwrap();
         let settings = ContainerSettings::default();
-        let made = blobs.create_container_with(ACCOUNT, CONTAINER, settings);
+        let made = blobs.create_container_with(ACCOUNT, LOGS_CONTAINER, settings);
         made.unwrap().1.wait().unwrap();
         blobs
     }
@@ -420,7 +434,7 @@ mod tests {
     fn log_of(text: &str, time: SystemTime) -> Log {
         Log {
             text: text.to_owned(),
-            classes: [Class::Write, Class::Read].into(),
+            classes: [LogClass::Write, LogClass::Read].into(),
             version: LogVersion::One,
             first: time,
             last: time,
@@ -441,7 +455,7 @@ mod tests {
     }
 
     fn names(blobs: &BlobService) -> Vec<String> {
-        let page = blobs.list_blobs(ACCOUNT, CONTAINER, &ListBlobs::default());
+        let page = blobs.list_blobs(ACCOUNT, LOGS_CONTAINER, &ListBlobs::default());
         let entries = page.unwrap().entries.into_iter();
         let name = |entry| match entry {
             BlobEntry::Blob(listed) => listed.name,

@@ -2,7 +2,7 @@
 //! token is let in, as in Azurite: an emulator cannot ask the issuer.
 //! Source: Authorize with Microsoft Entra ID, "Bearer challenge"; JSON Web Token (RFC 7519), section 4.1.
 
-use super::failed;
+use crate::auth::signature::failed;
 use crate::http::context::{Context, ServiceKind};
 use crate::http::error::{Failure, Result};
 use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -48,7 +48,7 @@ pub struct Bearer {
 
 /// Reads a token and checks, in this order: protocol, form, times, issuer, audience.
 pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
-    if !context.keeps_secrets() {
+    if !context.is_confidential() {
         return Err(failed(
             "Authentication scheme Bearer is not allowed with HTTP from another machine: start Lazurite with --cert.",
         ));

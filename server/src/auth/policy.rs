@@ -1,7 +1,9 @@
 //! Who may do what: the permission letters each operation asks of a SAS.
 //! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
 
-use super::{Caller, sas::Grant};
+use crate::auth::Caller;
+use crate::auth::sas::Grant;
+use crate::auth::signature::failed;
 use crate::http::context::ServiceKind;
 use crate::http::error::{Result, known};
 
@@ -18,7 +20,7 @@ pub enum Letters {
 
 /// What an operation asks of a caller that is not the owner.
 #[derive(Debug, Clone, Copy)]
-pub struct Needs {
+pub struct RequiredPermissions {
     /// Letters of `srt`, one of which an account SAS must have: `s`, `c`, `o`.
     pub resource_types: &'static str,
     pub account_sas: Letters,
@@ -27,10 +29,10 @@ pub struct Needs {
     pub also: &'static str,
 }
 
-impl Needs {
+impl RequiredPermissions {
     /// An operation for which account SAS and service SAS ask for the same.
-    pub const fn same(resource_types: &'static str, letters: Letters) -> Needs {
-        Needs {
+    pub const fn same(resource_types: &'static str, letters: Letters) -> RequiredPermissions {
+        RequiredPermissions {
             resource_types,
             account_sas: letters,
             service_sas: letters,
@@ -39,8 +41,11 @@ impl Needs {
     }
 
     /// An operation that only an account SAS can cover.
-    pub const fn account_only(resource_types: &'static str, letters: Letters) -> Needs {
-        Needs {
+    pub const fn account_only(
+        resource_types: &'static str,
+        letters: Letters,
+    ) -> RequiredPermissions {
+        RequiredPermissions {
             resource_types,
             account_sas: letters,
             service_sas: Letters::Never,
@@ -49,7 +54,7 @@ impl Needs {
     }
 
     /// An operation for the owner alone: access control lists.
-    pub const OWNER: Needs = Needs::same("", Letters::Never);
+    pub const OWNER: RequiredPermissions = RequiredPermissions::same("", Letters::Never);
 
     fn is_for_owner(&self) -> bool {
         self.account_sas == Letters::Never && self.service_sas == Letters::Never
@@ -58,7 +63,7 @@ impl Needs {
 
 /// Refuses what the caller may not do. Anonymous callers are refused here; what a container makes public is granted
 /// before this is asked.
-pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result<()> {
+pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissions) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
         // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET client (azure-sdk-for-net, issue
@@ -67,7 +72,7 @@ pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result
             Err(known::RESOURCE_NOT_FOUND.into())
         }
         Caller::Bearer(_) => Ok(()),
-        Caller::Anonymous => Err(super::failed(
+        Caller::Anonymous => Err(failed(
             "The request has neither an Authorization header nor a SAS.",
         )),
         Caller::Sas(grant) if grant.account_wide => authorize_account_sas(grant, service, needs),
@@ -75,7 +80,11 @@ pub fn authorize(caller: &Caller, service: ServiceKind, needs: &Needs) -> Result
     }
 }
 
-fn authorize_account_sas(grant: &Grant, service: ServiceKind, needs: &Needs) -> Result<()> {
+fn authorize_account_sas(
+    grant: &Grant,
+    service: ServiceKind,
+    needs: &RequiredPermissions,
+) -> Result<()> {
     if needs.account_sas == Letters::Never {
         return Err(known::AUTHORIZATION_FAILURE.into());
     }
@@ -97,7 +106,7 @@ fn authorize_account_sas(grant: &Grant, service: ServiceKind, needs: &Needs) -> 
     covered(&grant.permissions, needs.account_sas, needs.also)
 }
 
-fn authorize_service_sas(grant: &Grant, needs: &Needs) -> Result<()> {
+fn authorize_service_sas(grant: &Grant, needs: &RequiredPermissions) -> Result<()> {
     if needs.service_sas == Letters::Never {
         return Err(known::AUTHORIZATION_FAILURE.into());
     }

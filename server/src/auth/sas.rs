@@ -1,11 +1,11 @@
 //! Shared access signatures: account, service and user delegation; the strings they sign, and the checks they share.
 //! Source: Create an account SAS, Create a service SAS, Create a user delegation SAS; "Construct the signature string".
 
-use super::bearer::Bearer;
-use super::delegation::DelegationKey;
-use super::{failed, verify as signature_is_good};
+use crate::auth::bearer::Bearer;
+use crate::auth::delegation::DelegationKey;
+use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::codec::date;
-use crate::http::address::{blob_names, blob_names_as_sent};
+use crate::http::blob_names::{blob_names, blob_names_as_sent};
 use crate::http::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::http::error::{Failure, Result, known};
 use std::borrow::Cow;

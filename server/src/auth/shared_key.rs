@@ -4,7 +4,7 @@
 //! Client libraries differ in details that both sides must agree on (order of two headers, of header names, zero lengths,
 //! plus signs). Every form that some library is known to sign is tried; each is a signature by the key all the same.
 
-use super::{failed, verify as signature_is_good};
+use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::http::context::{Context, ServiceKind, decode, text_of};
 use crate::http::error::{Failure, Result, known};
 use axum::http::header::{HeaderName, HeaderValue};

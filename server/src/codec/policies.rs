@@ -1,8 +1,8 @@
 //! The `SignedIdentifiers` document: stored access policies of containers, queues and tables.
 //! Source: Set Container ACL, Set Queue ACL, Set Table ACL; "Request body".
 
-use super::date;
-use super::xml::{Element, Writer};
+use crate::codec::date;
+use crate::codec::xml::{Element, Writer};
 use std::time::SystemTime;
 
 /// One stored access policy; every part but the id may be missing, and stays missing.

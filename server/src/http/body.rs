@@ -1,8 +1,8 @@
 //! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
 
-use super::budget::{self, FREE_BYTES, Share};
-use super::cross;
-use super::error::{Failure, Result, known};
+use crate::http::error::{Failure, Result, known};
+use crate::http::memory::{self, FREE_BYTES, Share};
+use crate::http::on_blocking_pool;
 use axum::http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
 };
@@ -117,7 +117,7 @@ impl RequestBody {
 
     async fn reserve(&mut self, bytes: usize) -> Result<()> {
         if bytes > FREE_BYTES && self.share.is_none() {
-            self.share = Some(budget::reserve(bytes).await?);
+            self.share = Some(memory::reserve(bytes).await?);
             self.pace.held = Some((Instant::now(), 0));
         }
         Ok(())
@@ -205,7 +205,7 @@ impl Pace {
     /// How long the next bytes are waited for.
     fn patience(&self) -> Duration {
         let left = Duration::from_secs(PACE_SECONDS).saturating_sub(self.waited);
-        if !budget::is_short() {
+        if !memory::is_short() {
             return left;
         }
         let silence = Duration::from_secs(SILENCE_IN_NEED_SECONDS);
@@ -324,7 +324,7 @@ pub async fn parsed<T: Send + 'static>(
     parse: impl FnOnce(&[u8]) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     if document.len() > SMALL_DOCUMENT_BYTES_MAX {
-        cross(move || parse(&document)).await
+        on_blocking_pool(move || parse(&document)).await
     } else {
         parse(&document)
     }

@@ -1,7 +1,7 @@
 //! Keeps web pages out. The development key is public, so any page that a browser on this machine shows could sign
 //! requests; two things give such requests away, and both are refused before credentials are looked at.
 
-use super::error::{Failure, Result};
+use crate::http::error::{Failure, Result};
 use axum::http::Uri;
 use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap, ORIGIN, REFERER, USER_AGENT};
 use std::net::{IpAddr, Ipv6Addr};

@@ -25,7 +25,7 @@ pub struct Connections {
 
 /// A connection's place, until it is dropped.
 #[derive(Debug)]
-pub struct Admitted {
+pub struct ConnectionPermit {
     connections: Arc<Connections>,
     address: Option<IpAddr>,
 }
@@ -59,14 +59,14 @@ impl Connections {
     }
 
     /// Takes a place.
-    pub fn admit(self: &Arc<Connections>, address: IpAddr) -> Admitted {
+    pub fn admit(self: &Arc<Connections>, address: IpAddr) -> ConnectionPermit {
         let address = address.to_canonical();
         self.open.fetch_add(1, Ordering::Relaxed);
         let counted = !address.is_loopback();
         if counted {
             *self.lock().entry(address).or_default() += 1;
         }
-        Admitted {
+        ConnectionPermit {
             connections: self.clone(),
             address: counted.then_some(address),
         }
@@ -85,7 +85,7 @@ impl Connections {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         if let Some(address) = self.address {
             let mut by_address = self.connections.lock();

@@ -2,53 +2,24 @@
 //!
 //! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
 
-pub use super::query::{Query, decode};
-pub use super::request_ids::RequestIds;
-pub use super::version::ApiVersion;
+pub use crate::http::query::{Query, decode};
+pub use crate::http::request_ids::RequestIds;
+pub use crate::http::service_kind::ServiceKind;
+pub use crate::http::version::ApiVersion;
 
-use super::address::{address, no_account};
-use super::error::{Failure, Result, known};
-use super::request_headers::RequestHeaders;
 use crate::accounts::Accounts;
+use crate::http::address::{address, no_account};
+use crate::http::error::{Failure, Result, known};
+use crate::http::request_headers::RequestHeaders;
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, Uri, request::Parts};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-/// Which of the three endpoints a request came in on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ServiceKind {
-    Blob,
-    Queue,
-    Table,
-}
-
-impl ServiceKind {
-    pub const ALL: [ServiceKind; 3] = [ServiceKind::Blob, ServiceKind::Queue, ServiceKind::Table];
-
-    /// As in host names and signatures.
-    pub fn label(self) -> &'static str {
-        match self {
-            ServiceKind::Blob => "blob",
-            ServiceKind::Queue => "queue",
-            ServiceKind::Table => "table",
-        }
-    }
-
-    /// As people and log lines write it.
-    pub fn title(self) -> &'static str {
-        match self {
-            ServiceKind::Blob => "Blob",
-            ServiceKind::Queue => "Queue",
-            ServiceKind::Table => "Table",
-        }
-    }
-}
-
 /// Where and when a request came in, and the name it was given.
 #[derive(Debug, Clone)]
-pub struct Arrival {
+pub struct RequestOrigin {
     pub service: ServiceKind,
     /// By the clock of the services: for what is stored and shown.
     pub now: SystemTime,
@@ -76,7 +47,7 @@ pub struct Context {
     pub headers: RequestHeaders,
     pub version: ApiVersion,
     /// Whether the request names its version.
-    version_named: bool,
+    names_version_itself: bool,
     pub query: Query,
     /// As sent.
     pub target: Uri,
@@ -95,19 +66,19 @@ pub struct Context {
 
 impl Context {
     /// Reads the head. Errors: the malformed, and an account nobody configured.
-    pub fn new(arrival: &Arrival, accounts: &Accounts, parts: &Parts) -> Result<Context> {
+    pub fn new(arrival: &RequestOrigin, accounts: &Accounts, parts: &Parts) -> Result<Context> {
         let host = host(parts)?;
         Context::take(arrival, accounts, parts.clone(), &host)
     }
 
     /// As [`Context::new`], of a head whose host is known and that nobody else needs.
     pub fn take(
-        arrival: &Arrival,
+        arrival: &RequestOrigin,
         accounts: &Accounts,
         parts: Parts,
         host: &str,
     ) -> Result<Context> {
-        let Arrival {
+        let RequestOrigin {
             service,
             now,
             system_now,
@@ -117,7 +88,7 @@ impl Context {
         } = arrival.clone();
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
-        let version_named = version.is_some();
+        let names_version_itself = version.is_some();
         let version = version.unwrap_or_else(ApiVersion::newest);
         let path = parts.uri.path();
         let address = address(service, accounts, host, path)
@@ -137,7 +108,7 @@ impl Context {
             method: parts.method,
             headers: parts.headers.into(),
             version,
-            version_named,
+            names_version_itself,
             query,
             target: parts.uri,
             account: address.account,
@@ -150,7 +121,7 @@ impl Context {
     }
 
     /// A request inside this one, for the same account, whose path does not name it.
-    pub fn within(&self, arrival: &Arrival, parts: &Parts) -> Result<Context> {
+    pub fn within(&self, arrival: &RequestOrigin, parts: &Parts) -> Result<Context> {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
         let path = parts.uri.path();
@@ -163,7 +134,7 @@ impl Context {
             request_id: arrival.request_id.clone(),
             method: parts.method.clone(),
             headers: parts.headers.clone().into(),
-            version_named: version.is_some(),
+            names_version_itself: version.is_some(),
             version: version.unwrap_or_else(|| self.version.clone()),
             query,
             target: parts.uri.clone(),
@@ -177,14 +148,14 @@ impl Context {
     }
 
     /// Whether a token can be shown without anybody reading it on its way: over HTTPS, or without leaving this machine.
-    pub fn keeps_secrets(&self) -> bool {
+    pub fn is_confidential(&self) -> bool {
         self.secure || self.peer.ip().is_loopback()
     }
 
     /// Takes the account's default version for a request that names none.
     /// Source: Versioning for the Azure Storage services, "Requests via a shared access signature" and after.
-    pub fn assume_version(&mut self, default: Option<&ApiVersion>) {
-        if let (false, Some(default)) = (self.version_named, default) {
+    pub fn apply_default_version(&mut self, default: Option<&ApiVersion>) {
+        if let (false, Some(default)) = (self.names_version_itself, default) {
             self.version = default.clone();
         }
     }
@@ -349,7 +320,7 @@ pub mod tests {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let now = crate::codec::date::parse_http("Fri, 01 Mar 2024 12:34:56 GMT").unwrap();
         let peer = "10.0.0.5:50000".parse().unwrap();
-        let arrival = Arrival {
+        let arrival = RequestOrigin {
             secure: false,
             service,
             now,

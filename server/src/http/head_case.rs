@@ -1,13 +1,13 @@
 //! Keeps the case of `x-ms-meta-*` names, which users choose and expect back, and which the HTTP library folds to lower
 //! case in both directions.
 //!
-//! A [`HeadTap`] sits between the socket and the library: it follows the requests ([`super::framing`]), and rewrites
+//! A [`HeaderCaseStream`] sits between the socket and the library: it follows the requests ([`crate::http::framing`]), and rewrites
 //! the names in the head of a response, where they have the same length and only their case differs.
 //!
 //! As it knows where a head begins and ends, it also holds clients to a time: a connection with half a head is closed after
 //! thirty seconds, while one that is idle between requests stays open as long as the listener says.
 
-use super::framing::{FramingReader, RawHead};
+use crate::http::framing::{FramingReader, RawHead};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// What one connection's tap and the requests on it share.
 #[derive(Debug, Clone, Default)]
-pub struct HeadNotes(Arc<Mutex<Notes>>);
+pub struct HeaderNames(Arc<Mutex<Notes>>);
 
 #[derive(Debug, Default)]
 struct Notes {
@@ -39,7 +39,7 @@ struct ResponseNames {
     names: Vec<String>,
 }
 
-impl HeadNotes {
+impl HeaderNames {
     /// The head of the request now being served.
     pub fn take_head(&self) -> RawHead {
         self.lock().requests.take_head()
@@ -70,18 +70,18 @@ impl HeadNotes {
 
 /// A socket that notes request heads and restores the case of names in response heads.
 #[derive(Debug)]
-pub struct HeadTap<S> {
+pub struct HeaderCaseStream<S> {
     socket: S,
-    notes: HeadNotes,
+    notes: HeaderNames,
     /// A rewritten head that the socket has not taken yet.
     pending: Vec<u8>,
     /// When the head that is being read must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> HeadTap<S> {
-    pub fn new(socket: S, notes: HeadNotes) -> HeadTap<S> {
-        HeadTap {
+impl<S> HeaderCaseStream<S> {
+    pub fn new(socket: S, notes: HeaderNames) -> HeaderCaseStream<S> {
+        HeaderCaseStream {
             socket,
             notes,
             pending: Vec::new(),
@@ -103,7 +103,7 @@ impl<S> HeadTap<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> HeadTap<S> {
+impl<S: AsyncWrite + Unpin> HeaderCaseStream<S> {
     fn poll_pending(&mut self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.pending.is_empty() {
             let written = ready!(Pin::new(&mut self.socket).poll_write(task, &self.pending))?;
@@ -146,7 +146,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(haystack, needle)
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for HeadTap<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for HeaderCaseStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -168,7 +168,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadTap<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for HeadTap<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for HeaderCaseStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -220,8 +220,8 @@ mod tests {
     #[tokio::test]
     async fn names_come_back_in_the_case_they_were_given_one_request_after_another() {
         let (mut client, server) = tokio::io::duplex(16);
-        let notes = HeadNotes::default();
-        let mut tap = HeadTap::new(server, notes.clone());
+        let notes = HeaderNames::default();
+        let mut tap = HeaderCaseStream::new(server, notes.clone());
         let client = tokio::spawn(async move {
             let mut answers = Vec::new();
             for name in ["x-ms-meta-One", "x-ms-meta-TWO"] {
@@ -260,7 +260,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn half_a_head_is_waited_for_thirty_seconds_and_an_idle_connection_longer() {
         let (mut client, server) = tokio::io::duplex(64);
-        let mut tap = HeadTap::new(server, HeadNotes::default());
+        let mut tap = HeaderCaseStream::new(server, HeaderNames::default());
         let mut request = Vec::new();
         let idle = tokio::time::timeout(Duration::from_secs(45), tap.read_buf(&mut request)).await;
         assert!(idle.is_err(), "nothing was sent, so nothing is late");
@@ -278,8 +278,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_after_a_whole_head_may_take_its_time() {
         let (mut client, server) = tokio::io::duplex(256);
-        let notes = HeadNotes::default();
-        let mut tap = HeadTap::new(server, notes.clone());
+        let notes = HeaderNames::default();
+        let mut tap = HeaderCaseStream::new(server, notes.clone());
         let mut request = Vec::new();
         let head = b"PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
         client.write_all(head).await.unwrap();

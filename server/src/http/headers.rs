@@ -1,8 +1,8 @@
 //! Headers that more than one service reads or writes: metadata, with the case of its names.
 
-use super::context::Context;
-use super::error::{Failure, Result, known};
 use crate::codec::xml::Writer;
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, IntoHeaderName};
@@ -30,7 +30,7 @@ pub fn metadata(context: &Context) -> Vec<(String, String)> {
             .headers
             .get_all(name)
             .iter()
-            .map(super::context::text_of);
+            .map(crate::http::context::text_of);
         values.map(move |value| (key.clone(), value))
     });
     pairs.collect()

@@ -2,16 +2,16 @@
 //! no more than a few times what was sent. Half of the inputs are put together from what requests are made of, so that they get past the
 //! first check.
 
-use super::context::{ApiVersion, Arrival, Context, Query, ServiceKind};
-use super::echo::Echo;
-use super::error::Failure;
-use super::framing::{FramingReader, RawHead};
-use super::properties::{StaticWebsite, cors};
-use super::{address, blob, browser, documents, queue, table};
 use crate::access_log::redact;
 use crate::accounts::Accounts;
 use crate::auth;
 use crate::codec::{date, multipart, xml};
+use crate::http::common_headers::CommonHeaders;
+use crate::http::context::{ApiVersion, Context, Query, RequestOrigin, ServiceKind};
+use crate::http::error::Failure;
+use crate::http::framing::{FramingReader, RawHead};
+use crate::http::properties::{StaticWebsite, cors};
+use crate::http::{blob, blob_names, browser};
 use axum::http::{HeaderName, HeaderValue, Request, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -103,7 +103,7 @@ const PIECES: [&str; 65] = [
 fn long_text() -> impl Strategy<Value = String> {
     (vec(prop::sample::select(&PIECES[..]), 1..24), 1usize..4096).prop_map(|(pieces, times)| {
         let mut text = pieces.concat().repeat(times);
-        text.truncate(text.floor_char_boundary(super::HEADER_BYTES_MAX / 2));
+        text.truncate(text.floor_char_boundary(crate::http::limits::HEADER_BYTES_MAX / 2));
         text
     })
 }
@@ -161,20 +161,15 @@ fn rules() -> [cors::CorsRule; 1] {
 
 /// Lets everything that reads a request see it, and returns the bytes of the refusal, if there is one.
 fn read(context: &Context) -> usize {
-    let _ = address::blob_names(context);
-    let _ = match context.service {
-        ServiceKind::Blob => blob::logged(context),
-        ServiceKind::Queue => queue::logged(context),
-        ServiceKind::Table => table::logged(context),
-    };
+    let _ = blob_names::blob_names(context);
+    let _ = crate::http::Routed::new(context).facts(context);
     let _ = browser::check_page(&context.headers);
     let _ = browser::check_origin(&context.headers, "127.0.0.1");
     let _ = cors::allows(&rules(), context);
     let _ = cors::preflight(&rules(), context);
-    let _ = documents::may_be_long(context);
     let _ = context.query.contradicted();
     let accept = context.headers.get("accept");
-    let _ = super::dialect(context.service, &context.target, accept);
+    let _ = crate::http::dialect(context.service, &context.target, accept);
     // As of an account whose keys are being exchanged.
     let keys = [accounts().keys("devstoreaccount1")[0].clone(), vec![7; 32]];
     let sas = auth::sas_of(context);
@@ -204,7 +199,7 @@ fn context(service: ServiceKind, target: &str, headers: &[(String, String)]) -> 
         request = request.header(name, HeaderValue::from_bytes(value.as_bytes()).ok()?);
     }
     let (parts, ()) = request.body(()).ok()?.into_parts();
-    let arrival = Arrival {
+    let arrival = RequestOrigin {
         service,
         now: date::parse_iso8601("2026-01-01T00:00:00Z").unwrap(),
         system_now: date::parse_iso8601("2026-01-01T00:00:00Z").unwrap(),
@@ -251,8 +246,8 @@ proptest! {
         let website = StaticWebsite { index_document: Some(extra.clone()), ..StaticWebsite::default() };
         let _ = blob::website::document_of(&website, &target);
         let request = Request::builder().header("x-ms-version", &extra).header("x-ms-client-request-id", &query);
-        let _ = request.body(()).map(|request| Echo::of(&request));
-        let _ = target.parse::<Uri>().map(|uri| super::dialect(ServiceKind::Table, &uri, None));
+        let _ = request.body(()).map(|request| CommonHeaders::of(&request));
+        let _ = target.parse::<Uri>().map(|uri| crate::http::dialect(ServiceKind::Table, &uri, None));
         let headers = [
             ("authorization".to_owned(), authorization),
             ("x-ms-date".to_owned(), "Thu, 01 Jan 2026 00:00:00 GMT".to_owned()),

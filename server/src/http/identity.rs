@@ -6,11 +6,12 @@
 //! Sources: OAuth 2.0 (RFC 6749), section 4.4; OpenID Connect Discovery 1.0, section 4; How managed identities for Azure resources work
 //! with Azure virtual machines (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint reference").
 
-use super::address::address;
-use super::browser;
-use super::context::{Arrival, Query};
-use super::error::{Failure, Result};
-use super::{App, RequestBody, body};
+use crate::accounts::Accounts;
+use crate::http::address::address;
+use crate::http::body::{self, RequestBody};
+use crate::http::browser;
+use crate::http::context::{Query, RequestOrigin};
+use crate::http::error::{Failure, Result, known};
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::request::Parts;
@@ -63,16 +64,14 @@ impl Question<'_> {
 }
 
 /// Whether a request is for an identity. One whose URL names an account is not.
-pub fn is_asked(app: &App, arrival: &Arrival, parts: &Parts, host: &str) -> bool {
+pub fn is_asked(accounts: &Accounts, arrival: &RequestOrigin, parts: &Parts, host: &str) -> bool {
     let path = parts.uri.path();
-    app.takes_tokens
-        && Question::of(path).is_some()
-        && address(arrival.service, &app.accounts, host, path).is_none()
+    Question::of(path).is_some() && address(arrival.service, accounts, host, path).is_none()
 }
 
 /// Answers such a request. Pages of other origins get nothing.
 pub async fn answer(
-    arrival: &Arrival,
+    arrival: &RequestOrigin,
     parts: &Parts,
     host: &str,
     body: RequestBody,
@@ -102,7 +101,7 @@ pub async fn answer(
                 Ok(refusal("invalid_request", &detail))
             }
         }
-        _ => Err(super::known::UNSUPPORTED_HTTP_VERB.into()),
+        _ => Err(known::UNSUPPORTED_HTTP_VERB.into()),
     }
 }
 
@@ -204,7 +203,7 @@ fn refusal(error: &str, detail: &str) -> Response<Body> {
 }
 
 fn document(status: u16, value: &Value) -> Response<Body> {
-    let mut response = super::headers::empty(status);
+    let mut response = crate::http::headers::empty(status);
     *response.body_mut() = Body::from(value.to_string());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,12 +1,14 @@
 //! Listeners and connections, from the socket to one request after the other, and their end.
 
-use super::carriers::Carriers;
-use super::context::ServiceKind;
-use super::head_case::{HeadNotes, HeadTap};
-use super::send_deadline::SendDeadline;
-use super::{App, answer, lookout, socket};
+use crate::http::connection_threads::ConnectionThreads;
+use crate::http::connections::Connections;
+use crate::http::context::ServiceKind;
+use crate::http::head_case::{HeaderCaseStream, HeaderNames};
+use crate::http::send_deadline::SendDeadline;
+use crate::http::{busy_poll, socket};
 use crate::tls::Opening;
-use axum::http::Request;
+use axum::body::Body;
+use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -34,6 +36,20 @@ const REST_MIN: Duration = Duration::from_secs(1);
 /// How often it is looked at, while the server stops, whether a client only has half a head to go on with.
 const HALF_HEAD_STEP: Duration = Duration::from_millis(50);
 
+/// Responds to requests.
+pub trait Server: Send + Sync + 'static {
+    /// The connections that are open, and how many there may be.
+    fn connections(&self) -> &Arc<Connections>;
+
+    /// The response to one request, whatever it is. `notes` carries facts of its head that the library does not keep.
+    fn respond(
+        self: Arc<Self>,
+        client: Client,
+        request: Request<Incoming>,
+        notes: HeaderNames,
+    ) -> impl Future<Output = Response<Body>> + Send;
+}
+
 /// Where a service listens, and how.
 pub struct Endpoint {
     pub service: ServiceKind,
@@ -44,10 +60,10 @@ pub struct Endpoint {
 }
 
 /// Serves one service on one listener until `stop` turns true, then lets requests under way end.
-pub async fn serve(
-    app: Arc<App>,
+pub async fn serve<S: Server>(
+    server: Arc<S>,
     endpoint: Endpoint,
-    carriers: Arc<Carriers>,
+    carriers: Arc<ConnectionThreads>,
     mut stop: watch::Receiver<bool>,
 ) {
     let Endpoint {
@@ -59,7 +75,7 @@ pub async fn serve(
     let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
     loop {
         let accepted = async {
-            app.connections.room().await;
+            server.connections().room().await;
             listener.accept().await
         };
         let accepted = tokio::select! {
@@ -67,11 +83,11 @@ pub async fn serve(
             () = stopped(&mut stop) => break,
         };
         match accepted {
-            Ok((_, peer)) if !app.connections.has_room_for(peer.ip()) => {
+            Ok((_, peer)) if !server.connections().has_room_for(peer.ip()) => {
                 tracing::debug!(service = service.title(), %peer, "has too many connections");
             }
             Ok((socket, peer)) => {
-                let admitted = app.connections.admit(peer.ip());
+                let admitted = server.connections().admit(peer.ip());
                 socket::prepare(&socket);
                 let client = Client {
                     service,
@@ -79,17 +95,17 @@ pub async fn serve(
                     secure: matches!(opening, Opening::Encrypted(_)),
                     keep_alive,
                 };
-                let (app, opening, stop) = (app.clone(), opening.clone(), stop.clone());
+                let (server, opening, stop) = (server.clone(), opening.clone(), stop.clone());
                 let open = open.clone();
                 carriers.carry(socket, move |socket| async move {
                     match opening {
-                        Opening::Plain => connection(app, client, socket, stop).await,
+                        Opening::Plain => connection(server, client, socket, stop).await,
                         // Apart, so that plain connections do not have room for it too.
                         Opening::Encrypted(tls) => {
-                            Box::pin(encrypted(app, client, socket, tls, stop)).await;
+                            Box::pin(encrypted(server, client, socket, tls, stop)).await;
                         }
                         Opening::Either(tls) => {
-                            Box::pin(either(app, client, socket, tls, stop)).await;
+                            Box::pin(either(server, client, socket, tls, stop)).await;
                         }
                     }
                     drop((open, admitted));
@@ -121,14 +137,14 @@ pub struct Client {
 }
 
 /// Speaks what the client begins with.
-async fn either(
-    app: Arc<App>,
+async fn either<S: Server>(
+    server: Arc<S>,
     client: Client,
     socket: TcpStream,
     tls: TlsAcceptor,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut crowding = app.connections.crowding();
+    let mut crowding = server.connections().crowding();
     // One that says nothing gives way to others.
     let crowded = async {
         tokio::time::sleep(REST_MIN).await;
@@ -146,15 +162,15 @@ async fn either(
                 secure: true,
                 ..client
             };
-            encrypted(app, client, socket, tls, stop).await;
+            encrypted(server, client, socket, tls, stop).await;
         }
-        Ok(Ok(_)) => connection(app, client, socket, stop).await,
+        Ok(Ok(_)) => connection(server, client, socket, stop).await,
         Ok(Err(_)) | Err(_) => {}
     }
 }
 
-async fn encrypted(
-    app: Arc<App>,
+async fn encrypted<S: Server>(
+    server: Arc<S>,
     client: Client,
     socket: TcpStream,
     tls: TlsAcceptor,
@@ -166,7 +182,7 @@ async fn encrypted(
         () = stopped(&mut stop) => return,
     };
     match shaken {
-        Ok(Ok(socket)) => connection(app, client, socket, stop).await,
+        Ok(Ok(socket)) => connection(server, client, socket, stop).await,
         Ok(Err(error)) => {
             let (service, peer) = (client.service.title(), client.peer);
             tracing::debug!(service, %peer, %error, "a TLS handshake failed");
@@ -212,31 +228,31 @@ impl Activity {
     }
 }
 
-async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    app: Arc<App>,
+async fn connection<S: Server, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    server: Arc<S>,
     client: Client,
-    socket: S,
+    socket: I,
     mut stop: watch::Receiver<bool>,
 ) {
     let Client { service, peer, .. } = client;
-    let (notes, activity) = (HeadNotes::default(), Arc::new(Activity::default()));
-    let tap = HeadTap::new(SendDeadline::new(socket), notes.clone());
-    let mut crowding = app.connections.crowding();
+    let (notes, activity) = (HeaderNames::default(), Arc::new(Activity::default()));
+    let tap = HeaderCaseStream::new(SendDeadline::new(socket), notes.clone());
+    let mut crowding = server.connections().crowding();
     let (seen, asked) = (notes.clone(), activity.clone());
     let answer = service_fn(move |request: Request<Incoming>| {
-        let (app, notes, activity) = (app.clone(), notes.clone(), asked.clone());
+        let (server, notes, activity) = (server.clone(), notes.clone(), asked.clone());
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
         let answering = async move {
-            lookout::begun();
+            busy_poll::begun();
             activity.begin();
-            let answer = answer(app, client, request, notes).await;
+            let response = server.respond(client, request, notes).await;
             activity.end();
-            lookout::answered();
-            Ok::<_, Infallible>(answer)
+            busy_poll::answered();
+            Ok::<_, Infallible>(response)
         };
         #[cfg(debug_assertions)]
-        let answering = super::held_thread::Measured::new(answering, what);
+        let answering = crate::http::slow_handler::Measured::new(answering, what);
         answering
     });
     let connection = hyper::server::conn::http1::Builder::new()

@@ -1,113 +1,90 @@
 //! The one road every request takes: head, account, credentials, service, answer.
 
 pub mod address;
-mod blob;
+pub mod blob;
+pub mod blob_names;
 pub mod body;
 mod browser;
-mod budget;
-mod carriers;
+mod busy_poll;
+mod common_headers;
+mod connection_threads;
 mod connections;
 pub mod context;
-mod documents;
-mod echo;
 pub mod error;
 mod framing;
 mod head_case;
 pub mod headers;
-#[cfg(debug_assertions)]
-mod held_thread;
 pub mod identity;
+mod limits;
 mod listener;
-mod lookout;
+mod long_responses;
+mod memory;
+pub mod operation;
 pub mod properties;
 mod query;
-mod queue;
+pub mod queue;
 mod request_headers;
-mod request_ids;
-mod run;
+pub mod request_ids;
+mod response;
+pub mod run;
 mod send_deadline;
+pub mod service_kind;
+#[cfg(debug_assertions)]
+mod slow_handler;
 mod socket;
 mod streamed;
-mod table;
+mod sub_request;
+pub mod table;
 mod version;
 
-pub use carriers::Carriers;
+pub use connection_threads::ConnectionThreads;
 pub use connections::Connections;
 pub use listener::{Endpoint, serve};
-pub use run::cross;
+pub use run::on_blocking_pool;
 
 use crate::access_log::{AccessLog, redact};
-use crate::accounts::Accounts;
 use crate::analytics::{Access, Analytics, Entry};
-use crate::auth::sas::StoredPolicy;
-use crate::auth::{self, Caller, bearer, delegation};
+use crate::auth::{Authenticator, Caller, bearer};
 use crate::clock;
+use crate::services::Services;
 use axum::body::Body;
-use axum::http::header::{ACCEPT, CONNECTION, HeaderMap, HeaderValue, ORIGIN};
+use axum::http::header::{ACCEPT, CONNECTION, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
-pub use blob::Fetcher;
 use body::RequestBody;
-use budget::Share;
-use context::{ApiVersion, Arrival, Context, RequestIds, ServiceKind};
-use echo::Echo;
+use common_headers::CommonHeaders;
+use context::{ApiVersion, Context, RequestIds, RequestOrigin, ServiceKind};
 use error::{Dialect, Failure, Result, known};
 use framing::RawHead;
-use head_case::HeadNotes;
+use head_case::HeaderNames;
 use hyper::body::Incoming;
-use lazurite_blob::BlobService;
-use lazurite_engine::{Db, WallClock};
-use lazurite_queue::QueueService;
-use lazurite_table::TableService;
-use listener::Client;
+use limits::check_framing;
+use listener::{Client, Server};
+use memory::Share;
+use operation::{Facts, Logged};
 use properties::{PropertiesStore, ServiceProperties};
-use std::future::{Future, ready};
-use std::pin::Pin;
+use response::ResponseFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Longest request target, in bytes. Long filters must fit.
-const TARGET_BYTES_MAX: usize = 64 * 1024;
-/// Most that all headers of a request may come to, in bytes.
-const HEADER_BYTES_MAX: usize = 32 * 1024;
-
-/// What every request needs: the services and the settings they are served with.
+/// The parts of a running server, which `start.rs` makes. Nothing below this module knows it.
 #[derive(Debug)]
 pub struct App {
-    pub accounts: Accounts,
-    /// The clock of the services.
-    pub clock: Arc<dyn WallClock>,
-    pub db: Db,
-    pub blobs: BlobService,
-    pub queues: QueueService,
-    pub tables: TableService,
-    pub properties: PropertiesStore,
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
+    pub authenticator: Arc<Authenticator>,
+    pub blob: Arc<blob::State>,
+    pub queue: Arc<queue::State>,
+    pub table: Arc<table::State>,
     pub durability: &'static str,
-    /// Bearer tokens are taken (`--oauth basic`).
-    pub takes_tokens: bool,
-    pub loose: bool,
     /// Host names that requests may come under, beside those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
     pub access_log: AccessLog,
     pub connections: Arc<Connections>,
-    pub switches: Switches,
     /// Longest that a request may take until its answer begins.
     pub request_timeout: Option<Duration>,
     pub analytics: Analytics,
-    /// Asks other servers for what is copied from them, if that is allowed (`--allow-copy-from`).
-    pub fetcher: Option<Arc<Fetcher>>,
-    pub request_ids: RequestIds,
-}
-
-/// What the hosted service lets owners of an account switch off. Here it holds for all accounts.
-#[derive(Debug, Clone, Copy)]
-pub struct Switches {
-    /// Containers may show what they hold to anybody.
-    pub public_access: bool,
-    /// Account keys are taken, and what they sign.
-    pub shared_key: bool,
-    /// Longest time that a SAS may be good for, from its start.
-    pub longest_sas: Option<Duration>,
+    pub request_ids: Arc<RequestIds>,
 }
 
 impl App {
@@ -124,16 +101,31 @@ impl App {
     }
 }
 
+impl Server for App {
+    fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+
+    fn respond(
+        self: Arc<App>,
+        client: Client,
+        request: Request<Incoming>,
+        notes: HeaderNames,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        answer(self, client, request, notes)
+    }
+}
+
 /// The answer to one request, whatever it is: headers every answer has, a line in each log.
 async fn answer(
     app: Arc<App>,
     client: Client,
     request: Request<Incoming>,
-    notes: HeadNotes,
+    notes: HeaderNames,
 ) -> Response<Body> {
     let Client { service, peer, .. } = client;
-    let (now, request_id) = (app.clock.now(), app.request_ids.next());
-    let arrival = Arrival {
+    let (now, request_id) = (app.services.clock.now(), app.request_ids.next());
+    let arrival = RequestOrigin {
         service,
         now,
         system_now: clock::system_time(),
@@ -143,9 +135,9 @@ async fn answer(
     };
     let (method, target) = (request.method().clone(), request.uri().clone());
     let accept = request.headers().get(ACCEPT).cloned();
-    let echoed = Echo::of(&request);
+    let echoed = CommonHeaders::of(&request);
     let origin = request.headers().get(ORIGIN).map(context::text_of);
-    let mut learned = Learned::default();
+    let mut learned = ResponseFacts::default();
     let raw = notes.take_head();
     let responding = respond(&app, &arrival, request, raw, &mut learned);
     let outcome = match app.request_timeout {
@@ -177,7 +169,7 @@ async fn answer(
         }
     };
     if let Some(room) = learned.room {
-        response = documents::hold(room, response);
+        response = long_responses::hold(room, response);
     }
     if learned.must_close.load(Ordering::Relaxed) {
         response
@@ -196,7 +188,8 @@ async fn answer(
     let names = headers::take_metadata_names(&mut response);
     notes.set_response_names(&arrival.request_id, names);
     if let Some(entry) = learned.entry {
-        app.analytics.take(entry.end(&response, app.clock.now()));
+        app.analytics
+            .take(entry.end(&response, app.services.clock.now()));
     }
     let status = response.status().as_u16();
     app.access_log
@@ -205,18 +198,9 @@ async fn answer(
     response
 }
 
-/// An operation under way. On the heap, each in its own size: the largest would make all others as large as itself otherwise,
-/// and every connection has room for one.
-type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send + 'a>>;
-
-/// What is answered without waiting for anything.
-fn at_once<'a>(response: Response<Body>) -> Answering<'a> {
-    Box::pin(ready(Ok(response)))
-}
-
-/// What is learned on the way of a request that its answer needs, whatever the answer is.
+/// Facts that the response needs, even when the request fails.
 #[derive(Debug, Default)]
-struct Learned {
+struct ResponseFacts {
     /// The connection cannot be used again.
     must_close: Arc<AtomicBool>,
     version: Option<ApiVersion>,
@@ -230,10 +214,10 @@ struct Learned {
 
 async fn respond(
     app: &Arc<App>,
-    arrival: &Arrival,
+    arrival: &RequestOrigin,
     request: Request<Incoming>,
     raw: RawHead,
-    learned: &mut Learned,
+    learned: &mut ResponseFacts,
 ) -> Result<Response<Body>> {
     check_framing(&request, &raw)?;
     let (parts, body) = request.into_parts();
@@ -242,44 +226,52 @@ async fn respond(
     browser::check_host(&host, &parts.headers, &app.allowed_hosts)?;
     if let (ServiceKind::Blob, Some(account)) = (
         arrival.service,
-        blob::website::account_of(&host, &app.accounts),
+        blob::website::account_of(&host, &app.services.accounts),
     ) {
-        return Box::pin(blob::website::serve(app, arrival, &account, &parts)).await;
+        return Box::pin(blob::website::serve(
+            &app.blob,
+            app.clone(),
+            arrival,
+            &account,
+            &parts,
+        ))
+        .await;
     }
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
-    if identity::is_asked(app, arrival, &parts, &host) {
+    if app.authenticator.accepts_bearer_tokens
+        && identity::is_asked(&app.services.accounts, arrival, &parts, &host)
+    {
         return Box::pin(identity::answer(arrival, &parts, &host, body)).await;
     }
-    let mut context = Context::take(arrival, &app.accounts, parts, &host)?;
+    let mut context = Context::take(arrival, &app.services.accounts, parts, &host)?;
     context.metadata_names = raw.metadata_names;
     let properties = app.properties.get(arrival.service, &context.account);
-    context.assume_version(properties.default_service_version.as_ref());
+    context.apply_default_version(properties.default_service_version.as_ref());
     learned.version = Some(context.version.clone());
     if context.method == Method::OPTIONS {
         return properties::cors::preflight(&properties.cors_rules(), &context);
     }
     learned.properties = Some(properties.clone());
     let is_covered = properties::cors::allows(&properties.cors_rules(), &context);
-    if changes_state(&context) && !is_covered {
+    let routed = Routed::new(&context);
+    let facts = routed.facts(&context);
+    if facts.changes_state && !is_covered {
         browser::check_origin(&context.headers, &host)?;
     }
-    let caller = authenticate(app, &context)?;
+    let caller = app.authenticator.authenticate(&context)?;
     let has_credentials = !matches!(caller, Caller::Anonymous);
-    if !is_covered && has_credentials && app.accounts.is_well_known(&context.account) {
+    if !is_covered && has_credentials && app.services.accounts.is_well_known(&context.account) {
         browser::check_page(&context.headers)?;
     }
-    learned.entry = wanted_entry(&context, &caller, &properties);
-    check_location(&context)?;
-    learned.room = documents::reserve(&context).await?;
-    let token_would_do =
-        matches!(caller, Caller::Anonymous) && app.takes_tokens && context.keeps_secrets();
-    let begun = match arrival.service {
-        ServiceKind::Blob => blob::handle(app, context, &caller, body),
-        ServiceKind::Queue => queue::handle(app, context, &caller, body),
-        ServiceKind::Table => table::handle(app, context, &caller, body),
-    };
+    learned.entry = log_entry(&context, facts.logged, &caller, &properties);
+    check_location(&context, facts.changes_state)?;
+    learned.room = long_responses::reserve(facts.long_response).await?;
+    let token_would_do = matches!(caller, Caller::Anonymous)
+        && app.authenticator.accepts_bearer_tokens
+        && context.is_confidential();
+    let begun = routed.handle(app, context, caller, body);
     let outcome = match begun {
         Ok(answering) => answering.await,
         Err(failure) => Err(failure),
@@ -292,148 +284,79 @@ async fn respond(
     }
 }
 
-/// Whether the operation changes anything. Asked before the operation is known: where methods tell, by method.
-fn changes_state(context: &Context) -> bool {
-    match context.service {
-        ServiceKind::Queue => queue::changes_state(context),
-        ServiceKind::Blob | ServiceKind::Table => {
-            !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS)
+/// The operation that a request asks for, or the refusal of a request that asks for none. A refusal is kept until the caller is known:
+/// strangers do not learn which paths exist.
+enum Routed {
+    Blob(Result<blob::Route>),
+    Queue(Result<queue::Route>),
+    Table(Result<table::Route>),
+}
+
+impl Routed {
+    fn new(context: &Context) -> Routed {
+        match context.service {
+            ServiceKind::Blob => Routed::Blob(blob::route(context)),
+            ServiceKind::Queue => Routed::Queue(queue::route(context)),
+            ServiceKind::Table => Routed::Table(table::route(context)),
+        }
+    }
+
+    fn facts(&self, context: &Context) -> Facts {
+        match self {
+            Routed::Blob(Ok(route)) => route.operation.facts(context),
+            Routed::Queue(Ok(route)) => route.operation.facts(context),
+            Routed::Table(Ok(route)) => route.operation.facts(context),
+            Routed::Blob(Err(_)) | Routed::Queue(Err(_)) | Routed::Table(Err(_)) => {
+                Facts::unrouted(context)
+            }
+        }
+    }
+
+    fn handle(
+        self,
+        app: &Arc<App>,
+        context: Context,
+        caller: Caller,
+        body: RequestBody,
+    ) -> Result<ResponseFuture> {
+        match self {
+            Routed::Blob(route) => {
+                blob::handle(&app.blob, app.clone(), context, route, caller, body)
+            }
+            Routed::Queue(route) => queue::handle(&app.queue, context, route, caller, body),
+            Routed::Table(route) => table::handle(&app.table, context, route, caller, body),
         }
     }
 }
 
 /// What the account's log and figures will have of a request, if they cover such.
-fn wanted_entry(
+fn log_entry(
     context: &Context,
+    operation: Option<Logged>,
     caller: &Caller,
     properties: &ServiceProperties,
 ) -> Option<Entry> {
     if !properties.logging.is_on() && !properties.keeps_metrics() {
         return None;
     }
-    let operation = match context.service {
-        ServiceKind::Blob => blob::logged(context),
-        ServiceKind::Queue => queue::logged(context),
-        ServiceKind::Table => table::logged(context),
-    };
     let operation = operation?;
-    let wanted = properties.logging.covers(operation.class());
+    let wanted = properties.logging.covers(operation.class);
     let begin = || Entry::begin(context, operation, Access::of(caller), wanted);
     (wanted || properties.keeps_metrics()).then(begin)
 }
 
-/// Answers Get User Delegation Key: only who shows a token gets a key, which is the bearer's.
-async fn get_user_delegation_key(
-    app: Arc<App>,
-    context: Context,
-    caller: &Caller,
-    body: RequestBody,
-) -> Result<Response<Body>> {
-    let Caller::Bearer(bearer) = caller else {
-        let detail =
-            "Only authentication scheme Bearer is supported; start Lazurite with --oauth basic.";
-        return Err(auth::failed(detail));
-    };
-    let document = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
-    let key = delegation::DelegationKey::read(&headers::parse_xml(&document)?, context.system_now)?;
-    let key = delegation::DelegationKey {
-        object_id: bearer.object_id.clone(),
-        tenant_id: bearer.tenant_id.clone(),
-        service: context.service.label()[..1].to_owned(),
-        version: context.version.as_str().to_owned(),
-        ..key
-    };
-    let account_key = &app.accounts.keys(&context.account)[0];
-    Ok(headers::xml(200, key.write(account_key)))
-}
-
-/// Limits and framing come before anything else is looked at.
-fn check_framing(request: &Request<Incoming>, raw: &RawHead) -> Result<()> {
-    let close =
-        |failure: Failure| failure.with_header(CONNECTION, HeaderValue::from_static("close"));
-    check_sizes(request.uri(), request.headers()).map_err(close)?;
-    if raw.ambiguous_length {
-        let message = "The request has both a Content-Length and a Transfer-Encoding.";
-        let failure = Failure::new(400, "InvalidHeaderValue", message);
-        return Err(close(failure.with("HeaderName", "Content-Length")));
-    }
-    Ok(())
-}
-
-/// Refuses a target or headers that are too long, of a request or of one inside a batch.
-fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
-    let authority = uri
-        .authority()
-        .map_or(0, |authority| authority.as_str().len());
-    let target = uri
-        .path_and_query()
-        .map_or(0, |target| target.as_str().len());
-    if authority + target > TARGET_BYTES_MAX {
-        let message = format!("The request URI is longer than {TARGET_BYTES_MAX} bytes.");
-        return Err(Failure::new(414, "UriTooLong", message));
-    }
-    let length: usize = headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len())
-        .sum();
-    if length > HEADER_BYTES_MAX {
-        let message = format!("The request's headers come to more than {HEADER_BYTES_MAX} bytes.");
-        return Err(Failure::new(431, "RequestHeaderFieldsTooLarge", message));
-    }
-    Ok(())
-}
-
 /// Refuses writes through the secondary location.
-fn check_location(context: &Context) -> Result<()> {
-    match context.secondary && !matches!(context.method, Method::GET | Method::HEAD) {
-        true => Err(known::WRITE_ON_SECONDARY.into()),
-        false => Ok(()),
+fn check_location(context: &Context, changes_state: bool) -> Result<()> {
+    if context.secondary && changes_state {
+        return Err(known::WRITE_ON_SECONDARY.into());
     }
-}
-
-/// Finds the caller. A stored access policy is fetched first: a SAS may draw its times and permissions from it.
-fn authenticate(app: &App, context: &Context) -> Result<Caller> {
-    let sas = auth::sas_of(context)?;
-    if let Some(sas) = &sas {
-        sas.check_life(app.switches.longest_sas)?;
-    }
-    let policy = match sas.as_ref().and_then(|sas| sas.policy_name()) {
-        Some(name) => stored_policy(app, context, &name)?,
-        None => None,
-    };
-    let caller = auth::authenticate(
-        context,
-        &app.accounts.keys(&context.account),
-        sas,
-        policy.as_ref(),
-        app.takes_tokens,
-    )?;
-    if !app.switches.shared_key && caller.has_key() {
-        return Err(known::KEYS_NOT_PERMITTED.into());
-    }
-    match context.query.contradicted() {
-        Some(name) => {
-            let value = context.query.get(name).unwrap_or_default();
-            let reason = "It is given more than once, with different values.";
-            Err(Failure::parameter(name, value, reason))
-        }
-        None => Ok(caller),
-    }
-}
-
-/// Reads one record, now and then.
-fn stored_policy(app: &App, context: &Context, name: &str) -> Result<Option<StoredPolicy>> {
-    run::read(|| match context.service {
-        ServiceKind::Blob => blob::stored_policy(&app.blobs, context, name),
-        ServiceKind::Queue => queue::stored_policy(&app.queues, context, name),
-        ServiceKind::Table => table::stored_policy(&app.tables, context, name),
-    })
+    Ok(())
 }
 
 /// What monitors ask: whether requests are served, at which level of durability.
 fn health(app: &App) -> Response<Body> {
     // Why is for the log: anybody may ask here.
-    let failure = app.db.failure();
+    let failure = app.services.db.failure();
     let status = if failure.is_none() {
         StatusCode::OK
     } else {
@@ -480,6 +403,8 @@ mod hostile_tests;
 #[cfg(test)]
 mod matrix_tests;
 #[cfg(test)]
+mod operation_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -510,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_room_for_no_more_than_the_road_of_its_request() {
+    fn the_future_of_a_request_fits_in_4_kib() {
         let bytes = size_of_future(answer);
         assert!(bytes < 4096, "{bytes} bytes");
     }

@@ -1,6 +1,6 @@
 //! The query of a request's target.
 
-use super::error::{Failure, Result, known};
+use crate::http::error::{Failure, Result, known};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 

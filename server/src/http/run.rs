@@ -1,25 +1,25 @@
 //! Where the synchronous work of the services runs.
 //!
 //! Most operations take microseconds, and a hop to another thread and back costs more than they do: those run where they
-//! are called for, on the threads that serve connections ([`super::carriers`]), of which there are more than processors, so
+//! are called for, on the threads that serve connections ([`crate::http::connection_threads`]), of which there are more than processors, so
 //! that one that waits for a page from the disk leaves others to go on. What may take long, and writes while the store makes
-//! writers wait, run on threads of their own. Nobody waits here for a sync: that is what tickets are awaited for.
+//! writers wait, run on threads of their own. Nothing here waits for a sync: callers await the ticket.
 
-use super::error::{Result, known};
+use crate::http::error::{Result, known};
 use lazurite_engine::Db;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Writers of one connection thread that wait on threads of their own at most: while a disk hangs, they leave threads to those who read.
+/// Most writers of one connection thread that wait on the blocking pool: while a disk hangs, reads still find threads.
 const WAITING_MAX: usize = 10;
 
 thread_local! {
     static TURNS: Arc<Semaphore> = Arc::new(Semaphore::new(WAITING_MAX));
 }
 
-/// Runs work that may take long, or wait, on a thread that may; from now on, whether what is answered is awaited or not.
-pub fn cross<T: Send + 'static>(
+/// Runs `work` on the blocking pool, from now on. It completes even if the future is dropped.
+pub fn on_blocking_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
     let running = tokio::task::spawn_blocking(work);
@@ -31,24 +31,24 @@ pub fn cross<T: Send + 'static>(
     }
 }
 
-/// As [`cross`], for work that may wait for the store: not all threads are given to those who do. The first wait is for a turn, the
-/// second for the work.
-pub async fn begin_in_turn<T: Send + 'static>(
+/// As [`on_blocking_pool`], for work that may wait for the store, which must not take all threads. The outer future waits for one of the
+/// threads reserved for such work, the inner one for the work.
+pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
     let turn = TURNS.with(Arc::clone).acquire_owned().await;
-    // Held by the work, which goes on if the client leaves.
-    cross(move || {
+    // Held by the work, which continues if the client leaves.
+    on_blocking_pool(move || {
         let _turn = turn;
         work()
     })
 }
 
-/// As [`begin_in_turn`], until the work is done.
-pub async fn cross_in_turn<T: Send + 'static>(
+/// As [`start_on_blocking_pool_limited`], until the work is done.
+pub async fn on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    begin_in_turn(work).await.await
+    start_on_blocking_pool_limited(work).await.await
 }
 
 /// Runs work that reads a bounded number of rows, here and now.
@@ -67,17 +67,17 @@ pub async fn write<T: Send + 'static>(
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    write_beside(false, db, work).await
+    write_unless_blocked(false, db, work).await
 }
 
 /// As [`write()`], beside work that may hold the locks of this one for long.
-pub async fn write_beside<T: Send + 'static>(
+pub async fn write_unless_blocked<T: Send + 'static>(
     long_work: bool,
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let answer = match long_work || db.makes_writers_wait() {
-        true => cross_in_turn(work).await,
+        true => on_blocking_pool_limited(work).await,
         false => read(work),
     };
     if answer.is_err() {
@@ -91,7 +91,7 @@ pub async fn change<T: Send + 'static>(
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let answer = cross_in_turn(work).await;
+    let answer = on_blocking_pool_limited(work).await;
     if answer.is_err() {
         db.ticket().await?;
     }
@@ -123,8 +123,14 @@ mod tests {
         let (db, _) = open(&FaultFs::new(Arc::new(MemoryFs::volatile())));
         let here = std::thread::current().id();
         let carried_out = || Ok(std::thread::current().id());
-        assert_eq!(write_beside(false, &db, carried_out).await.unwrap(), here);
-        assert_ne!(write_beside(true, &db, carried_out).await.unwrap(), here);
+        assert_eq!(
+            write_unless_blocked(false, &db, carried_out).await.unwrap(),
+            here
+        );
+        assert_ne!(
+            write_unless_blocked(true, &db, carried_out).await.unwrap(),
+            here
+        );
     }
 
     #[test]
@@ -140,7 +146,7 @@ mod tests {
             let writers: Vec<_> = (0..4 * WAITING_MAX)
                 .map(|_| {
                     let wait = wait.clone();
-                    tokio::spawn(cross_in_turn(move || {
+                    tokio::spawn(on_blocking_pool_limited(move || {
                         // Ends when the sender is dropped, as a wait for the disk does when it goes on.
                         let _ = wait.lock().unwrap().recv();
                         Ok(())
@@ -149,7 +155,7 @@ mod tests {
                 .collect();
             tokio::task::yield_now().await;
             let patience = std::time::Duration::from_secs(10);
-            let read = tokio::time::timeout(patience, cross(|| Ok(7))).await;
+            let read = tokio::time::timeout(patience, on_blocking_pool(|| Ok(7))).await;
             assert_eq!(read.unwrap().unwrap(), 7);
             drop(done);
             for writer in writers {

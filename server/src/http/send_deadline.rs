@@ -3,7 +3,7 @@
 //! An answer that waits for its client holds memory and, if it comes from the store, a snapshot with its files. A client that is
 //! slow on purpose or gone without a word could keep them for ever.
 
-use super::budget;
+use crate::http::memory;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_secs(5);
-/// A client has to take [`super::body::PACE_BYTES`] in so many ticks, or all there is; in one while memory is short.
+/// A client has to take [`crate::http::body::PACE_BYTES`] in so many ticks, or all there is; in one while memory is short.
 const TICKS_MAX: u32 = 6;
 
 /// A socket whose writes fail with `TimedOut` when the other end takes nothing, or next to nothing, for half a minute.
@@ -44,7 +44,7 @@ impl<S> SendDeadline<S> {
     fn wrote(&mut self, bytes: usize) {
         if let Some(blocked) = &mut self.blocked {
             blocked.taken += bytes as u64;
-            if blocked.taken >= super::body::PACE_BYTES {
+            if blocked.taken >= crate::http::body::PACE_BYTES {
                 self.blocked = None;
             }
         }
@@ -59,7 +59,7 @@ impl<S> SendDeadline<S> {
         });
         while blocked.tick.as_mut().poll(task).is_ready() {
             blocked.ticks += 1;
-            let in_need = blocked.taken == 0 && budget::is_short();
+            let in_need = blocked.taken == 0 && memory::is_short();
             if in_need || blocked.ticks == TICKS_MAX {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,

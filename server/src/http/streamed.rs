@@ -1,7 +1,7 @@
 //! Bodies of responses that are read from the store while they are sent.
 
-use super::budget::{self, PIECE_BYTES, Share};
-use super::error::Result;
+use crate::http::error::Result;
+use crate::http::memory::{self, PIECE_BYTES, Share};
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};
@@ -45,7 +45,7 @@ pub struct Room {
 impl Room {
     /// As much as there is to be had now.
     pub fn take() -> Room {
-        match budget::grant() {
+        match memory::grant() {
             Some((bytes, share)) => Room {
                 bytes,
                 share: Some(Arc::new(share)),

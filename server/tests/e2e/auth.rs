@@ -252,6 +252,9 @@ fn the_secondary_is_read_only() {
         (write.status, write.code().as_str()),
         (403, "InsufficientAccountPermissions")
     );
+    // A query reads although it is posted.
+    let query = secondary("POST", "/con/b?comp=query").send(&server);
+    assert_ne!(query.code(), "InsufficientAccountPermissions");
     for service in Service::ALL {
         let statistics = format!("/{ACCOUNT}-secondary/?restype=service&comp=stats");
         let found = Request::exactly(service, "GET", &statistics).send(&server);

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::model::SignedIdentifier;
 use crate::{TableService, check, codec, keys};
-use lazurite_engine::{Batch, Ticket};
+use lazurite_engine::Ticket;
 
 impl TableService {
     /// The stored access policies, in the order they were set. Errors: `TableNotFound`.
@@ -22,14 +22,12 @@ impl TableService {
         identifiers: &[SignedIdentifier],
     ) -> Result<Ticket> {
         check::check_acl(identifiers)?;
-        let admission = self.db.admit()?;
-        let (_name_guard, table) = self.table_for_write(account, table, &admission)?;
-        let mut batch = Batch::new();
-        batch.put(
-            &self.catalog,
-            &keys::acl(table),
-            &codec::encode_acl(identifiers),
-        );
-        Ok(self.db.write_admitted(batch, &admission)?)
+        let mut transaction = self.db.begin()?;
+        let table = self.lock_table(&mut transaction, account, table)?;
+        let policies = codec::encode_acl(identifiers);
+        transaction
+            .batch()
+            .put(&self.catalog, &keys::acl(table), &policies);
+        Ok(transaction.commit()?)
     }
 }

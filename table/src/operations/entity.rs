@@ -5,7 +5,7 @@ use crate::codec::{self, Row, ValueRef};
 use crate::error::{Error, Result};
 use crate::model::{Entity, IfMatch, Value, Write};
 use crate::{DateTime, EntityView, TableService, check, keys};
-use lazurite_engine::{Admission, Batch, Ticket};
+use lazurite_engine::{Ticket, Transaction};
 
 /// The effect of a write on the row of an entity.
 pub(crate) enum Change {
@@ -154,17 +154,16 @@ impl TableService {
         entity: &Entity,
     ) -> Result<(Option<DateTime>, Ticket)> {
         check::check_entity(write, entity)?;
-        let admission = match write {
-            Write::Delete(_) => self.db.admit_deletion()?,
-            _ => self.db.admit()?,
+        let mut transaction = match write {
+            Write::Delete(_) => self.db.begin_deletion()?,
+            _ => self.db.begin()?,
         };
-        let (_name_guard, table) = self.table_for_write(account, table, &admission)?;
+        let table = self.lock_table(&mut transaction, account, table)?;
         let key = keys::entity(table, &entity.partition_key, &entity.row_key);
-        let _guard = self.entity_locks.lock(&key);
+        transaction.lock([(&self.entities, &key[..])])?;
         let change = self.change(write, entity, &key)?;
-        let mut batch = Batch::new();
-        let timestamp = self.put(&mut batch, &key, change, &admission)?;
-        Ok((timestamp, self.db.write_admitted(batch, &admission)?))
+        let timestamp = self.put(&mut transaction, &key, change)?;
+        Ok((timestamp, transaction.commit()?))
     }
 
     /// Determines the effect of `write` on the row under `key`, whose lock the caller holds. Reads the row only if the outcome
@@ -186,25 +185,24 @@ impl TableService {
         Change::row(current.map(|row| row.timestamp), entity, properties)
     }
 
-    /// Adds a change to `batch`. Returns the Timestamp of the row, which is taken now; `None` for a deletion.
+    /// Adds a change to a transaction. Returns the Timestamp of the row, which is taken now; `None` for a deletion.
     pub(crate) fn put(
         &self,
-        batch: &mut Batch,
+        transaction: &mut Transaction<'_>,
         key: &[u8],
         change: Change,
-        admission: &Admission,
     ) -> Result<Option<DateTime>> {
         let Change::Row {
             previous,
             mut bytes,
         } = change
         else {
-            batch.delete(&self.entities, key);
+            transaction.batch().delete(&self.entities, key);
             return Ok(None);
         };
-        let timestamp = self.clock.timestamp(previous, admission)?;
+        let timestamp = self.clock.timestamp(previous, transaction.admission())?;
         codec::set_timestamp(&mut bytes, timestamp);
-        batch.put(&self.entities, key, &bytes);
+        transaction.batch().put(&self.entities, key, &bytes);
         Ok(Some(timestamp))
     }
 }

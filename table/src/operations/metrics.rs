@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{TableService, check, keys};
-use lazurite_engine::{Batch, Direction, Ticket};
+use lazurite_engine::{Direction, Ticket};
 
 impl TableService {
     /// Creates a metrics table unless it exists; in either case it is durable once the ticket completes. Panics for any other name.
@@ -33,11 +33,11 @@ impl TableService {
         {
             return Ok(None);
         }
-        let admission = self.db.admit_deletion()?;
-        // Exclusive, so that a merge that has read a row does not put it back.
-        let (_name_guard, id) = self.table_exclusive(account, table, &admission)?;
-        let mut batch = Batch::new();
-        batch.delete_range(&self.entities, keys::entities_before(id, partition_key));
-        Ok(Some(self.db.write_admitted(batch, &admission)?))
+        let mut transaction = self.db.begin_deletion()?;
+        // Alone, so that a merge that has read a row does not put it back.
+        let id = self.lock_table_alone(&mut transaction, account, table)?;
+        let old = keys::entities_before(id, partition_key);
+        transaction.batch().delete_range(&self.entities, old);
+        Ok(Some(transaction.commit()?))
     }
 }

@@ -4,10 +4,8 @@
 use crate::codec::{self, TableRecord};
 use crate::error::{Error, Result};
 use crate::keys::{self, TableId};
-use crate::table_names::NameGuard;
 use crate::{TableService, check};
-use lazurite_engine::{Admission, Batch, Snapshot, Ticket};
-use std::sync::{PoisonError, RwLockReadGuard};
+use lazurite_engine::{Snapshot, Ticket, Transaction};
 
 impl TableService {
     /// Creates an empty table. Its name keeps this spelling, and look-ups ignore case. Errors: `TableAlreadyExists`; for an invalid
@@ -19,34 +17,37 @@ impl TableService {
 
     pub(crate) fn make_table(&self, account: &str, table: &str) -> Result<Ticket> {
         let key = keys::table(account, table);
-        let admission = self.db.admit()?;
-        let _name_guard = self.names.exclusive(key.clone());
+        let locked = [
+            (&self.catalog, &key[..]),
+            (&self.catalog, keys::NEXT_TABLE_ID),
+        ];
+        let mut transaction = self.db.transaction(&locked)?;
+        let _changing = self.known_tables.changing(key.clone());
         if self.table_record(account, table, None)?.is_some() {
             return Err(Error::TableAlreadyExists);
         }
-        let next_id = self.next_table_id.lock();
-        let _id_guard = next_id.unwrap_or_else(PoisonError::into_inner);
         let id = self.next_table_id()?;
         let name = table.to_owned();
         let record = TableRecord { id, name }.encode();
-        let mut batch = Batch::new();
+        let batch = transaction.batch();
         batch.put(&self.catalog, keys::NEXT_TABLE_ID, &(id + 1).to_le_bytes());
         batch.put(&self.catalog, &key, &record);
-        Ok(self.db.write_admitted(batch, &admission)?)
+        Ok(transaction.commit()?)
     }
 
     /// Deletes a table with its entities and policies in one write. Its name is free at once. Errors: `ResourceNotFound`.
     pub fn delete_table(&self, account: &str, table: &str) -> Result<Ticket> {
         let key = keys::table(account, table);
-        let admission = self.db.admit_deletion()?;
-        let _name_guard = self.names.exclusive(key.clone());
+        let mut transaction = self.db.begin_deletion()?;
+        transaction.lock([(&self.catalog, &key[..])])?;
+        let _changing = self.known_tables.changing(key.clone());
         let record = self.table_record(account, table, None)?;
         let id = record.ok_or(Error::ResourceNotFound)?.id;
-        let mut batch = Batch::new();
+        let batch = transaction.batch();
         batch.delete(&self.catalog, &key);
         batch.delete(&self.catalog, &keys::acl(id));
         batch.delete_range(&self.entities, keys::entities(id));
-        Ok(self.db.write_admitted(batch, &admission)?)
+        Ok(transaction.commit()?)
     }
 
     /// The name of a table as spelled at its creation. Errors: `ResourceNotFound`.
@@ -82,13 +83,10 @@ impl TableService {
     /// The id of a table. Never waits for a writer. Errors: as [`TableService::check_table`].
     pub(crate) fn table_id(&self, account: &str, table: &str) -> Result<TableId> {
         let key = keys::table(account, table);
-        let stripe = self.names.stripe(&key);
-        let changes = {
-            let known = stripe.known();
-            if let Some(id) = known.ids.get(&*key) {
-                return Ok(*id);
-            }
-            known.changes
+        let stripe = self.known_tables.stripe(&key);
+        let changes = match stripe.find(&key) {
+            Ok(id) => return Ok(id),
+            Err(changes) => changes,
         };
         let Some(record) = self.table_record(account, table, None)? else {
             if !check::is_metrics_table(table) {
@@ -100,27 +98,29 @@ impl TableService {
         Ok(record.id)
     }
 
-    /// The id of a table that cannot be deleted while the guard lives. The caller has been admitted, so that it does not wait for
-    /// the disk while it holds the lock. Errors: as [`TableService::check_table`].
-    pub(crate) fn table_for_write(
+    /// The id of a table that is not deleted before the transaction ends; other writers of its entities go on. Errors: as
+    /// [`TableService::check_table`].
+    pub(crate) fn lock_table(
         &self,
+        transaction: &mut Transaction<'_>,
         account: &str,
         table: &str,
-        _admission: &Admission,
-    ) -> Result<(RwLockReadGuard<'_, ()>, TableId)> {
-        let guard = self.names.shared(&keys::table(account, table));
-        Ok((guard, self.table_id(account, table)?))
+    ) -> Result<TableId> {
+        let key = keys::table(account, table);
+        transaction.lock_shared([(&self.catalog, &key[..])])?;
+        self.table_id(account, table)
     }
 
-    /// As [`TableService::table_for_write`], but locks out all other writers while the guard lives.
-    pub(crate) fn table_exclusive(
+    /// As [`TableService::lock_table`], but locks out all other writers of its entities.
+    pub(crate) fn lock_table_alone(
         &self,
+        transaction: &mut Transaction<'_>,
         account: &str,
         table: &str,
-        _admission: &Admission,
-    ) -> Result<(NameGuard<'_>, TableId)> {
-        let guard = self.names.exclusive(keys::table(account, table));
-        Ok((guard, self.table_id(account, table)?))
+    ) -> Result<TableId> {
+        let key = keys::table(account, table);
+        transaction.lock([(&self.catalog, &key[..])])?;
+        self.table_id(account, table)
     }
 
     fn next_table_id(&self) -> Result<TableId> {

@@ -97,6 +97,90 @@ impl Client {
         .map(|_| ())
     }
 
+    /// Put Blob: an empty append blob.
+    pub(crate) fn put_append_blob(&self, container: &str, name: &str) -> Result<(), Error> {
+        let put = on_blob("PUT", container, name).header("x-ms-blob-type", "AppendBlob");
+        self.send(put).map(|_| ())
+    }
+
+    /// Append Block.
+    pub(crate) fn append_block(
+        &self,
+        container: &str,
+        name: &str,
+        content: &[u8],
+    ) -> Result<(), Error> {
+        let append = on_blob("PUT", container, name).query("comp", "appendblock");
+        self.send(append.body(content)).map(|_| ())
+    }
+
+    /// Put Blob: a page blob of `bytes` zeros.
+    pub(crate) fn put_page_blob(
+        &self,
+        container: &str,
+        name: &str,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let put = on_blob("PUT", container, name)
+            .header("x-ms-blob-type", "PageBlob")
+            .header("x-ms-blob-content-length", bytes);
+        self.send(put).map(|_| ())
+    }
+
+    /// Put Page: whole pages at `offset`.
+    pub(crate) fn put_page(
+        &self,
+        container: &str,
+        name: &str,
+        offset: usize,
+        content: &[u8],
+    ) -> Result<(), Error> {
+        let last = offset + content.len() - 1;
+        let put = on_blob("PUT", container, name)
+            .query("comp", "page")
+            .header("x-ms-page-write", "update")
+            .header("x-ms-range", format!("bytes={offset}-{last}"));
+        self.send(put.body(content)).map(|_| ())
+    }
+
+    /// Delete Blob.
+    pub(crate) fn delete_blob(&self, container: &str, name: &str) -> Result<(), Error> {
+        self.send(on_blob("DELETE", container, name)).map(|_| ())
+    }
+
+    /// Snapshot Blob.
+    pub(crate) fn snapshot_blob(&self, container: &str, name: &str) -> Result<(), Error> {
+        let snapshot = on_blob("PUT", container, name).query("comp", "snapshot");
+        self.send(snapshot).map(|_| ())
+    }
+
+    /// Copy Blob, from another blob of the container.
+    pub(crate) fn copy_blob(
+        &self,
+        container: &str,
+        source: &str,
+        destination: &str,
+    ) -> Result<(), Error> {
+        let endpoint = self.account.endpoint(Service::Blob);
+        let source = format!("{endpoint}/{container}/{}", escape_path(source));
+        let copy = on_blob("PUT", container, destination).header("x-ms-copy-source", source);
+        self.send(copy).map(|_| ())
+    }
+
+    /// Get Blob: `bytes` bytes from `offset`.
+    pub(crate) fn get_blob_range(
+        &self,
+        container: &str,
+        name: &str,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Vec<u8>, Error> {
+        let last = offset + bytes - 1;
+        let get = on_blob("GET", container, name);
+        let get = get.header("x-ms-range", format!("bytes={offset}-{last}"));
+        Ok(self.send(get)?.body)
+    }
+
     /// Get Blob: the content, still to be read. `None` if there is no such blob.
     pub(crate) fn get_blob(
         &self,

@@ -22,6 +22,9 @@ pub(crate) enum Error {
     /// The server answered with success, and the answer cannot be parsed.
     #[error("{0}")]
     Malformed(String),
+    /// The user has asked the program to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// An argument of the user is invalid.
     #[error("{0}")]
     Usage(String),

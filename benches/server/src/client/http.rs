@@ -1,6 +1,7 @@
 //! The client: signs and sends requests, and waits for a server that is away. Blocking, one kept-alive connection per calling thread.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,11 +9,15 @@ use ureq::http;
 
 use crate::client::account::Account;
 use crate::client::error::{Error, error_code, one_line};
-use crate::client::request::Request;
+use crate::client::request::{Request, escape};
 use crate::client::shared_key::{Signable, Signer};
 
 /// How long a server may be away before its clients give up: killed, started again, log replayed.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
+
+/// Of the shared access signatures that are made here.
+const SAS_VERSION: &str = "2019-02-02";
+const SAS_EXPIRY: &str = "2099-01-01T00:00:00Z";
 
 /// A successful answer with its body in memory.
 pub(crate) struct Answer {
@@ -27,12 +32,25 @@ impl Answer {
     }
 }
 
+/// Sees every request of a client.
+pub(crate) trait Observer: Send + Sync {
+    /// Before a request is sent. An error is answered in its place.
+    fn before(&self) -> Result<(), Error>;
+    /// After the head of an answer, whatever its status.
+    fn answered(&self, request: &Request, status: http::StatusCode, headers: &http::HeaderMap);
+    /// After the body of a successful answer that was read whole.
+    fn received(&self, bytes: usize);
+}
+
 /// The client: an account and a pool of connections. Threads share one.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(super) account: Account,
     signer: Signer,
     agent: ureq::Agent,
+    observer: Option<Arc<dyn Observer>>,
+    /// The query of a shared access signature, which is sent in place of the account's signature.
+    sas: Option<String>,
 }
 
 impl Client {
@@ -53,6 +71,40 @@ impl Client {
             account,
             signer,
             agent,
+            observer: None,
+            sas: None,
+        }
+    }
+
+    /// The same client with no more than a shared access signature.
+    pub(crate) fn with_sas(&self, sas: String) -> Client {
+        Client {
+            sas: Some(sas),
+            ..self.clone()
+        }
+    }
+
+    /// A shared access signature for reading one partition of a table: the query of its URLs.
+    ///
+    /// Source: Create a service SAS, "Construct the signature string".
+    pub(crate) fn sas_of_partition(&self, table: &str, partition: &str) -> String {
+        let account = &self.account.name;
+        let lower = table.to_lowercase();
+        let text = format!(
+            "r\n\n{SAS_EXPIRY}\n/table/{account}/{lower}\n\n\n\n{SAS_VERSION}\n{partition}\n\n{partition}\n"
+        );
+        let signature = self.signer.signature(&text);
+        let [partition, expiry, signature] = [partition, SAS_EXPIRY, &signature].map(escape);
+        format!(
+            "sv={SAS_VERSION}&tn={table}&sp=r&se={expiry}&spk={partition}&epk={partition}&sig={signature}"
+        )
+    }
+
+    /// The same client, with an observer of its requests.
+    pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Client {
+        Client {
+            observer: Some(observer),
+            ..self.clone()
         }
     }
 
@@ -60,6 +112,9 @@ impl Client {
     pub(crate) fn send(&self, request: Request) -> Result<Answer, Error> {
         let (parts, body) = self.open(&request, None)?.into_parts();
         let body = read_whole(body)?;
+        if let Some(observer) = &self.observer {
+            observer.received(body.len());
+        }
         let headers = parts.headers;
         Ok(Answer { headers, body })
     }
@@ -71,6 +126,9 @@ impl Client {
         request: &Request,
         content: Option<&mut dyn Read>,
     ) -> Result<http::Response<ureq::Body>, Error> {
+        if let Some(observer) = &self.observer {
+            observer.before()?;
+        }
         let url = self.url(request);
         let mut builder = http::Request::builder().method(request.method).uri(&url);
         for (name, value) in self.signed_headers(request, &url) {
@@ -88,6 +146,9 @@ impl Client {
             None => self.agent.run(builder.body(()).map_err(unusable)?),
         };
         let answer = answer.map_err(lost)?;
+        if let Some(observer) = &self.observer {
+            observer.answered(request, answer.status(), answer.headers());
+        }
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -110,11 +171,19 @@ impl Client {
 
     fn url(&self, request: &Request) -> String {
         let endpoint = self.account.endpoint(request.service);
-        format!("{endpoint}{}{}", request.path, request.encoded_query())
+        let url = format!("{endpoint}{}{}", request.path, request.encoded_query());
+        match &self.sas {
+            Some(sas) if url.contains('?') => format!("{url}&{sas}"),
+            Some(sas) => format!("{url}?{sas}"),
+            None => url,
+        }
     }
 
     fn signed_headers(&self, request: &Request, url: &str) -> Vec<(&'static str, String)> {
         let mut headers = request.headers_sent(SystemTime::now());
+        if self.sas.is_some() {
+            return headers;
+        }
         let signable = Signable {
             service: request.service,
             method: request.method,

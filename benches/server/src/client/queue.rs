@@ -58,6 +58,20 @@ impl Client {
         root.children.iter().map(message).collect()
     }
 
+    /// Update Message: a new visibility timeout; the text stays.
+    pub(crate) fn hide_message(
+        &self,
+        queue: &str,
+        id: &str,
+        pop_receipt: &str,
+        visibility_seconds: u64,
+    ) -> Result<(), Error> {
+        let update = on_queue("PUT", queue, &format!("/messages/{id}"))
+            .query("popreceipt", pop_receipt)
+            .query("visibilitytimeout", visibility_seconds);
+        self.send(update).map(|_| ())
+    }
+
     /// Delete Message.
     pub(crate) fn delete_message(
         &self,

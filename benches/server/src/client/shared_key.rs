@@ -46,6 +46,13 @@ impl Signer {
         String::from_utf8(value).expect("account and base64 are text")
     }
 
+    /// The signature of `text` in base64, as shared access signatures have it.
+    pub(super) fn signature(&self, text: &str) -> String {
+        let mut mac = self.mac.clone();
+        mac.update(text.as_bytes());
+        BASE64_STANDARD.encode(mac.finalize().into_bytes())
+    }
+
     /// Appends the value of the header for the string to sign that `pieces` make together.
     pub(super) fn sign<'a>(&self, value: &mut Vec<u8>, pieces: impl IntoIterator<Item = &'a [u8]>) {
         let mut mac = self.mac.clone();

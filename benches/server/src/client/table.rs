@@ -10,11 +10,83 @@ use crate::client::request::{Request, escape};
 /// An entity as JSON: annotations, keys and properties.
 pub(crate) type Entity = Map<String, Value>;
 
-/// What Query Entities asks: `$filter` and `$select`, each left out when empty.
+/// What Query Entities asks: `$filter` and `$select`, each left out when empty, and `$top`, left out when 0.
 #[derive(Clone, Default)]
 pub(crate) struct Query {
     pub(crate) filter: String,
     pub(crate) select: String,
+    pub(crate) top: usize,
+}
+
+/// The ways to write an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Insert,
+    /// Insert Or Replace Entity.
+    Replace,
+    /// Insert Or Merge Entity.
+    Merge,
+    Delete,
+}
+
+/// One write, by itself or in an entity group transaction. The keys are among the properties.
+pub(crate) struct Change {
+    pub(crate) write: Write,
+    pub(crate) entity: Value,
+    /// `If-Match`: makes an upsert an update. A deletion without it deletes any version.
+    pub(crate) etag: Option<String>,
+}
+
+impl Change {
+    pub(crate) fn new(write: Write, entity: Value) -> Change {
+        Change {
+            write,
+            entity,
+            etag: None,
+        }
+    }
+
+    /// The same, only of the version with this ETag.
+    pub(crate) fn if_match(self, etag: String) -> Change {
+        Change {
+            etag: Some(etag),
+            ..self
+        }
+    }
+
+    fn method(&self) -> &'static str {
+        match self.write {
+            Write::Insert => "POST",
+            Write::Replace => "PUT",
+            Write::Merge => "PATCH",
+            Write::Delete => "DELETE",
+        }
+    }
+
+    /// The path below the account.
+    fn path(&self, table: &str) -> String {
+        let key = |name: &str| quoted(self.entity[name].as_str().unwrap_or_default());
+        match self.write {
+            Write::Insert => format!("/{table}"),
+            _ => format!(
+                "/{table}(PartitionKey='{}',RowKey='{}')",
+                key("PartitionKey"),
+                key("RowKey")
+            ),
+        }
+    }
+
+    fn if_match_sent(&self) -> Option<&str> {
+        let any = (self.write == Write::Delete).then_some("*");
+        self.etag.as_deref().or(any)
+    }
+
+    fn body(&self) -> String {
+        match self.write {
+            Write::Delete => String::new(),
+            _ => self.entity.to_string(),
+        }
+    }
 }
 
 /// One page of a query, and where the next begins.
@@ -65,6 +137,77 @@ impl Client {
         check_changeset(&self.send(transaction)?, entities.len())
     }
 
+    /// Writes one entity.
+    pub(crate) fn write_entity(&self, table: &str, change: &Change) -> Result<(), Error> {
+        let body = change.body();
+        let mut write = request(change.method(), change.path(table))
+            .header("content-type", "application/json")
+            .header("prefer", "return-no-content");
+        if let Some(etag) = change.if_match_sent() {
+            write = write.header("if-match", etag);
+        }
+        self.send(write.body(body.as_bytes())).map(|_| ())
+    }
+
+    /// One entity group transaction: all of `changes` (1 to 100, one PartitionKey), or none.
+    pub(crate) fn transact(&self, table: &str, changes: &[Change]) -> Result<(), Error> {
+        let endpoint = self.account.endpoint(Service::Table);
+        let mut body = String::from(CHANGESET_BEGIN);
+        for change in changes {
+            body.push_str(OPERATION_BEGIN);
+            body.push_str(&format!(
+                "{} {endpoint}{} HTTP/1.1\r\nContent-Type: application/json\r\nPrefer: return-no-content\r\n",
+                change.method(),
+                change.path(table)
+            ));
+            if let Some(etag) = change.if_match_sent() {
+                body.push_str(&format!("If-Match: {etag}\r\n"));
+            }
+            body.push_str(&format!(
+                "Accept: {JSON}\r\nDataServiceVersion: 3.0\r\n\r\n{}\r\n",
+                change.body()
+            ));
+        }
+        body.push_str(CHANGESET_END);
+        let transaction = request("POST", "/$batch".into())
+            .header("content-type", "multipart/mixed; boundary=batch_b1")
+            .body(body.as_bytes());
+        check_changeset(&self.send(transaction)?, changes.len())
+    }
+
+    /// Get Entity with its ETag; `None` if it does not exist.
+    pub(crate) fn get_entity_and_etag(
+        &self,
+        table: &str,
+        partition: &str,
+        row: &str,
+    ) -> Result<Option<(Entity, String)>, Error> {
+        let (partition, row) = (quoted(partition), quoted(row));
+        let path = format!("/{table}(PartitionKey='{partition}',RowKey='{row}')");
+        match self.send(request("GET", path)) {
+            Ok(answer) => {
+                let etag = answer.header("etag").unwrap_or_default().to_owned();
+                Ok(Some((object(&answer.body)?, etag)))
+            }
+            Err(error) if error.is("ResourceNotFound") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Query Entities, page after page.
+    pub(crate) fn query(&self, table: &str, query: &Query) -> Result<Vec<Entity>, Error> {
+        let mut entities = Vec::new();
+        let mut from = None;
+        loop {
+            let page = self.query_page(table, query, from.as_ref())?;
+            entities.extend(page.entities);
+            match page.next {
+                Some(next) => from = Some(next),
+                None => return Ok(entities),
+            }
+        }
+    }
+
     /// Get Entity; `None` if it does not exist.
     pub(crate) fn get_entity(
         &self,
@@ -95,6 +238,9 @@ impl Client {
         if !query.select.is_empty() {
             get = get.query("$select", &query.select);
         }
+        if query.top > 0 {
+            get = get.query("$top", query.top);
+        }
         if let Some(from) = from {
             get = get.query("NextPartitionKey", &from.partition);
             get = from
@@ -117,18 +263,23 @@ fn quoted(key: &str) -> String {
     escape(&key.replace('\'', "''"))
 }
 
+const CHANGESET_BEGIN: &str =
+    "--batch_b1\r\nContent-Type: multipart/mixed; boundary=changeset_c1\r\n\r\n";
+const OPERATION_BEGIN: &str =
+    "--changeset_c1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+const CHANGESET_END: &str = "--changeset_c1--\r\n--batch_b1--\r\n";
+
 fn changeset(table: &str, entities: &[Value], endpoint: &str) -> String {
-    let mut body =
-        String::from("--batch_b1\r\nContent-Type: multipart/mixed; boundary=changeset_c1\r\n\r\n");
+    let mut body = String::from(CHANGESET_BEGIN);
     for entity in entities {
-        body.push_str("--changeset_c1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n");
+        body.push_str(OPERATION_BEGIN);
         body.push_str(&format!("POST {endpoint}/{table} HTTP/1.1\r\n"));
         body.push_str("Content-Type: application/json\r\nPrefer: return-no-content\r\n");
         body.push_str(&format!(
             "Accept: {JSON}\r\nDataServiceVersion: 3.0\r\n\r\n{entity}\r\n"
         ));
     }
-    body.push_str("--changeset_c1--\r\n--batch_b1--\r\n");
+    body.push_str(CHANGESET_END);
     body
 }
 

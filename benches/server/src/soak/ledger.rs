@@ -1,30 +1,46 @@
 //! The ledger of the soak: acknowledged writes, writes of unknown outcome, and request times.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 
-use lazurite_bench_common::{Outcome, number, thousands};
+use lazurite_bench_common::{number, thousands};
 
+use super::stalls::Stalls;
 use crate::report::Report;
 
 /// Mistakes that are printed.
 const WRONG_MAX: usize = 10;
+/// The p99 of reads beside slow syncs, as a multiple of the p99 of the same reads without.
+const SLOWDOWN_MAX: f64 = 2.0;
+/// A p99 below this is as good as any: it says more about the scheduling of the machine's threads than about the disk.
+const P99_FLOOR: Duration = Duration::from_millis(2);
+/// Reads without which a p99 means nothing.
+const READS_MIN: u64 = 1000;
 
-/// Kinds of requests, for their times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Kinds of requests, for their limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Reads of entities and blobs, and peeks, while syncs are as fast as they are.
+    /// Never waits for the disk.
     Read,
-    /// The same while each sync takes 300 ms.
-    ReadBesideSlowSyncs,
+    /// A read of a resource that nobody writes. Its times with and without slow syncs are compared.
+    ReadOfOther,
+    /// Waits for the disk.
     Write,
 }
 
 #[derive(Default)]
 pub(super) struct Ledger(Mutex<Entries>);
+
+/// What the ledger knows of a message that was delivered.
+struct Delivery {
+    /// The clock after the delivery.
+    delivered: SystemTime,
+    /// Until when it is hidden.
+    hidden_until: SystemTime,
+}
 
 #[derive(Default)]
 pub(super) struct Entries {
@@ -34,13 +50,23 @@ pub(super) struct Entries {
     pub(super) perhaps_put: HashSet<String>,
     pub(super) deleted: HashSet<String>,
     pub(super) perhaps_deleted: HashSet<String>,
-    /// The clock after a message was last delivered, and until when it is hidden.
-    hidden: HashMap<String, (SystemTime, SystemTime)>,
+    /// How many updates of a message were acknowledged. Missing: none.
+    pub(super) updates: HashMap<String, u64>,
+    /// When the messages expire that do.
+    pub(super) expiring: HashMap<String, SystemTime>,
+    hidden: HashMap<String, Delivery>,
     /// By row: increments that were acknowledged, and those of unknown outcome.
     pub(super) added: HashMap<String, (i64, i64)>,
-    times: HashMap<Kind, Option<Histogram<u64>>>,
+    times: BTreeMap<&'static str, Histogram<u64>>,
+    /// Times of reads of other resources: without stalls, and beside slow syncs.
+    calm: Option<Histogram<u64>>,
+    slow: Option<Histogram<u64>>,
     wrong: Vec<String>,
     wrongs: usize,
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new(3).expect("three digits")
 }
 
 impl Ledger {
@@ -48,21 +74,63 @@ impl Ledger {
         act(&mut self.0.lock().expect("no request panics"))
     }
 
-    /// Until when messages were hidden is unknown after a restart.
+    /// The clock of a reopened store begins anew: until when messages are hidden, and whether they have expired, is unknown.
     pub(super) fn reopened(&self) {
-        self.with(|entries| entries.hidden.clear());
+        self.with(|entries| {
+            entries.hidden.clear();
+            entries.expiring.clear();
+        });
     }
 
     pub(super) fn wrong(&self, what: String) {
         self.with(|entries| entries.wrong(what));
     }
 
-    pub(super) fn time(&self, kind: Kind, took: Duration) {
+    /// How much was wrong.
+    #[cfg(test)]
+    pub(super) fn wrongs(&self) -> usize {
+        self.with(|entries| entries.wrongs)
+    }
+
+    /// Records the time of a request; one that exceeds the limit at that moment is wrong.
+    pub(super) fn time(
+        &self,
+        kind: Kind,
+        name: &'static str,
+        began: Instant,
+        ended: Instant,
+        stalls: &Stalls,
+    ) {
+        let took = ended - began;
+        let limit = match kind {
+            Kind::Write => stalls.write_limit(began, ended),
+            Kind::Read | Kind::ReadOfOther => stalls.read_limit(),
+        };
         let micros = took.as_micros() as u64;
         self.with(|entries| {
-            let times = entries.times.entry(kind).or_default();
-            let times = times.get_or_insert_with(|| Histogram::new(3).expect("three digits"));
+            let times = entries.times.entry(name).or_insert_with(histogram);
             times.record(micros).expect("the histogram grows");
+            if kind == Kind::ReadOfOther {
+                let times = match (
+                    stalls.is_slow(began, ended),
+                    stalls.is_stalled(began, ended),
+                ) {
+                    (true, _) => Some(&mut entries.slow),
+                    (false, false) => Some(&mut entries.calm),
+                    (false, true) => None,
+                };
+                if let Some(times) = times {
+                    let times = times.get_or_insert_with(histogram);
+                    times.record(micros).expect("the histogram grows");
+                }
+            }
+            if took > limit {
+                entries.wrong(format!(
+                    "{name} took {} ms, {} more than the stall explains",
+                    took.as_millis(),
+                    (took - limit).as_millis()
+                ));
+            }
         });
     }
 
@@ -73,60 +141,141 @@ impl Ledger {
         during: (SystemTime, SystemTime),
         until: SystemTime,
     ) {
+        let (name, updates) = parse_text(text);
         self.with(|entries| {
-            if entries.deleted.contains(text) {
-                entries.wrong(format!("{text} was delivered after it had been deleted"));
+            if entries.deleted.contains(name) {
+                entries.wrong(format!("{name} was delivered after it had been deleted"));
             }
-            let before = entries.hidden.insert(text.to_owned(), (during.1, until));
-            if let Some((delivered, hidden_until)) = before
-                && during.0 >= delivered
-                && during.1 < hidden_until
+            if let Some(expires_at) = entries.expiring.get(name)
+                && during.0 >= *expires_at
             {
-                entries.wrong(format!("{text} was delivered while it was hidden"));
+                entries.wrong(format!("{name} was delivered after it had expired"));
+            }
+            let known = entries.updates.get(name).copied().unwrap_or_default();
+            if updates < known {
+                entries.wrong(format!("{name} has lost the last of {known} updates"));
+            }
+            let delivery = Delivery {
+                delivered: during.1,
+                hidden_until: until,
+            };
+            let before = entries.hidden.insert(name.to_owned(), delivery);
+            if let Some(before) = before
+                && during.0 >= before.delivered
+                && during.1 < before.hidden_until
+            {
+                entries.wrong(format!("{name} was delivered while it was hidden"));
             }
         });
     }
 
-    /// Adds what was found. Errors if something was wrong, or took longer than `longest`.
-    pub(super) fn report(&self, report: &mut Report, longest: Duration) -> Outcome<()> {
+    /// A consumer has changed until when a message is hidden; `None` if the outcome is unknown.
+    pub(super) fn hidden(&self, text: &str, now: SystemTime, until: Option<SystemTime>) {
+        let (name, _) = parse_text(text);
+        self.with(|entries| match until {
+            Some(hidden_until) => {
+                let delivery = Delivery {
+                    delivered: now,
+                    hidden_until,
+                };
+                entries.hidden.insert(name.to_owned(), delivery);
+            }
+            None => {
+                entries.hidden.remove(name);
+            }
+        });
+    }
+
+    /// A message was peeked between these times.
+    pub(super) fn peeked(&self, text: &str, during: (SystemTime, SystemTime)) {
+        let (name, _) = parse_text(text);
         self.with(|entries| {
-            let requests = entries.times.values().flatten();
-            let requests: u64 = requests.map(Histogram::len).sum();
+            let hidden = entries.hidden.get(name).is_some_and(|delivery| {
+                during.0 >= delivery.delivered && during.1 < delivery.hidden_until
+            });
+            if hidden {
+                entries.wrong(format!("{name} was peeked while it was hidden"));
+            }
+            let expired = entries.expiring.get(name);
+            if expired.is_some_and(|expires_at| during.0 >= *expires_at) {
+                entries.wrong(format!("{name} was peeked after it had expired"));
+            }
+        });
+    }
+
+    /// Messages that were put and are neither deleted nor may be.
+    pub(super) fn outstanding(&self) -> Vec<String> {
+        self.with(|entries| {
+            let is_outstanding = |name: &&String| {
+                !entries.deleted.contains(*name) && !entries.perhaps_deleted.contains(*name)
+            };
+            entries.put.iter().filter(is_outstanding).cloned().collect()
+        })
+    }
+
+    /// Requests of each name so far.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.with(|entries| {
+            let counts = entries.times.iter();
+            counts.map(|(name, times)| (*name, times.len())).collect()
+        })
+    }
+
+    /// Adds the figures, compares reads beside slow syncs with reads without, and ends in one sentence: what was wrong, or that nothing was.
+    pub(super) fn report(&self, report: &mut Report) -> Result<String, String> {
+        self.with(|entries| {
+            let requests: u64 = entries.times.values().map(Histogram::len).sum();
             report.remark(format!(
-                "{} requests; {} messages put, {} deleted, {} neither known; {} increments",
-                thousands(requests),
+                "{} messages put, {} deleted, {} of unknown outcome; {} increments",
                 thousands(entries.put.len() as u64),
                 thousands(entries.deleted.len() as u64),
                 entries.perhaps_put.len() + entries.perhaps_deleted.len(),
                 thousands(entries.added.values().map(|added| added.0 as u64).sum())
             ));
-            let mut times: Vec<_> = entries.times.iter().collect();
-            times.sort_by_key(|(kind, _)| **kind);
-            let mut slow = Vec::new();
-            for (kind, times) in times {
-                let Some(times) = times else { continue };
-                let millis = |micros: u64| number(micros as f64 / 1e3);
-                report.remark(format!(
-                    "{:22} p50 {} ms, p99 {} ms, most {} ms",
-                    format!("{kind:?}"),
-                    millis(times.value_at_quantile(0.5)),
-                    millis(times.value_at_quantile(0.99)),
-                    millis(times.max())
-                ));
-                if times.max() > longest.as_micros() as u64 {
-                    slow.push(format!("{kind:?} took {} ms", millis(times.max())));
-                }
+            report.remark(format!(
+                "{:22} {:>9} {:>9} {:>9} {:>9}",
+                "request", "count", "p50 ms", "p99 ms", "most ms"
+            ));
+            for (name, times) in &entries.times {
+                report.remark(line(name, times));
             }
-            slow.into_iter().for_each(|what| entries.wrong(what));
-            if entries.wrongs == 0 {
-                return Ok(());
-            }
+            let slowdown = entries.compare_reads(report);
             for what in &entries.wrong {
-                eprintln!("  wrong: {what}");
+                report.remark(format!("wrong: {what}"));
             }
-            report.print();
-            Err(format!("{} things are wrong", entries.wrongs).into())
+            let requests = thousands(requests);
+            match entries.wrongs {
+                0 => Ok(format!(
+                    "soak passed: {requests} requests, every answer right and none later than the stall explains; {slowdown}"
+                )),
+                wrongs => Err(format!(
+                    "soak failed: {wrongs} of {requests} answers or times are wrong; {slowdown}"
+                )),
+            }
         })
+    }
+}
+
+fn millis(micros: u64) -> String {
+    number(micros as f64 / 1e3)
+}
+
+fn line(name: &str, times: &Histogram<u64>) -> String {
+    format!(
+        "{name:22} {:>9} {:>9} {:>9} {:>9}",
+        thousands(times.len()),
+        millis(times.value_at_quantile(0.5)),
+        millis(times.value_at_quantile(0.99)),
+        millis(times.max())
+    )
+}
+
+/// The name of a message, and how often it was updated, from its text.
+pub(super) fn parse_text(text: &str) -> (&str, u64) {
+    match text.split_once('#') {
+        Some((name, updates)) => (name, updates.parse().unwrap_or_default()),
+        None => (text, 0),
     }
 }
 
@@ -136,5 +285,91 @@ impl Entries {
         if self.wrong.len() < WRONG_MAX {
             self.wrong.push(what);
         }
+    }
+
+    fn compare_reads(&mut self, report: &mut Report) -> String {
+        for (name, times) in [("calm", &self.calm), ("beside slow syncs", &self.slow)] {
+            if let Some(times) = times {
+                report.remark(line(&format!("others, {name}"), times));
+            }
+        }
+        let p99 = |times: &Option<Histogram<u64>>| {
+            let times = times.as_ref().filter(|times| times.len() >= READS_MIN)?;
+            Some(Duration::from_micros(times.value_at_quantile(0.99)))
+        };
+        let (Some(calm), Some(slow)) = (p99(&self.calm), p99(&self.slow)) else {
+            return "too few reads beside slow syncs to compare".into();
+        };
+        let ratio = slow.as_secs_f64() / calm.as_secs_f64().max(1e-6);
+        let summary = format!(
+            "p99 of reads beside slow syncs {}x that without",
+            number(ratio)
+        );
+        if ratio > SLOWDOWN_MAX && slow > P99_FLOOR {
+            self.wrong(format!("{summary}: {} ms", slow.as_millis()));
+        }
+        summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn each_rule_of_a_message_is_enforced() {
+        let ledger = Ledger::default();
+        ledger.delivered("a", (at(1), at(2)), at(7));
+        assert_eq!(ledger.wrongs(), 0);
+        ledger.delivered("a", (at(3), at(4)), at(9));
+        assert_eq!(ledger.wrongs(), 1, "hidden");
+        ledger.delivered("a", (at(9), at(10)), at(15));
+        assert_eq!(ledger.wrongs(), 1);
+        ledger.with(|entries| entries.updates.insert("a".into(), 2));
+        ledger.delivered("a#1", (at(16), at(17)), at(20));
+        assert_eq!(ledger.wrongs(), 2, "an update is lost");
+        ledger.peeked("a#2", (at(18), at(19)));
+        assert_eq!(ledger.wrongs(), 3, "hidden from peeks too");
+        ledger.with(|entries| entries.deleted.insert("a".into()));
+        ledger.delivered("a#2", (at(30), at(31)), at(32));
+        assert_eq!(ledger.wrongs(), 4, "deleted");
+        ledger.with(|entries| entries.expiring.insert("b".into(), at(5)));
+        ledger.delivered("b", (at(4), at(6)), at(7));
+        assert_eq!(ledger.wrongs(), 4, "not expired when the request began");
+        ledger.reopened();
+        ledger.with(|entries| entries.expiring.insert("b".into(), at(5)));
+        ledger.delivered("b", (at(5), at(6)), at(7));
+        assert_eq!(ledger.wrongs(), 5, "expired");
+    }
+
+    #[test]
+    fn slow_reads_beside_slow_syncs_fail_the_verdict() {
+        let ledger = Ledger::default();
+        let fill = |micros: u64| {
+            let mut times = histogram();
+            (0..READS_MIN).for_each(|_| times.record(micros).unwrap());
+            Some(times)
+        };
+        ledger.with(|entries| (entries.calm, entries.slow) = (fill(1500), fill(2900)));
+        assert!(ledger.report(&mut Report::default()).is_ok());
+        ledger.with(|entries| entries.slow = fill(3100));
+        let verdict = ledger.report(&mut Report::default()).unwrap_err();
+        assert!(verdict.contains("2.0"), "{verdict}");
+    }
+
+    #[test]
+    fn request_that_takes_longer_than_the_stall_is_wrong() {
+        let (ledger, stalls) = (Ledger::default(), Stalls::default());
+        let began = Instant::now();
+        let long = began + Duration::from_secs(5);
+        ledger.time(Kind::Write, "put", began, began, &stalls);
+        assert_eq!(ledger.wrongs(), 0);
+        ledger.time(Kind::Write, "put", began, long, &stalls);
+        ledger.time(Kind::Read, "get", began, long, &stalls);
+        assert_eq!(ledger.wrongs(), 2);
     }
 }

@@ -1,31 +1,33 @@
-//! Runs the soak, and injects the faults: syncs that hang, slow down or fail, steps of the system clock, reopened stores.
+//! Runs the soak: starts the threads, injects the faults, checks in the end that everything is there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::thread::{self, Scope};
+use std::time::Duration;
 
-use lazurite_engine::fs::{Failure, Fault, FaultFs, Operation};
+use lazurite_engine::fs::FaultFs;
 use lazurite_engine::{ClockSteps, Config, Environment};
 
 use lazurite_bench_common::{Outcome, Random};
 
-use super::ledger::Ledger;
+use super::faults::{Counts, FaultInjector, Pace};
+use super::ledger::{Kind, Ledger};
+use super::stalls::Stalls;
 use super::state::{Services, Soak};
-use super::workers;
+use super::{blobs, messages, sweeps, tables};
 use crate::report::Report;
 
-/// The longest that syncs hang.
-const HELD_MAX: Duration = Duration::from_secs(3);
-/// What a request may take in addition: other requests, a sync that begins as the last one ends, the threads of this machine.
-const SLACK: Duration = Duration::from_millis(2500);
-/// Between two faults.
-const FAULT_INTERVAL: Duration = Duration::from_secs(2);
 /// The last step of the clock, forwards: more than all steps backwards together.
 const FINAL_STEP_SECONDS: i64 = 24 * 60 * 60;
-/// How long syncs take while they are slow.
-const SLOW_SYNC: Duration = Duration::from_millis(300);
+
+const PACE: Pace = Pace {
+    interval: Duration::from_secs(2),
+    held_max: Duration::from_secs(3),
+    slow: Duration::from_secs(4),
+};
+/// How long Get Messages hides what it returns.
+const HIDDEN_SECONDS: i64 = 5;
 
 #[derive(clap::Args)]
 pub(crate) struct SoakArgs {
@@ -40,23 +42,41 @@ pub(crate) struct SoakArgs {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// Runs for the time in `args`, then checks that everything is there.
+/// Runs for the time in `args`, then checks that everything is there. An error is the verdict of a run that found something wrong.
 pub(crate) fn run(args: &SoakArgs) -> Outcome<Report> {
+    let (soak, counts) = run_at(args, PACE, HIDDEN_SECONDS)?;
+    let mut report = Report::default();
+    report.remark(counts.line());
+    match soak.ledger.report(&mut report) {
+        Ok(verdict) => {
+            report.remark(verdict);
+            Ok(report)
+        }
+        Err(verdict) => {
+            report.print();
+            Err(verdict.into())
+        }
+    }
+}
+
+fn run_at(args: &SoakArgs, pace: Pace, hidden_seconds: i64) -> Outcome<(Soak, Counts)> {
     let scratch = match &args.dir {
         Some(dir) => tempfile::tempdir_in(dir)?,
         None => tempfile::tempdir()?,
     };
     let steps = Arc::new(ClockSteps::default());
-    let inner = Environment::system(Config::default().durability).fs;
-    let fault = FaultFs::new(inner);
-    let services = Services::open(scratch.path(), &fault, &steps)?;
-    workers::prepare(&services)?;
+    let durability = Config::default().durability;
+    let fault = FaultFs::new(Environment::system(durability).fs);
+    let services = Services::open(scratch.path(), durability, &fault, &steps)?;
+    messages::prepare(&services)?;
+    tables::prepare(&services)?;
+    blobs::prepare(&services)?;
     let soak = Soak {
         services: RwLock::new(services),
         ledger: Ledger::default(),
+        stalls: Stalls::default(),
         is_over: AtomicBool::new(false),
-        is_failing: AtomicBool::new(false),
-        is_slow: AtomicBool::new(false),
+        hidden_seconds,
     };
     let mut injector = FaultInjector {
         soak: &soak,
@@ -64,90 +84,92 @@ pub(crate) fn run(args: &SoakArgs) -> Outcome<Report> {
         fault: &fault,
         steps: &steps,
         random: Random::new(args.seed),
-        counts: [0; 5],
+        pace,
+        counts: Counts::default(),
     };
-    let ended: Outcome<()> = thread::scope(|scope| {
-        workers::start(scope, &soak, args.seed);
+    thread::scope(|scope| {
+        start(scope, &soak, args.seed);
         let injected = injector.inject(Duration::from_secs(args.seconds));
         soak.is_over.store(true, Ordering::Relaxed);
         injected
-    });
-    ended?;
-    let counts = injector.counts;
+    })?;
     // A store that was reopened after the clock had been set back hides messages until the clock is where it was.
     steps.step(FINAL_STEP_SECONDS);
-    workers::check(&soak)?;
-    let mut report = Report::default();
-    report.remark(format!(
-        "clock set {} times, syncs held {}, slow {}, failed {}; store reopened {} times",
-        counts[0], counts[1], counts[2], counts[3], counts[4]
-    ));
-    soak.ledger.report(&mut report, HELD_MAX + SLACK)?;
-    Ok(report)
+    injector.reopen()?;
+    let counts = injector.counts;
+    messages::check(&soak);
+    tables::check(&soak);
+    Ok((soak, counts))
 }
 
-/// Injects faults into disk and clock.
-struct FaultInjector<'a> {
-    soak: &'a Soak,
-    directory: &'a Path,
-    fault: &'a FaultFs,
-    steps: &'a Arc<ClockSteps>,
-    random: Random,
-    counts: [usize; 5],
+/// Starts all threads; they end when it is over.
+fn start<'scope>(scope: &'scope Scope<'scope, '_>, soak: &'scope Soak, seed: u64) {
+    let random = move |number: u64| Random::new(seed.wrapping_mul(1000) + number);
+    messages::start(scope, soak, random);
+    tables::start(scope, soak, move |number| random(100 + number));
+    blobs::start(scope, soak, move |number| random(200 + number));
+    scope.spawn(move || read_others(soak));
+    scope.spawn(move || sweeps::sweep(soak));
 }
 
-impl FaultInjector<'_> {
-    fn inject(&mut self, time: Duration) -> Outcome<()> {
-        let end = Instant::now() + time;
-        while Instant::now() < end {
-            thread::sleep(FAULT_INTERVAL);
-            let kind = [0, 0, 0, 1, 1, 1, 2, 2, 3, 4][self.random.below(10) as usize];
-            self.counts[kind] += 1;
-            match kind {
-                0 => {
-                    let seconds = self.random.below(240) as i64 - 120;
-                    self.steps.step(seconds);
-                }
-                1 => {
-                    self.fault.hold(Some(Operation::Sync));
-                    let held = self.random.below(HELD_MAX.as_millis() as u64);
-                    thread::sleep(Duration::from_millis(held));
-                    self.fault.hold(None);
-                }
-                2 => {
-                    self.soak.is_slow.store(true, Ordering::Relaxed);
-                    self.fault.slow(Some((Operation::Sync, SLOW_SYNC)));
-                    thread::sleep(Duration::from_secs(4));
-                    self.fault.slow(None);
-                    self.soak.is_slow.store(false, Ordering::Relaxed);
-                }
-                3 => {
-                    self.soak.is_failing.store(true, Ordering::SeqCst);
-                    self.fault.set(Some(Fault {
-                        operation: Some(Operation::Sync),
-                        path: String::new(),
-                        nth: 1,
-                        failure: Failure::Error(std::io::ErrorKind::Other),
-                        sticky: true,
-                    }));
-                    thread::sleep(Duration::from_millis(500));
-                    self.fault.set(None);
-                    self.reopen()?;
-                    self.soak.is_failing.store(false, Ordering::SeqCst);
-                }
-                _ => self.reopen()?,
-            }
-        }
-        Ok(())
+/// Reads an entity and a blob that nobody writes.
+fn read_others(soak: &Soak) {
+    while !soak.is_over() {
+        soak.request(Kind::ReadOfOther, "get still entity", tables::read_still);
+        soak.request(Kind::ReadOfOther, "get still blob", blobs::read_still);
     }
+}
 
-    /// Closes the store and opens it at the time that the clock then shows.
-    fn reopen(&self) -> Outcome<()> {
-        let mut services = self.soak.services.write().expect("no request panics");
-        // A store whose disk has failed reports the error once more.
-        let _ = services.db.close();
-        *services = Services::open(self.directory, self.fault, self.steps)?;
-        self.soak.ledger.reopened();
-        Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_soak_injects_every_fault_and_finds_nothing_wrong() {
+        let args = SoakArgs {
+            seconds: 7,
+            seed: 1,
+            dir: None,
+        };
+        let pace = Pace {
+            interval: Duration::from_millis(250),
+            held_max: Duration::from_millis(800),
+            slow: Duration::from_millis(900),
+        };
+        let (soak, counts) = run_at(&args, pace, 1).unwrap();
+        let mut report = Report::default();
+        let verdict = soak.ledger.report(&mut report);
+        if verdict.is_err() {
+            report.print();
+        }
+        let verdict = verdict.unwrap();
+        assert!(verdict.starts_with("soak passed"), "{verdict}");
+        assert!(counts.is_each_injected(), "{}", counts.line());
+        let requests = soak.ledger.counts();
+        for name in [
+            "put message",
+            "put expiring message",
+            "get messages",
+            "update message",
+            "delete message",
+            "peek messages",
+            "update entity",
+            "merge entity",
+            "transaction",
+            "refused transaction",
+            "insert or replace",
+            "delete entity",
+            "put blob",
+            "snapshot blob",
+            "append block",
+            "put page",
+            "lease blob",
+            "copy blob",
+            "undelete blob",
+            "get still blob",
+        ] {
+            let count = requests.get(name).copied().unwrap_or_default();
+            assert!(count > 0, "no request `{name}`");
+        }
     }
 }

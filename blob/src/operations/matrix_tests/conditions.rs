@@ -62,7 +62,7 @@ fn told(result: Result<()>) -> &'static str {
     }
 }
 
-/// A row: conditions, what they come to where the blob is there, and where it is not.
+/// A row: conditions, and their outcome with and without the blob.
 type Row = (&'static str, &'static str, &'static str);
 
 const READS: &[Row] = &[
@@ -92,7 +92,7 @@ const READS: &[Row] = &[
     ("match=same tags=false", "412", "404"),
 ];
 
-/// What creations and changes have in common, on a blob that is there.
+/// Rows that creations and changes share, on an existing blob.
 const WRITES: &[(&str, &str)] = &[
     ("", "ok"),
     ("match=same", "ok"),
@@ -130,7 +130,7 @@ const WRITES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a write comes to where there is no blob, if it is not refused for what it says.
+/// The outcome of a write without a blob, if the request itself is valid.
 fn of_missing(words: &str, creates: bool) -> &'static str {
     match (words.starts_with("match="), creates) {
         (true, _) => "412",
@@ -140,7 +140,7 @@ fn of_missing(words: &str, creates: bool) -> &'static str {
     }
 }
 
-fn rows(honours: Honours) -> Vec<Row> {
+fn rows(honoured_conditions: HonouredConditions) -> Vec<Row> {
     let writes = |creates, any: &'static str| -> Vec<Row> {
         let rows = WRITES.iter().map(|&(words, there)| match there {
             "multiple" => (words, there, there),
@@ -158,14 +158,14 @@ fn rows(honours: Honours) -> Vec<Row> {
         });
         rows.collect()
     };
-    match honours {
-        Honours::Read => READS.to_vec(),
+    match honoured_conditions {
+        HonouredConditions::Read => READS.to_vec(),
         // To create only what is not there.
-        Honours::Create => writes(true, "409"),
+        HonouredConditions::Create => writes(true, "409"),
         // The service was seen to let it pass.
-        Honours::Change => writes(false, "ok"),
-        Honours::Tags => ignored("412"),
-        Honours::Nothing => ignored("ok"),
+        HonouredConditions::Change => writes(false, "ok"),
+        HonouredConditions::Tags => ignored("412"),
+        HonouredConditions::Nothing => ignored("ok"),
     }
 }
 
@@ -174,7 +174,9 @@ fn every_operation_honours_the_conditions_that_it_should() {
     let store = store();
     store.make_sources();
     for operation in operations() {
-        for (number, (words, there, missing)) in rows(operation.honours).into_iter().enumerate() {
+        for (number, (words, there, missing)) in
+            rows(operation.honoured_conditions).into_iter().enumerate()
+        {
             let name = format!("{} {number}", operation.name);
             let written = store.make(&name, operation.on);
             let conditions = conditions(words, &written);
@@ -204,7 +206,9 @@ fn lease_blob_honours_the_conditions_of_a_change() {
             .lease_blob(&address(name), SECONDS_15, conditions)?;
         Ok(leased.2.wait()?)
     };
-    for (number, (words, there, missing)) in rows(Honours::Change).into_iter().enumerate() {
+    for (number, (words, there, missing)) in
+        rows(HonouredConditions::Change).into_iter().enumerate()
+    {
         let name = format!("{number}");
         let written = store.make(&name, BlobType::BlockBlob);
         let conditions = conditions(words, &written);
@@ -213,9 +217,9 @@ fn lease_blob_honours_the_conditions_of_a_change() {
     }
 }
 
-/// Copies: what does not hold of the source has a code of its own. Contents from URLs: the source is read like any blob.
+/// Copies: conditions of the source have a code of their own. Contents from URLs: the source is read like any blob.
 #[test]
-fn conditions_of_a_source_are_told_from_those_of_the_destination() {
+fn conditions_of_source_and_destination_are_distinguished() {
     let store = store();
     let written = store.make("source", BlobType::BlockBlob);
     let service = &store;

@@ -2,8 +2,8 @@
 //! Source: Provide an encryption key on a request to Blob Storage; and, where that page and the clients differ, which calls of the
 //! clients take a key.
 
-use super::super::encryption_tests::{key, with_key};
 use super::*;
+use crate::operations::encryption_tests::{key, with_key};
 use std::time::Duration;
 
 /// How an operation treats a key.
@@ -53,7 +53,7 @@ fn treats(name: &str) -> Key {
     }
 }
 
-/// What takes neither conditions nor a lease id that holds, and one that does two things.
+/// Operations without conditions or lease ids, and one with two effects.
 pub(super) fn others() -> Vec<Operation> {
     vec![
         operation!(
@@ -154,7 +154,7 @@ impl Store {
     }
 }
 
-/// What a key that is given, or none, is told on a blob with a key, or without one.
+/// The outcome of a request with a key or none, on a blob with a key or without one.
 fn told(treats: Key, has: Option<u8>, given: Option<u8>) -> &'static str {
     match (has, given) {
         _ if treats != Key::Needs => "ok",
@@ -193,7 +193,7 @@ fn every_operation_treats_keys_as_its_table_says() {
 }
 
 #[test]
-fn what_is_encrypted_with_a_key_is_not_copied_without_it() {
+fn content_with_a_customer_key_is_not_copied_without_it() {
     let store = store();
     let service = &store;
     store.make_with("pages", BlobType::PageBlob, &with_key(1));

@@ -21,7 +21,7 @@ const FOREVER: LeaseAction = LeaseAction::Acquire {
     proposed: Some(A),
 };
 
-/// What brings a lease under A to a state, and when.
+/// The actions that bring lease A to a state, and when.
 fn ways_to(state: LeaseState) -> Vec<(LeaseAction, u64)> {
     let for_15_seconds = LeaseAction::Acquire {
         duration: LeaseDuration::Seconds(15),
@@ -43,7 +43,7 @@ fn with_id(lease_id: Option<Guid>) -> Conditions {
     }
 }
 
-/// The table: what who brings no id, A or B is told in each of the five states. `of` is what is leased.
+/// The table: the outcome with no id, A or B in each of the five states. `of` is what is leased.
 fn expected(needs: bool, given: Option<Guid>, of: &str) -> [String; 5] {
     let (ok, missing) = ("ok".to_string(), "LeaseIdMissing".to_string());
     let absent = format!("LeaseNotPresentWith{of}Operation");
@@ -106,7 +106,7 @@ fn every_operation_treats_the_lease_id_as_its_table_says() {
     }
 }
 
-/// `If-None-Match: *` is what clients send that are not told to overwrite.
+/// Clients without an overwrite option send `If-None-Match: *`.
 #[test]
 fn lease_that_holds_replaces_a_blob_that_should_be_new() {
     let store = store();
@@ -126,9 +126,10 @@ fn lease_that_holds_replaces_a_blob_that_should_be_new() {
                 ..store.put_request(b"new")
             };
             let holds = matches!(state, LeaseState::Leased | LeaseState::Breaking);
-            let expected = match holds && given == Some(A) {
-                true => "ok",
-                false => "BlobAlreadyExists",
+            let expected = if holds && given == Some(A) {
+                "ok"
+            } else {
+                "BlobAlreadyExists"
             };
             let outcome = store.put_with(&cell, request, at(NOW));
             assert_eq!(told(outcome.map(|_| ())), expected, "{cell}");
@@ -142,10 +143,12 @@ fn lease_id_for_a_blob_that_is_not_there_is_refused_or_the_blob_is_missed() {
     store.make_sources();
     for operation in operations() {
         let outcome = (operation.act)(&store, "none", &with_id(Some(A)), at(NOW));
-        let creates = operation.honours == Honours::Create || operation.name == "Put Block";
-        let expected = match creates {
-            true => "LeaseNotPresentWithBlobOperation",
-            false => "BlobNotFound",
+        let creates = operation.honoured_conditions == HonouredConditions::Create
+            || operation.name == "Put Block";
+        let expected = if creates {
+            "LeaseNotPresentWithBlobOperation"
+        } else {
+            "BlobNotFound"
         };
         assert_eq!(told(outcome), expected, "{}", operation.name);
     }

@@ -25,7 +25,7 @@ enum Lease {
 
 /// Which conditional headers an operation honours. Source: Specifying conditional headers for Blob service operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Honours {
+enum HonouredConditions {
     /// All, as a read.
     Read,
     /// All, and makes the blob if there is none.
@@ -44,11 +44,11 @@ struct Operation {
     name: &'static str,
     on: BlobType,
     lease: Lease,
-    honours: Honours,
+    honoured_conditions: HonouredConditions,
     act: Act,
 }
 
-/// What every blob of these tests is tagged with.
+/// The tags of every blob of these tests.
 const TAGS: [(&str, &str); 1] = [("kind", "lake")];
 
 impl Store {
@@ -140,7 +140,7 @@ macro_rules! operation {
             name: $name,
             on: BlobType::$on,
             lease: Lease::$lease,
-            honours: Honours::$honours,
+            honoured_conditions: HonouredConditions::$honours,
             act: $act,
         }
     };

@@ -1,11 +1,11 @@
 //! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under way, the archive. Sources: Overview of
 //! immutable storage for blob data; Copy Blob, "Remarks"; Archive access tier.
 
-use super::super::kept_tests::{DAY, keeping, soft_delete, versions};
-use super::super::write::Place;
 use super::*;
 use crate::keys::{self, History};
 use crate::model::BlobRecord;
+use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
+use crate::operations::permit::RecordSlot;
 use crate::{ListBlobs, codec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ enum State {
     MadeWithHold,
     /// With a locked policy from its first write on.
     MadeLocked,
-    /// With a legal hold and a lease, whose id the operation does not bring.
+    /// With a legal hold and a lease, whose id the request does not have.
     HoldAndLease,
     /// A copy to it is under way.
     Pending,
@@ -39,7 +39,7 @@ const NOW: u64 = 100;
 /// Until when policies last.
 const UNTIL: u64 = 1000;
 
-/// What an operation is told where a policy or hold protects, where a copy is under way, and where the content is archived.
+/// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the archive.
 fn row(operation: &str) -> [&'static str; 3] {
     const PROTECTED: &str = "BlobImmutableDueToPolicy";
     const PENDING: &str = "PendingCopyOperation";
@@ -80,7 +80,7 @@ fn row(operation: &str) -> [&'static str; 3] {
     }
 }
 
-/// What has neither conditions nor a lease id, and so is in no other matrix.
+/// Operations without conditions or lease ids, which are in no other matrix.
 fn more_settings() -> Vec<Operation> {
     vec![
         operation!(
@@ -208,7 +208,7 @@ fn told(outcome: Result<()>) -> String {
     }
 }
 
-/// Policies of accounts: nothing is kept; what is deleted is kept; what is overwritten or deleted becomes a version.
+/// Policies of accounts: nothing is kept; deleted blobs are kept; overwritten and deleted blobs become versions.
 fn accounts() -> [AccountPolicy; 3] {
     [AccountPolicy::default(), soft_delete(3), versions()]
 }
@@ -251,7 +251,7 @@ fn expected(operation: &Operation, state: State, account: AccountPolicy) -> &'st
 }
 
 #[test]
-fn every_operation_is_told_what_keeps_a_blob_as_its_table_says() {
+fn every_operation_meets_protections_as_its_table_says() {
     let mut cells = 0;
     for account in accounts() {
         let store = keeping(account);
@@ -314,11 +314,11 @@ impl Store {
     }
 
     /// Gives the record at a place a hold, or takes it, as no operation does with deleted ones.
-    fn force_hold(&self, home: u128, name: &str, place: Place, is_held: bool) {
+    fn force_hold(&self, home: u128, name: &str, place: RecordSlot, is_held: bool) {
         let keyspaces = &self.service.keyspaces;
         let (keyspace, key) = match place {
-            Place::Current => (&keyspaces.blobs, keys::blob(home, name)),
-            Place::Past(kind, moment) => {
+            RecordSlot::Current => (&keyspaces.blobs, keys::blob(home, name)),
+            RecordSlot::Past(kind, moment) => {
                 (&keyspaces.history, keys::history(home, kind, name, moment))
             }
         };
@@ -394,7 +394,7 @@ fn a_deleted_record_with_a_hold_is_not_gone_before_the_hold() {
         store
             .delete_with("name", state, DeleteBlob::default())
             .unwrap();
-        let place = Place::Past(History::Deleted, moment);
+        let place = RecordSlot::Past(History::Deleted, moment);
         store.force_hold(store.home(), "name", place, true);
         let permanent = DeleteBlob {
             permanent: true,
@@ -435,11 +435,11 @@ fn a_purge_leaves_a_record_with_a_hold() {
     let home = store.home();
     let deleted = store.at(at(2)).delete_container(ACCOUNT, CONTAINER, &none);
     deleted.unwrap().wait().unwrap();
-    store.force_hold(home, "held", Place::Current, true);
+    store.force_hold(home, "held", RecordSlot::Current, true);
     let blobs = &store.service.keyspaces.blobs;
     let swept = store.at(at(3)).sweep(100).unwrap();
     assert_eq!((store.rows(blobs), swept.failures.len()), (2, 0));
-    store.force_hold(home, "held", Place::Current, false);
+    store.force_hold(home, "held", RecordSlot::Current, false);
     store.at(at(3 * DAY)).sweep(100).unwrap();
     assert_eq!(store.rows(blobs), 1);
 }
@@ -476,7 +476,7 @@ fn an_incremental_copy_replaces_a_protected_blob_only_where_versions_are_kept() 
 
 /// Delete Container, with a blob of each state in it.
 #[test]
-fn a_container_stays_for_what_a_policy_or_a_hold_keeps() {
+fn a_container_with_protected_blobs_is_not_deleted() {
     for state in STATES {
         let store = store();
         assert!(store.make_in(state, "name", BlobType::BlockBlob));

@@ -1,41 +1,41 @@
 //! Every operation with and without an encryption scope, on blobs in one and in none, in containers with and without a default.
-//! Source: `operations/encryption.rs`, which says what of it the service has been seen to do, and what nobody knows.
+//! Source: `operations/encryption.rs`, which separates observed behaviour from our decisions.
 
-use super::super::encryption_tests::{key, with_key};
 use super::keys::others;
 use super::*;
+use crate::operations::encryption_tests::{key, with_key};
 
-const LAKE: &str = "lake";
-const SHORE: &str = "shore";
-const GIVEN: [Option<&str>; 3] = [None, Some(LAKE), Some(SHORE)];
+const DEFAULT_SCOPE: &str = "lake";
+const OTHER_SCOPE: &str = "shore";
+const GIVEN: [Option<&str>; 3] = [None, Some(DEFAULT_SCOPE), Some(OTHER_SCOPE)];
 
-/// What a container says of the scopes of its blobs.
+/// A container's settings for the scopes of its blobs.
 #[derive(Debug, Clone, Copy)]
-struct Home {
+struct ScopeSettings {
     default: Option<&'static str>,
     denies: bool,
 }
 
-const FREE: Home = Home {
+const FREE: ScopeSettings = ScopeSettings {
     default: None,
     denies: false,
 };
-const LENIENT: Home = Home {
-    default: Some(LAKE),
+const LENIENT: ScopeSettings = ScopeSettings {
+    default: Some(DEFAULT_SCOPE),
     denies: false,
 };
-const STRICT: Home = Home {
-    default: Some(LAKE),
+const STRICT: ScopeSettings = ScopeSettings {
+    default: Some(DEFAULT_SCOPE),
     denies: true,
 };
 /// Insists on the account's own key.
-const PLAIN: Home = Home {
+const PLAIN: ScopeSettings = ScopeSettings {
     default: None,
     denies: true,
 };
-const HOMES: [Home; 4] = [FREE, LENIENT, STRICT, PLAIN];
+const SETTINGS: [ScopeSettings; 4] = [FREE, LENIENT, STRICT, PLAIN];
 
-impl Home {
+impl ScopeSettings {
     fn store(self) -> Store {
         store_with(ContainerSettings {
             default_encryption_scope: self.default.map(str::to_string),
@@ -58,9 +58,9 @@ impl Home {
     }
 }
 
-/// How an operation treats a scope.
+/// How an operation scope_rule a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Treats {
+enum ScopeRule {
     /// It needs that of the blob, named or as the container's default.
     Needs,
     /// It makes the blob anew, in the scope that is named or the container's, whatever there was.
@@ -71,7 +71,7 @@ enum Treats {
     Ignores,
 }
 
-fn treats(name: &str) -> Treats {
+fn scope_rule(name: &str) -> ScopeRule {
     match name {
         "Append Block"
         | "Put Page"
@@ -79,15 +79,15 @@ fn treats(name: &str) -> Treats {
         | "Set Blob Properties, length"
         | "Set Blob Properties, length and number"
         | "Set Blob Metadata"
-        | "Snapshot Blob" => Treats::Needs,
+        | "Snapshot Blob" => ScopeRule::Needs,
         "Put Blob"
         | "Put Blob, append"
         | "Put Blob, pages"
         | "Put Block List"
         | "Copy Blob"
         | "Copy Blob From URL"
-        | "Copy Blob from elsewhere" => Treats::Replaces,
-        "Put Block" => Treats::Allows,
+        | "Copy Blob from elsewhere" => ScopeRule::Replaces,
+        "Put Block" => ScopeRule::Allows,
         "Get Blob"
         | "Get Blob Properties"
         | "Get Blob Tags"
@@ -104,21 +104,26 @@ fn treats(name: &str) -> Treats {
         | "Set Blob Immutability Policy"
         | "Set Blob Legal Hold"
         | "Lease Blob"
-        | "Undelete Blob" => Treats::Ignores,
-        other => panic!("nobody has decided how {other} treats an encryption scope"),
+        | "Undelete Blob" => ScopeRule::Ignores,
+        other => panic!("nobody has decided how {other} scope_rule an encryption scope"),
     }
 }
 
-/// What who names this scope, or none, is told of something that is in a scope, or in none.
-fn told(treats: Treats, home: Home, has: Option<&str>, given: Option<&str>) -> &'static str {
-    match treats {
-        Treats::Ignores => "ok",
+/// The outcome of a request that names this scope or none, on a blob in a scope or in none.
+fn told(
+    scope_rule: ScopeRule,
+    home: ScopeSettings,
+    has: Option<&str>,
+    given: Option<&str>,
+) -> &'static str {
+    match scope_rule {
+        ScopeRule::Ignores => "ok",
         _ if home.forbids(given) => "RequestForbiddenByContainerEncryptionPolicy",
-        Treats::Replaces | Treats::Allows => "ok",
-        Treats::Needs if has == given.or(home.default) => "ok",
-        Treats::Needs if has.is_none() => "BlobDoesNotUseCustomerSpecifiedEncryption",
-        Treats::Needs if given.is_none() => "BlobUsesCustomerSpecifiedEncryption",
-        Treats::Needs => "BlobCustomerSpecifiedEncryptionMismatch",
+        ScopeRule::Replaces | ScopeRule::Allows => "ok",
+        ScopeRule::Needs if has == given.or(home.default) => "ok",
+        ScopeRule::Needs if has.is_none() => "BlobDoesNotUseCustomerSpecifiedEncryption",
+        ScopeRule::Needs if given.is_none() => "BlobUsesCustomerSpecifiedEncryption",
+        ScopeRule::Needs => "BlobCustomerSpecifiedEncryptionMismatch",
     }
 }
 
@@ -161,21 +166,21 @@ impl Store {
 
 #[test]
 fn every_operation_treats_scopes_as_its_table_says() {
-    for home in HOMES {
+    for home in SETTINGS {
         let store = home.store();
         store.make_sources();
         for operation in operations().into_iter().chain(others()) {
-            let treats = treats(operation.name);
+            let scope_rule = scope_rule(operation.name);
             for has in home.scopes() {
                 for given in GIVEN {
                     let cell =
                         format!("{} naming {given:?} on {has:?} in {home:?}", operation.name);
                     store.make_with(&cell, operation.on, &naming(has));
                     let outcome = code((operation.act)(&store, &cell, &naming(given), at(1)));
-                    assert_eq!(outcome, told(treats, home, has, given), "{cell}");
-                    let after = match treats {
-                        Treats::Replaces if outcome == "ok" => given.or(home.default),
-                        Treats::Ignores if operation.name == "Delete Blob" => None,
+                    assert_eq!(outcome, told(scope_rule, home, has, given), "{cell}");
+                    let after = match scope_rule {
+                        ScopeRule::Replaces if outcome == "ok" => given.or(home.default),
+                        ScopeRule::Ignores if operation.name == "Delete Blob" => None,
                         _ => has,
                     };
                     assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
@@ -187,7 +192,7 @@ fn every_operation_treats_scopes_as_its_table_says() {
 
 #[test]
 fn blocks_are_listed_in_the_scope_they_were_put_in() {
-    for home in HOMES {
+    for home in SETTINGS {
         let store = home.store();
         let cells = home
             .scopes()
@@ -197,14 +202,14 @@ fn blocks_are_listed_in_the_scope_they_were_put_in() {
                 let cell = format!("{given:?} of blocks in {put:?} on {has:?} in {home:?}");
                 store.make_with(&cell, BlobType::BlockBlob, &naming(has));
                 store.stage(&cell, "a", put).unwrap();
-                let expected = told(Treats::Needs, home, put, given);
+                let expected = told(ScopeRule::Needs, home, put, given);
                 assert_eq!(code(store.relist(&cell, &["a"], given)), expected, "{cell}");
                 let after = if expected == "ok" { put } else { has };
                 assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
                 // Listed once, they keep their scope: listing them again is no way to another.
                 if expected == "ok" {
                     for given in GIVEN {
-                        let expected = told(Treats::Needs, home, put, given);
+                        let expected = told(ScopeRule::Needs, home, put, given);
                         let again = store.relist(&cell, &["a", "a"], given);
                         assert_eq!(code(again), expected, "{given:?} again of {cell}");
                     }
@@ -216,13 +221,13 @@ fn blocks_are_listed_in_the_scope_they_were_put_in() {
 
 #[test]
 fn uncommitted_blocks_are_all_in_the_scope_of_the_first() {
-    for home in HOMES {
+    for home in SETTINGS {
         let store = home.store();
         for first in home.scopes() {
             for second in GIVEN {
                 let cell = format!("{second:?} after {first:?} in {home:?}");
                 store.stage(&cell, "a", first).unwrap();
-                let expected = told(Treats::Needs, home, first, second);
+                let expected = told(ScopeRule::Needs, home, first, second);
                 assert_eq!(code(store.stage(&cell, "b", second)), expected, "{cell}");
                 assert_eq!(code(store.stage(&cell, "a", second)), expected, "{cell}");
             }
@@ -233,13 +238,13 @@ fn uncommitted_blocks_are_all_in_the_scope_of_the_first() {
 #[test]
 fn lists_of_nothing_and_of_new_blocks_change_the_scope() {
     let store = store();
-    store.stage("name", "a", Some(LAKE)).unwrap();
-    store.relist("name", &["a"], Some(LAKE)).unwrap();
-    store.stage("name", "b", Some(SHORE)).unwrap();
-    let both = store.relist("name", &["a", "b"], Some(SHORE));
+    store.stage("name", "a", Some(DEFAULT_SCOPE)).unwrap();
+    store.relist("name", &["a"], Some(DEFAULT_SCOPE)).unwrap();
+    store.stage("name", "b", Some(OTHER_SCOPE)).unwrap();
+    let both = store.relist("name", &["a", "b"], Some(OTHER_SCOPE));
     assert_err!(both, Error::BlobCustomerSpecifiedEncryptionMismatch);
-    store.relist("name", &["b"], Some(SHORE)).unwrap();
-    assert_eq!(store.scope_of("name").as_deref(), Some(SHORE));
+    store.relist("name", &["b"], Some(OTHER_SCOPE)).unwrap();
+    assert_eq!(store.scope_of("name").as_deref(), Some(OTHER_SCOPE));
     store.relist("name", &[], None).unwrap();
     assert_eq!(store.scope_of("name"), None);
 }
@@ -283,15 +288,16 @@ fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
         request.conditions = conditions;
         done(store.at(at(0)).put_blob(&address("name"), request))
     };
-    for home in HOMES {
+    for home in SETTINGS {
         let store = home.store();
-        let expected = match home.denies {
-            true => "RequestForbiddenByContainerEncryptionPolicy",
-            false => "ok",
+        let expected = if home.denies {
+            "RequestForbiddenByContainerEncryptionPolicy"
+        } else {
+            "ok"
         };
         assert_eq!(code(put(&store, with_key(1))), expected, "{home:?}");
         let both = Conditions {
-            encryption_scope: Some(LAKE.to_string()),
+            encryption_scope: Some(DEFAULT_SCOPE.to_string()),
             ..with_key(1)
         };
         assert_err!(put(&store, both), Error::InvalidHeaderValue { .. });
@@ -313,7 +319,7 @@ fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
         Error::BlobUsesCustomerSpecifiedEncryption
     );
     assert_err!(
-        set(naming(Some(LAKE))),
+        set(naming(Some(DEFAULT_SCOPE))),
         Error::BlobCustomerSpecifiedEncryptionMismatch
     );
     set(with_key(1)).unwrap();

@@ -82,32 +82,34 @@ pub(super) type ModelContainer = BTreeMap<String, ModelEntry>;
 
 /// The condition of a request, in the words of the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Demand {
+pub(super) enum LeaseRequirement {
     Nothing,
     IsCurrent,
     IsStale,
     IsMissing,
 }
 
-impl Demand {
+impl LeaseRequirement {
     pub(super) fn headers(self, current: Option<ETag>) -> Conditions {
         let stale = "\"0x1\"".to_string();
         let if_match = match self {
-            Demand::IsCurrent => Some(current.map_or(stale, ETag::quoted)),
-            Demand::IsStale => Some(stale),
+            LeaseRequirement::IsCurrent => Some(current.map_or(stale, ETag::quoted)),
+            LeaseRequirement::IsStale => Some(stale),
             _ => None,
         };
         Conditions {
             if_match: if_match.and_then(|tag| ETags::parse(&tag)),
-            if_none_match: (self == Demand::IsMissing).then_some(ETags::Any),
+            if_none_match: (self == LeaseRequirement::IsMissing).then_some(ETags::Any),
             ..Conditions::default()
         }
     }
 
     pub(super) fn expect(self, exists: bool, creates: bool) -> Result<(), &'static str> {
         match (self, exists) {
-            (Demand::IsStale, _) | (Demand::IsCurrent, false) => Err("ConditionNotMet"),
-            (Demand::IsMissing, true) if creates => Err("BlobAlreadyExists"),
+            (LeaseRequirement::IsStale, _) | (LeaseRequirement::IsCurrent, false) => {
+                Err("ConditionNotMet")
+            }
+            (LeaseRequirement::IsMissing, true) if creates => Err("BlobAlreadyExists"),
             (_, false) if !creates => Err("BlobNotFound"),
             _ => Ok(()),
         }

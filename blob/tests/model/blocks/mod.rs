@@ -143,9 +143,10 @@ impl Run {
 
     fn create_container(&mut self) {
         let container = self.container();
-        let expected = match self.containers.contains_key(&container) {
-            true => Err("ContainerAlreadyExists"),
-            false => Ok(()),
+        let expected = if self.containers.contains_key(&container) {
+            Err("ContainerAlreadyExists")
+        } else {
+            Ok(())
         };
         let (private, none) = (PublicAccess::Private, Metadata::new());
         let actual = self

@@ -11,13 +11,14 @@ impl Run {
         name: &str,
         creates: bool,
     ) -> (Result<(), &'static str>, Conditions) {
-        use Demand::*;
+        use LeaseRequirement::*;
         let demands = [Nothing, Nothing, Nothing, IsCurrent, IsStale, IsMissing];
         let demand = *self.random.one(&demands);
         let current = self.blob(container, name).ok().map(|blob| blob.etag);
-        let expected = match self.containers.contains_key(container) {
-            true => demand.expect(current.is_some(), creates),
-            false => Err("ContainerNotFound"),
+        let expected = if self.containers.contains_key(container) {
+            demand.expect(current.is_some(), creates)
+        } else {
+            Err("ContainerNotFound")
         };
         (expected, demand.headers(current))
     }

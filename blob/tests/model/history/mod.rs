@@ -1,6 +1,7 @@
 //! Random operations on blobs of all types, and on what their names have had: snapshots, versions, deleted blobs, copies. The
 //! store is closed, killed or loses power on the way; in the end everything is deleted, and nothing may be left of it.
 
+mod elsewhere;
 mod past;
 mod reads;
 mod writes;
@@ -29,7 +30,7 @@ struct Known {
     bytes: Vec<u8>,
     blocks: Vec<(String, Vec<u8>)>,
     tags: Tags,
-    version: Option<Moment>,
+    version: Option<SnapshotTime>,
     /// Whether it has a legal hold.
     held: bool,
     /// When it is gone by itself.
@@ -50,14 +51,14 @@ const HELD: &str = "BlobImmutableDueToLegalHold";
 enum Was {
     Current,
     Snapshot,
-    Version(Moment),
+    Version(SnapshotTime),
 }
 
 #[derive(Debug, Clone, Default)]
 struct Name {
     current: Option<Known>,
-    snapshots: BTreeMap<Moment, Known>,
-    versions: BTreeMap<Moment, Known>,
+    snapshots: BTreeMap<SnapshotTime, Known>,
+    versions: BTreeMap<SnapshotTime, Known>,
     deleted: Vec<(SystemTime, Was, Known)>,
     staged: BTreeMap<String, Vec<u8>>,
     staged_at: Option<SystemTime>,
@@ -174,7 +175,8 @@ impl Walk {
             117..121 => self.resize(at),
             121..139 => self.snapshot(at),
             139..157 => self.copy(at),
-            157..173 => self.delete(at),
+            157..170 => self.delete(at),
+            170..173 => self.step_elsewhere(at),
             173..179 => self.set_tags(at),
             179..185 => self.undelete(at),
             185..189 => self.set_metadata(at),
@@ -186,6 +188,14 @@ impl Walk {
             _ => self.compare_listing(at.0),
         }
         self.compare(at);
+    }
+
+    fn step_elsewhere(&mut self, at: At) {
+        match self.random.below(8) {
+            0 => drop(self.take_container_away(at.0)),
+            1 => self.rename_container(at.0),
+            _ => self.copy_from_elsewhere(at),
+        }
     }
 
     /// As [`Walk::step`], but mostly of page blobs, with steps of the sweep in between.
@@ -298,10 +308,7 @@ impl Walk {
             0 => None,
             _ => Some(RETENTION_DAYS),
         };
-        let set = self
-            .at(self.now)
-            .set_account_policy(ACCOUNT, self.policy, None);
-        set.unwrap().wait().unwrap();
+        self.set_policy(self.policy);
     }
 
     /// As [`Walk::step`], with policies that change, and a clock that is set back while the store is closed.
@@ -330,11 +337,15 @@ impl Walk {
         }
     }
 
-    fn sweep(&mut self) {
-        while self.at(self.now).sweep(3).unwrap().steps > 0 {}
-        // A sweep is not waited for. What is logged after it is not durable without it.
+    /// Nobody waits for what a sweep and the end of a cut off copy write. What is logged after it is not durable without it.
+    fn wait_for_disk(&self) {
         let set = self.service.set_service_properties(ACCOUNT, b"");
         set.unwrap().wait().unwrap();
+    }
+
+    fn sweep(&mut self) {
+        while self.at(self.now).sweep(3).unwrap().steps > 0 {}
+        self.wait_for_disk();
         let now = self.now;
         for name in self.names.values_mut() {
             name.deleted.retain(|kept| kept.0 > now);

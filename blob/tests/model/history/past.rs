@@ -18,7 +18,7 @@ impl Name {
         }
     }
 
-    fn has_held(&self) -> bool {
+    pub(super) fn has_held(&self) -> bool {
         let past = self.snapshots.values().chain(self.versions.values());
         past.chain(&self.current).any(|known| known.held)
     }
@@ -58,7 +58,7 @@ impl Walk {
         let versions = name.versions.into_iter();
         let versions = versions.map(|(moment, known)| (BlobState::Version(moment), Some(known)));
         let mut states: Vec<_> = snapshots.chain(versions).collect();
-        let moment = Moment::at(UNIX_EPOCH);
+        let moment = SnapshotTime::at(UNIX_EPOCH);
         states.push((BlobState::Snapshot(moment), None));
         states.push((BlobState::Current, name.current));
         states.swap_remove(self.random.below(states.len()))
@@ -119,9 +119,14 @@ impl Walk {
             ..DeleteBlob::default()
         };
         let deleted = self.at(self.now).delete_blob(&address(at, state), &request);
-        if agree(expected, deleted).is_none() {
+        let Some(deletion) = agree(expected, deleted) else {
             return;
-        }
+        };
+        let becomes_version = state == BlobState::Current
+            && snapshots != Some(DeleteSnapshots::Only)
+            && (self.policy.versioning || found.is_some_and(|known| known.version.is_some()));
+        let is_kept = becomes_version || self.policy.delete_retention_days.is_some();
+        assert_eq!(deletion.permanent, !is_kept);
         match state {
             BlobState::Current => {
                 if snapshots.is_some() {
@@ -281,9 +286,10 @@ impl Walk {
             .filter(|kept| kept.0 > now && !kept.2.is_expired(now))
             .cloned()
             .collect();
-        let expected = match name.current.is_some() || !kept.is_empty() {
-            true => Ok(()),
-            false => Err("BlobNotFound"),
+        let expected = if name.current.is_some() || !kept.is_empty() {
+            Ok(())
+        } else {
+            Err("BlobNotFound")
         };
         let to = address(at, BlobState::Current);
         let done = self.at(now).undelete_blob(&to, None);
@@ -342,9 +348,10 @@ impl Walk {
         let none = Conditions::default();
         let name = CONTAINERS[container];
         let mut names = self.names.iter().filter(|(at, _)| at.0 == container);
-        let expected = match names.any(|(_, name)| name.has_held()) {
-            true => Err("BlobImmutableDueToPolicy"),
-            false => Ok(()),
+        let expected = if names.any(|(_, name)| name.has_held()) {
+            Err("BlobImmutableDueToPolicy")
+        } else {
+            Ok(())
         };
         let deleted = self.at(self.now).delete_container(ACCOUNT, name, &none);
         if agree(expected, deleted.map(|ticket| ((), ticket))).is_none() {

@@ -18,7 +18,7 @@ impl Walk {
     }
 
     /// The moments of snapshots and of versions of a name, as listed; the number of deleted ones; whether there is a blob.
-    pub(super) fn listed(&self, at: At) -> (Vec<Moment>, Vec<Moment>, usize, bool) {
+    pub(super) fn listed(&self, at: At) -> (Vec<SnapshotTime>, Vec<SnapshotTime>, usize, bool) {
         let mut request = ListBlobs {
             prefix: NAMES[at.1].to_string(),
             snapshots: true,
@@ -161,14 +161,19 @@ impl Walk {
         for container in 0..CONTAINERS.len() {
             self.delete_container(container);
         }
-        self.now += DAY * 400;
-        self.sweep();
+        // Timers of records in a container that is being purged are looked at again a day later.
+        for days in [400, 2] {
+            self.now += DAY * days;
+            self.sweep();
+        }
         for keyspace in [
             "blobs",
             "history",
             "blocks",
             "content",
             "references",
+            "copies",
+            "merges",
             "tags",
             "timers",
         ] {

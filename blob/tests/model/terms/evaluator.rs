@@ -156,7 +156,7 @@ impl Known {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Name {
     pub(super) current: Option<Known>,
-    pub(super) snapshots: BTreeMap<Moment, Known>,
+    pub(super) snapshots: BTreeMap<SnapshotTime, Known>,
     /// Snapshots that were deleted or overwritten blobs before, and of which only the number is known.
     pub(super) others: usize,
     pub(super) staged: BTreeMap<&'static str, Vec<u8>>,

@@ -128,9 +128,10 @@ impl Lease {
             }
             Expired(id, _) | Broken(id) => (id, now),
         };
-        match end <= now {
-            true => Ok(Broken(id)),
-            false => Ok(Breaking(id, end)),
+        if end <= now {
+            Ok(Broken(id))
+        } else {
+            Ok(Breaking(id, end))
         }
     }
 

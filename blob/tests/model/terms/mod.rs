@@ -46,7 +46,7 @@ struct Walk {
 
 /// What a request brings beside its body.
 #[derive(Debug, Clone, Copy, Default)]
-struct Brought {
+struct RequestEncryption {
     lease: Option<Guid>,
     key: Option<u8>,
     scope: Option<&'static str>,
@@ -71,7 +71,7 @@ fn whole_seconds(time: SystemTime) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-impl Brought {
+impl RequestEncryption {
     fn conditions(self) -> Conditions {
         Conditions {
             lease_id: self.lease,
@@ -82,13 +82,13 @@ impl Brought {
     }
 
     /// As of who uploads blocks and lists them: with what they are encrypted with.
-    fn with(self, secret: Secret) -> Brought {
+    fn with(self, secret: Secret) -> RequestEncryption {
         let (key, scope) = match secret {
             Secret::Nothing => (None, None),
             Secret::Key(key) => (Some(key), None),
             Secret::Scope(scope) => (None, Some(scope)),
         };
-        Brought { key, scope, ..self }
+        RequestEncryption { key, scope, ..self }
     }
 
     fn names_encryption(self) -> bool {
@@ -245,13 +245,13 @@ impl Walk {
     }
 
     /// What a request to the blob brings, mostly what fits.
-    fn brought(&mut self, at: At) -> Brought {
+    fn brought(&mut self, at: At) -> RequestEncryption {
         let name = self.name(at);
         let (lease, known) = (name.lease(), name.current.clone());
         let secret = known.map(|known| known.secret).unwrap_or_default();
-        let mut brought = Brought {
+        let mut brought = RequestEncryption {
             lease: self.lease_id(lease),
-            ..Brought::default()
+            ..RequestEncryption::default()
         };
         match (self.random.below(10), secret) {
             (0, _) => brought.key = Some(self.random.below(2) as u8),

@@ -33,7 +33,7 @@ impl Walk {
             0 => brought.key,
             _ => known.and_then(|known| known.secret.key()),
         };
-        let brought = Brought {
+        let brought = RequestEncryption {
             lease,
             key,
             scope: None,

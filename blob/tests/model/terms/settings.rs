@@ -79,9 +79,10 @@ impl Walk {
         let online = [Hot, Cool, Archive, Archive];
         let premium = [Premium(4), Premium(10)];
         let fits = self.random.below(8) > 0;
-        match (kind == BlobType::PageBlob) == fits {
-            true => *self.random.one(&premium),
-            false => *self.random.one(&online),
+        if (kind == BlobType::PageBlob) == fits {
+            *self.random.one(&premium)
+        } else {
+            *self.random.one(&online)
         }
     }
 
@@ -124,9 +125,9 @@ impl Walk {
                 refusals.add_if(to != tier || slower, Rank::State, code);
             }
         }
-        let conditions = Brought {
+        let conditions = RequestEncryption {
             lease,
-            ..Brought::default()
+            ..RequestEncryption::default()
         }
         .conditions();
         let to = address(at, state);
@@ -184,9 +185,9 @@ impl Walk {
         let mut refusals = self.name(at).refusals(None, lease);
         let past = expires_at.is_some_and(|at| at <= self.now);
         refusals.add_if(past, Rank::State, "InvalidHeaderValue");
-        let conditions = Brought {
+        let conditions = RequestEncryption {
             lease,
-            ..Brought::default()
+            ..RequestEncryption::default()
         }
         .conditions();
         let to = address(at, BlobState::Current);
@@ -200,9 +201,9 @@ impl Walk {
     pub(super) fn set_tags(&mut self, at: At) {
         let lease = self.brought(at).lease;
         let refusals = self.name(at).refusals(None, lease);
-        let conditions = Brought {
+        let conditions = RequestEncryption {
             lease,
-            ..Brought::default()
+            ..RequestEncryption::default()
         }
         .conditions();
         let (to, tags) = (address(at, BlobState::Current), Tags::new());

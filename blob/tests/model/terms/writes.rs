@@ -14,7 +14,7 @@ struct Made {
 }
 
 /// What a container says that insists on its scope.
-fn forbidden(at: At, brought: Brought) -> Option<String> {
+fn forbidden(at: At, brought: RequestEncryption) -> Option<String> {
     let own = OWN_SCOPE[at.0]?;
     let other = brought.key.is_some() || brought.scope.is_some_and(|scope| scope != own);
     other.then(|| "RequestForbiddenByContainerEncryptionPolicy".to_string())
@@ -74,7 +74,7 @@ impl Walk {
     fn refuses_making(
         &mut self,
         at: At,
-        brought: Brought,
+        brought: RequestEncryption,
         kind: BlobType,
         tier: Option<AccessTier>,
     ) -> Refusals {
@@ -88,13 +88,18 @@ impl Walk {
     }
 
     /// What refuses to change what is encrypted like that.
-    fn refuses_encryption(&self, at: At, brought: Brought, stored: Secret) -> Option<String> {
+    fn refuses_encryption(
+        &self,
+        at: At,
+        brought: RequestEncryption,
+        stored: Secret,
+    ) -> Option<String> {
         let given = self.secret(at, brought);
         let refused = || stored.refuses_write(given, brought.names_encryption());
         forbidden(at, brought).or_else(refused)
     }
 
-    fn secret(&self, at: At, brought: Brought) -> Secret {
+    fn secret(&self, at: At, brought: RequestEncryption) -> Secret {
         match (brought.key, brought.scope.or(OWN_SCOPE[at.0])) {
             (Some(key), _) => Secret::Key(key),
             (None, Some(scope)) => Secret::Scope(scope),
@@ -274,7 +279,7 @@ impl Walk {
     }
 
     /// What refuses a change of the content of a blob of this type.
-    fn refuses_content(&mut self, at: At, brought: Brought, kind: BlobType) -> Refusals {
+    fn refuses_content(&mut self, at: At, brought: RequestEncryption, kind: BlobType) -> Refusals {
         let name = self.name(at).clone();
         let mut refusals = name.refusals(Some(kind), brought.lease);
         self.add_of_content(at, brought, &name, &mut refusals);
@@ -282,7 +287,13 @@ impl Walk {
     }
 
     /// Of changes of the content, and of what is encrypted with it.
-    fn add_of_content(&self, at: At, brought: Brought, name: &Name, refusals: &mut Refusals) {
+    fn add_of_content(
+        &self,
+        at: At,
+        brought: RequestEncryption,
+        name: &Name,
+        refusals: &mut Refusals,
+    ) {
         if let Some(known) = &name.current {
             refusals.add(Rank::State, known.tier.refuses());
             let refused = self.refuses_encryption(at, brought, known.secret);
@@ -361,7 +372,7 @@ impl Walk {
     pub(super) fn snapshot(&mut self, at: At) {
         let brought = self.brought(at);
         let name = self.name(at).clone();
-        let unleased = Brought {
+        let unleased = RequestEncryption {
             lease: None,
             ..brought
         };
@@ -396,7 +407,7 @@ impl Walk {
             self.random.below(CONTAINERS.len()),
             self.random.below(NAMES.len()),
         );
-        let brought = Brought {
+        let brought = RequestEncryption {
             key: None,
             ..self.brought(to)
         };
@@ -465,9 +476,9 @@ impl Walk {
         let refusals = self.name(at).refusals(None, lease);
         let request = DeleteBlob {
             snapshots: Some(DeleteSnapshots::Include),
-            conditions: Brought {
+            conditions: RequestEncryption {
                 lease,
-                ..Brought::default()
+                ..RequestEncryption::default()
             }
             .conditions(),
             ..DeleteBlob::default()

@@ -1,6 +1,6 @@
 //! Answers, written from stored rows as they are read: no tree of values, no copy of an entity.
 
-use super::Level;
+use crate::codec::odata::Level;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_table::{EntityView, Error, ValueRef};

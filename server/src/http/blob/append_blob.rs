@@ -1,13 +1,15 @@
 //! Append blobs: made empty, grown at their end, sealed.
 
-use super::super::body::RequestBody;
-use super::super::error::Result;
-use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
-use super::Request;
-use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
-use super::container::with_validators;
-use super::upload::{is_structured, put_structure, receive, refuse_body};
-use super::write::{put_checksums, settings};
+use crate::http::blob::block_blob::{
+    conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
+};
+use crate::http::blob::container::with_validators;
+use crate::http::blob::request::Request;
+use crate::http::blob::upload::{is_structured, put_structure, receive, refuse_body};
+use crate::http::blob::write::{put_checksums, settings};
+use crate::http::body::RequestBody;
+use crate::http::error::Result;
+use crate::http::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{AppendBlock, AppendBlockOutcome, BlobService, PutAppendBlob, UploadKind};
@@ -20,7 +22,7 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
         settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let call =
         move |blobs: &BlobService, r: &Request| blobs.put_append_blob(&r.address(), put_blob);
     let outcome = request.write(call).await;

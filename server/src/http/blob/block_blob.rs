@@ -1,16 +1,16 @@
 //! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
 
-use super::super::body::{RequestBody, collect, parsed};
-use super::super::cross;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, metadata, put, xml};
-use super::Request;
-use super::container::with_validators;
-use super::encryption;
-use super::lease::optional_id;
-use super::upload::{is_structured, put_structure, receive};
-use super::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
+use crate::http::blob::container::with_validators;
+use crate::http::blob::encryption;
+use crate::http::blob::lease::optional_id;
+use crate::http::blob::request::Request;
+use crate::http::blob::upload::{is_structured, put_structure, receive};
+use crate::http::blob::write::{blob_headers, claimed, put_checksums, settings};
+use crate::http::body::{RequestBody, collect, parsed};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, metadata, put, xml};
+use crate::http::on_blocking_pool;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -32,7 +32,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
         headers_of_new_blob(&request)?,
         conditions_of_new_blob(&request)?,
     );
-    let (metadata, create_only) = (metadata(&request.context), request.create_only);
+    let (metadata, create_only) = (metadata(&request.context), request.is_create_only());
     let settings = settings(&request)?;
     let structured = is_structured(&request);
     check_before_body(&request, &conditions).await?;
@@ -76,7 +76,7 @@ pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
 /// Who may only create demands that there is no blob yet, whatever the request says of the state of one.
 pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     let conditions = request.conditions()?;
-    if !request.create_only {
+    if !request.is_create_only() {
         return Ok(conditions);
     }
     if conditions.if_match.is_some() {
@@ -96,21 +96,21 @@ async fn check_before_body(request: &Request, conditions: &Conditions) -> Result
     if !request.context.headers.contains_key("expect") {
         return Ok(());
     }
-    let (app, conditions) = (request.app.clone(), conditions.clone());
-    let state = request.state;
+    let (services, conditions) = (request.state.services.clone(), conditions.clone());
+    let state = request.blob_state;
     let (account, container, blob) = (
         request.account().to_owned(),
         request.container.clone(),
         request.blob.clone(),
     );
-    cross(move || {
+    on_blocking_pool(move || {
         let address = BlobAddress {
             account: &account,
             container: &container,
             blob: &blob,
             state,
         };
-        Ok(app.blobs.check_put(&address, &conditions)?)
+        Ok(services.blobs.check_put(&address, &conditions)?)
     })
     .await
 }
@@ -131,7 +131,7 @@ fn overwrite_refused() -> Failure {
 
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let (conditions, create_only) = (conditions_of_block(&request)?, request.create_only);
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
     let structured = is_structured(&request);
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
@@ -160,7 +160,7 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
 pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     let context = &request.context;
     Ok(Conditions {
-        if_none_match: request.create_only.then_some(ETags::Any),
+        if_none_match: request.is_create_only().then_some(ETags::Any),
         lease_id: optional_id(context, "x-ms-lease-id")?,
         encryption_scope: encryption::scope(context)?,
         ..Conditions::default()
@@ -170,7 +170,7 @@ pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, conditions_of_new_blob(&request)?);
     let (metadata, settings) = (metadata(&request.context), settings(&request)?);
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
     let read = move |document: &[u8]| {

@@ -1,9 +1,9 @@
 //! Which state of a blob a request is about, and what must hold of it: headers and parameters that most operations share.
 
-use super::super::context::Context;
-use super::super::error::{Failure, Result};
-use super::{encryption, lease};
-use lazurite_blob::{BlobState, Conditions, ETags, Moment, TagCondition};
+use crate::http::blob::{encryption, lease};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result};
+use lazurite_blob::{BlobState, Conditions, ETags, SnapshotTime, TagCondition};
 use std::borrow::Cow;
 
 /// The conditional headers. Source: Specifying conditional headers for Blob service operations.
@@ -55,7 +55,7 @@ pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Condi
 pub fn blob_state(context: &Context) -> Result<BlobState> {
     let moment = |name: &str| match context.query.get(name).filter(|text| !text.is_empty()) {
         None => Ok(None),
-        Some(text) => match Moment::parse(&text) {
+        Some(text) => match SnapshotTime::parse(&text) {
             Some(moment) => Ok(Some(moment)),
             None => Err(Failure::parameter(
                 name,

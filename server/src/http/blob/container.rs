@@ -1,18 +1,20 @@
 //! Operations on containers.
 
-use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
-use super::Request;
-use super::encryption;
+use crate::http::blob::encryption;
+use crate::http::blob::request::Request;
+use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
 
-use super::lease::{optional_id, put_lease};
 use crate::codec::date;
 use crate::codec::policies::{self, SignedIdentifier};
+use crate::http::blob::lease::{optional_id, put_lease};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};
-use lazurite_blob::{Container, ContainerSettings, Moment, PublicAccess, StoredPolicy, Written};
+use lazurite_blob::{
+    Container, ContainerSettings, PublicAccess, SnapshotTime, StoredPolicy, Written,
+};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let (default, denies) = encryption::scope_of_container(&request.context)?;
@@ -125,7 +127,8 @@ pub async fn restore_container(request: Request) -> Result<Response<Body>> {
         return Err(Failure::header(name_header, name));
     }
     let text = context.required_header(version_header)?;
-    let version = Moment::parse(&text).ok_or_else(|| Failure::header(version_header, text))?;
+    let version =
+        SnapshotTime::parse(&text).ok_or_else(|| Failure::header(version_header, text))?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.restore_container(r.account(), &r.container, version)
     };
@@ -203,9 +206,7 @@ fn public_access(request: &Request) -> Result<PublicAccess> {
         .as_deref()
     {
         None => Ok(PublicAccess::Private),
-        Some(_) if !request.app.switches.public_access => {
-            Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into())
-        }
+        Some(_) if !request.state.public_access => Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into()),
         Some("blob") => Ok(PublicAccess::Blob),
         Some("container" | "true") => Ok(PublicAccess::Container),
         Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),

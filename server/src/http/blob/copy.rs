@@ -1,26 +1,27 @@
 //! Copies, and everything else that takes its content from a URL.
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{CONTENT_MD5, empty, metadata, put};
-use super::block_blob::{
+use crate::codec::date;
+use crate::http::blob::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
     staged,
 };
-use super::container::with_validators;
-use super::encryption::{OWN, customer_key};
-use super::lease::optional_id;
-use super::page_blob::{pages, put_sequence, sequence_conditions};
-use super::pending::{copy_foreign, copy_foreign_from_url};
-use super::read::DOWNLOAD_CHUNK_BYTES;
-use super::source::{
+use crate::http::blob::container::with_validators;
+use crate::http::blob::encryption::{OWN, customer_key};
+use crate::http::blob::lease::optional_id;
+use crate::http::blob::page_blob::{pages, put_sequence, sequence_conditions};
+use crate::http::blob::pending_copy::{copy_foreign, copy_foreign_from_url};
+use crate::http::blob::read::DOWNLOAD_CHUNK_BYTES;
+use crate::http::blob::request::Request;
+use crate::http::blob::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
     unverified,
 };
-use super::tier::rehydrate_priority;
-use super::upload::begin;
-use super::write::{put_checksums, settings};
-use super::{Request, cross};
-use crate::codec::date;
+use crate::http::blob::tier::rehydrate_priority;
+use crate::http::blob::upload::begin;
+use crate::http::blob::write::{put_checksums, settings};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{CONTENT_MD5, empty, metadata, put};
+use crate::http::run::on_blocking_pool;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -35,7 +36,7 @@ use lazurite_blob::{
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
     let source = match origin(&request, Credentials::Shared).await? {
         Origin::Own(source) => source,
-        Origin::Foreign(foreign) => return copy_foreign(request, foreign).await,
+        Origin::RemoteSource(foreign) => return copy_foreign(request, foreign).await,
     };
     let copy = copy_request(&request, &source.url, &source.conditions)?;
     answer(request, source, copy, |blobs, source, r, copy| {
@@ -48,7 +49,7 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
 pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     let source = match origin(&request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
-        Origin::Foreign(foreign) => return copy_foreign_from_url(request, foreign).await,
+        Origin::RemoteSource(foreign) => return copy_foreign_from_url(request, foreign).await,
     };
     let copy = CopyBlob {
         copy_tags: copies_tags(&request)?,
@@ -151,7 +152,7 @@ async fn answer(
     + Send
     + 'static,
 ) -> Result<Response<Body>> {
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let copied = request
         .change(move |blobs, r| call(blobs, &source, r, copy))
         .await;
@@ -179,7 +180,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
         let url = source.url.clone();
         blobs.incremental_copy_blob(&source.address(), &r.address(), url, &conditions)
     };
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let copied = request.change(call).await;
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
@@ -201,7 +202,7 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     let copy_id = Guid::parse(&text)
         .ok_or_else(|| Failure::parameter("copyid", text, "It is not a GUID."))?;
     let lease_id = optional_id(context, "x-ms-lease-id")?;
-    let fetcher = request.app.fetcher.clone();
+    let fetcher = request.state.fetcher.clone();
     let call =
         move |blobs: &BlobService, r: &Request| blobs.abort_copy(&r.address(), copy_id, lease_id);
     request.change(call).await?.await?;
@@ -222,11 +223,11 @@ struct Fetched {
 /// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
 async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
     refuse_content(request)?;
-    let (app, claimed) = (request.app.clone(), source_checksums(request)?);
+    let (services, claimed) = (request.state.services.clone(), source_checksums(request)?);
     let (limit, key) = (kind.bytes_max(), customer_key(&request.context, OWN)?);
     let source = match origin(request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
-        Origin::Foreign(foreign) => {
+        Origin::RemoteSource(foreign) => {
             let tags = match copies_tags(request)? {
                 true => foreign.get_tags().await?,
                 false => Tags::new(),
@@ -234,20 +235,22 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
             let found = foreign.get(range).await?;
             return Ok(Fetched {
                 headers: found.blob_headers(),
-                upload: found.store(&app.blobs, (kind, limit), claimed, key).await?,
+                upload: found
+                    .store(&services.blobs, (kind, limit), claimed, key)
+                    .await?,
                 tags,
             });
         }
     };
-    cross(move || {
-        let opened = app
+    on_blocking_pool(move || {
+        let opened = services
             .blobs
             .open_source(&source.address(), range, &source.conditions);
         let mut download = opened.map_err(of_source)?;
         if download.body.remaining() > limit {
             return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
         }
-        let mut upload = begin(&app.blobs, kind, claimed, key)?;
+        let mut upload = begin(&services.blobs, kind, claimed, key)?;
         upload.write_from(&mut download.body)?;
         Ok(Fetched {
             upload,
@@ -283,7 +286,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
         conditions_of_new_blob(&request)?,
     );
     let (metadata, mut settings) = (metadata(context), settings(&request)?);
-    let (copies_tags, create_only) = (copies_tags(&request)?, request.create_only);
+    let (copies_tags, create_only) = (copies_tags(&request)?, request.is_create_only());
     let keeps = context.header("x-ms-copy-source-blob-properties");
     let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));
     let fetched = fetch(&request, UploadKind::PutBlob, None).await?;
@@ -327,7 +330,7 @@ fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
 /// Put Block From URL.
 pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
-    let (conditions, create_only) = (conditions_of_block(&request)?, request.create_only);
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
     let range = source_range(&request.context)?;
     let upload = fetch(&request, UploadKind::PutBlock, range).await?.upload;
     let call = move |blobs: &BlobService, r: &Request| {
@@ -359,7 +362,7 @@ pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
     };
     let (outcome, ticket) = request.change(call).await?;
     ticket.await?;
-    Ok(super::append_blob::appended(&outcome))
+    Ok(crate::http::blob::append_blob::appended(&outcome))
 }
 
 /// Put Page From URL.

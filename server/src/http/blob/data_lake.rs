@@ -2,8 +2,8 @@
 //! `501` with its name. Taken for requests for blobs they would be errors that mislead, or succeed with a parameter ignored.
 //! Source: Azure Data Lake Storage Gen2 REST API, "Filesystem" and "Path".
 
-use super::super::context::Context;
-use super::super::error::{Failure, Result};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result};
 use axum::http::Method;
 
 /// Parameters that no request for a blob has, whatever `comp` says.

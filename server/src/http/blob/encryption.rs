@@ -1,9 +1,9 @@
 //! Keys that clients bring, and encryption scopes: what requests say of them, and what answers tell.
 //! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob Storage.
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::put;
 use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::put;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -103,12 +103,12 @@ pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
 }
 
 /// What a request said of its key, for its answer.
-pub fn said_of_key(context: &Context) -> Option<String> {
+pub fn customer_key_sha256(context: &Context) -> Option<String> {
     context.header(KEY_SHA256)
 }
 
 /// On the answer.
-pub fn put_said(response: &mut Response<Body>, key_sha256: Option<String>) {
+pub fn echo_customer_key(response: &mut Response<Body>, key_sha256: Option<String>) {
     if let Some(sha256) = key_sha256 {
         put(response, KEY_SHA256, sha256);
     }

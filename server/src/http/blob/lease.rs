@@ -1,10 +1,10 @@
 //! Lease Blob and Lease Container, and what answers tell of leases.
 
-use super::super::error::{Failure, Result};
-use super::super::headers::{LEASE_STATE, LEASE_STATUS, empty, put};
-use super::Request;
-use super::container::with_validators;
+use crate::http::blob::container::with_validators;
+use crate::http::blob::request::Request;
 use crate::http::context::Context;
+use crate::http::error::{Failure, Result};
+use crate::http::headers::{LEASE_STATE, LEASE_STATUS, empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{

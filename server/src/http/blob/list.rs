@@ -1,26 +1,26 @@
 //! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as Arrow.
 
-use super::super::error::{Failure, Result};
-use super::super::headers::{write_metadata, xml};
-use super::Request;
-use super::container::{access_text, default_scope};
-use super::copy::copy_texts;
-use super::encryption::encryption_text;
-use super::lease::texts;
-use super::list_arrow;
-use super::protect::protection_texts;
-use super::read::blob_type;
-use super::tags::write_tags;
-use super::tier::tier_texts;
 use crate::codec::date;
 use crate::codec::xml::{Writer, is_xml_character};
+use crate::http::blob::container::{access_text, default_scope};
+use crate::http::blob::copy::copy_texts;
+use crate::http::blob::encryption::encryption_text;
+use crate::http::blob::immutability::protection_texts;
+use crate::http::blob::lease::texts;
+use crate::http::blob::list_arrow;
+use crate::http::blob::read::blob_type;
+use crate::http::blob::request::Request;
+use crate::http::blob::tags::write_tags;
+use crate::http::blob::tier::tier_texts;
+use crate::http::error::{Failure, Result};
+use crate::http::headers::{write_metadata, xml};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     Blob, BlobEntry, BlobService, Container, Encryption, Lease, ListBlobs, ListContainers,
-    ListedBlob, Moment,
+    ListedBlob, SnapshotTime,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
@@ -171,13 +171,21 @@ fn parameter(request: &Request, name: &str) -> String {
     request.context.query.get(name).unwrap_or_default()
 }
 
-/// What `showonly` says. Source: List Blobs, "URI parameters". Files and directories are told apart in hierarchical namespaces
-/// only: see `mod.rs`, which refuses them unless told otherwise.
+/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a hierarchical namespace tells files from directories:
+/// these are refused but for `--loose`.
 fn shows_deleted_only(request: &Request) -> Result<bool> {
     let shown = parameter(request, "showonly");
     match shown.to_ascii_lowercase().as_str() {
         "deleted" => Ok(true),
-        "" | "files" | "directories" => Ok(false),
+        "" => Ok(false),
+        "files" | "directories" => {
+            let feature = "A listing of the files or directories of a hierarchical namespace";
+            let unsupported = [("showonly", feature)];
+            request
+                .context
+                .refuse_unsupported(&unsupported, request.state.loose)?;
+            Ok(false)
+        }
         _ => Err(Failure::parameter(
             "showonly",
             shown,
@@ -333,7 +341,7 @@ pub fn write_state(document: &mut impl Properties, listed: &ListedBlob) {
         return;
     };
     document.optional("Deleted", blob.deleted.map(|_| "true"));
-    let moment = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
+    let moment = |moment: Option<SnapshotTime>| moment.map(|moment| moment.to_string());
     document.optional("Snapshot", moment(blob.snapshot).as_deref());
     document.optional("VersionId", moment(blob.version).as_deref());
     let current = blob.version.is_some() && listed.is_current;

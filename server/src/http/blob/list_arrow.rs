@@ -1,10 +1,10 @@
 //! List Blobs as an Arrow IPC stream. Columns are named as the elements of the XML; those without a value are left out.
 //! Source: the official Python and C++ clients' readers of the stream.
 
-use super::super::headers::put;
-use super::Request;
-use super::list::{Properties, Shown, hides_metadata, write_properties, write_state};
 use crate::codec::date;
+use crate::http::blob::list::{Properties, Shown, hides_metadata, write_properties, write_state};
+use crate::http::blob::request::Request;
+use crate::http::headers::put;
 use arrow_array::builder::{
     BooleanBuilder, MapBuilder, StringBuilder, TimestampSecondBuilder, UInt64Builder,
 };

@@ -5,8 +5,9 @@
 //! present, at the same offset of the same content: the answer goes on for as long as the blob keeps its ETag, and breaks off
 //! otherwise. Clients resume a download that broke off under the same condition.
 
-use super::{App, Request};
+use crate::http::blob::request::Request;
 use crate::http::error::{Failure, Result};
+use crate::services::Services;
 use bytes::Bytes;
 use lazurite_blob::{
     Blob, BlobAddress, BlobReader, BlobState, ByteRange, Conditions, CustomerKey, Download, ETag,
@@ -57,11 +58,11 @@ pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download
 
 /// Opens a blob again for as long as it has the same ETag. Keeps nothing else of the request, which may have long headers.
 pub struct Reopen {
-    app: Arc<App>,
+    services: Arc<Services>,
     account: String,
     container: String,
     blob: String,
-    state: BlobState,
+    blob_state: BlobState,
     conditions: Conditions,
 }
 
@@ -69,11 +70,11 @@ impl Reopen {
     /// `request` found a blob with this ETag, and brought `customer_key`.
     pub fn new(request: &Request, etag: ETag, customer_key: Option<CustomerKey>) -> Reopen {
         Reopen {
-            app: request.app.clone(),
+            services: request.state.services.clone(),
             account: request.account().to_owned(),
             container: request.container.clone(),
             blob: request.blob.clone(),
-            state: request.state,
+            blob_state: request.blob_state,
             conditions: Conditions {
                 if_match: Some(ETags::OneOf(vec![etag.to_string()])),
                 customer_key,
@@ -88,10 +89,10 @@ impl Reopen {
             account: &self.account,
             container: &self.container,
             blob: &self.blob,
-            state: self.state,
+            state: self.blob_state,
         };
         let found = self
-            .app
+            .services
             .blobs
             .get_blob(&address, Some(range), &self.conditions)?;
         Ok(found.body)

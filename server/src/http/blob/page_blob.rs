@@ -1,22 +1,24 @@
 //! Page blobs: made of zeros, written and cleared in pages of 512 bytes, resized; which of their pages were written, and
 //! which since a snapshot.
 
-use super::super::body::RequestBody;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
-use super::Request;
-use super::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
-use super::container::with_validators;
-use super::read::range;
-use super::upload::{is_structured, put_structure, receive, refuse_body};
-use super::write::{blob_headers, put_checksums, replaced_headers, settings};
 use crate::codec::xml::Writer;
+use crate::http::blob::block_blob::{
+    conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
+};
+use crate::http::blob::container::with_validators;
+use crate::http::blob::read::range;
+use crate::http::blob::request::Request;
+use crate::http::blob::upload::{is_structured, put_structure, receive, refuse_body};
+use crate::http::blob::write::{blob_headers, put_checksums, replaced_headers, settings};
+use crate::http::body::RequestBody;
 use crate::http::context::{Context, Query};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
-    Blob, BlobHeaders, BlobService, GetPageRanges, Moment, PageRanges, PageUpdate, PutPage,
-    PutPageBlob, SequenceAction, SequenceConditions, UploadKind, Written,
+    Blob, BlobHeaders, BlobService, GetPageRanges, PageRanges, PageUpdate, PutPage, PutPageBlob,
+    SequenceAction, SequenceConditions, SnapshotTime, UploadKind, Written,
 };
 use std::ops::Range;
 
@@ -36,7 +38,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
         settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };
-    let create_only = request.create_only;
+    let create_only = request.is_create_only();
     let call = move |blobs: &BlobService, r: &Request| blobs.put_page_blob(&r.address(), put_blob);
     let outcome = request.change(call).await;
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
@@ -97,13 +99,6 @@ pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
         less_than: context.number("x-ms-if-sequence-number-lt")?,
         equal: context.number("x-ms-if-sequence-number-eq")?,
     })
-}
-
-/// Whether Set Blob Properties is about what only page blobs have.
-pub fn is_about_pages(context: &Context) -> bool {
-    ["x-ms-blob-content-length", "x-ms-sequence-number-action"]
-        .iter()
-        .any(|name| context.header(name).is_some())
 }
 
 /// Set Blob Properties with a length or a sequence number. Headers that are not given at all stay as they are.
@@ -173,14 +168,14 @@ fn validators(blob: &Blob) -> Written {
 }
 
 /// `prevsnapshot`, or the same in the URL of the snapshot, which must be one of this blob.
-fn previous_snapshot(request: &Request) -> Result<Option<Moment>> {
+fn previous_snapshot(request: &Request) -> Result<Option<SnapshotTime>> {
     let context = &request.context;
     if let Some(text) = context
         .query
         .get("prevsnapshot")
         .filter(|text| !text.is_empty())
     {
-        let moment = Moment::parse(&text);
+        let moment = SnapshotTime::parse(&text);
         return moment
             .map(Some)
             .ok_or_else(|| Failure::parameter("prevsnapshot", text, "It is not a time."));
@@ -194,7 +189,7 @@ fn previous_snapshot(request: &Request) -> Result<Option<Moment>> {
         let path = address.split_once("://")?.1.split_once('/')?.1;
         let same = format!("/{path}") == context.raw_path;
         let snapshot = Query::parse(query).ok()?.get("snapshot")?;
-        Moment::parse(&snapshot).filter(|_| same)
+        SnapshotTime::parse(&snapshot).filter(|_| same)
     };
     moment()
         .map(Some)

@@ -1,14 +1,15 @@
 //! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
 //! Source: Query Blob Contents.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, parse_xml, put};
-use super::super::streamed::{ChunkSource, streamed_to_end};
-use super::long_read::{LongRead, Reopen, long_read};
-use super::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
-use super::{Request, cross};
 use crate::codec::xml::Element;
+use crate::http::blob::long_read::{LongRead, Reopen, long_read};
+use crate::http::blob::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
+use crate::http::blob::request::Request;
+use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, parse_xml, put};
+use crate::http::run::on_blocking_pool;
+use crate::http::streamed::{ChunkSource, streamed_to_end};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Response, header};
@@ -40,7 +41,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let listener = Listener::default();
     let is_gone = listener.is_gone.clone();
     let begin = move || {
-        let blobs = &request.app.blobs;
+        let blobs = &request.state.services.blobs;
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let customer_key = conditions.customer_key;
         let (blob, range, rest) = long_read(&request, customer_key, download);
@@ -68,7 +69,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
             .unwrap_or_default();
         Ok((blob, range, first, answering))
     };
-    let (blob, range, first, answering) = cross(begin).await?;
+    let (blob, range, first, answering) = on_blocking_pool(begin).await?;
     let mut response = empty(if range.is_some() { 206 } else { 200 });
     put_blob_headers(&mut response, &blob, now);
     // What the blob's headers say of its content holds of no answer about it.

@@ -1,20 +1,21 @@
 //! Bodies on their way out, and the properties that go with them.
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{
-    BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
-};
-use super::super::streamed::{ChunkSource, Room, streamed};
-use super::copy::copy_texts;
-use super::encryption::encryption_text;
-use super::lease::put_lease;
-use super::long_read::{LongRead, long_read};
-use super::protect::protection_texts;
-use super::tier::tier_texts;
-use super::{Request, STRUCTURED_BODY, cross, run};
 use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
+use crate::http::blob::copy::copy_texts;
+use crate::http::blob::encryption::encryption_text;
+use crate::http::blob::immutability::protection_texts;
+use crate::http::blob::lease::put_lease;
+use crate::http::blob::long_read::{LongRead, long_read};
+use crate::http::blob::request::{Request, STRUCTURED_BODY};
+use crate::http::blob::tier::tier_texts;
 use crate::http::context::text_of;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{
+    BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
+};
+use crate::http::run::{self, on_blocking_pool};
+use crate::http::streamed::{ChunkSource, Room, streamed};
 use axum::body::Body;
 use axum::http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
@@ -102,7 +103,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let structured = structured(&request, wanted_checksum)?;
     let (overrides, now) = (overrides(&request), request.now());
     let begin = move || {
-        let (blobs, key) = (&request.app.blobs, conditions.customer_key);
+        let (blobs, key) = (&request.state.services.blobs, conditions.customer_key);
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let (blob, range, mut rest) = long_read(&request, key, download);
         let room = Room::take();
@@ -122,7 +123,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     };
     let begun = match wanted_checksum {
         None => run::read(begin)?,
-        Some(_) => cross(begin).await?,
+        Some(_) => on_blocking_pool(begin).await?,
     };
     if let Some(checksum) = wanted_checksum
         && begun.rest.remaining() > 0
@@ -272,7 +273,7 @@ fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     let found = PARAMETERS
         .iter()
         .filter_map(|(parameter, name)| Some((*name, sent(parameter)?)));
-    if request.overrides_headers {
+    if request.overrides_headers() {
         found.collect()
     } else {
         Vec::new()

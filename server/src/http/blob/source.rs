@@ -1,19 +1,20 @@
 //! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
 //! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
 
-use super::super::address::blob_names;
-use super::super::authenticate;
-use super::super::error::{Failure, Result, known};
-use super::Request;
-use super::conditions::{blob_state, conditions_named};
-use super::encryption::{OF_SOURCE, customer_key};
-use super::foreign::Foreign;
-use super::needs::{looks_at_tags_of_source, names_version, needs, public_access};
-use super::reach::is_this_machine;
-use super::route::Operation;
+use crate::auth::policy::RequiredPermissions;
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
-use crate::http::context::{Arrival, Context, ServiceKind};
+use crate::http::blob::conditions::{blob_state, conditions_named};
+use crate::http::blob::copy_allow_list::is_this_machine;
+use crate::http::blob::encryption::{OF_SOURCE, customer_key};
+use crate::http::blob::permissions::{
+    READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
+};
+use crate::http::blob::remote_source::RemoteSource;
+use crate::http::blob::request::Request;
+use crate::http::blob_names::blob_names;
+use crate::http::context::{Context, RequestOrigin, ServiceKind};
+use crate::http::error::{Failure, Result, known};
 use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
@@ -58,17 +59,17 @@ pub enum Origin {
     /// A blob of this server.
     Own(Source),
     /// Anything on another one.
-    Foreign(Foreign),
+    RemoteSource(RemoteSource),
 }
 
 /// Finds the origin of a request: as [`source`], or on another server if such are asked.
 pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
     let uri = source_uri(request)?;
-    match &request.app.fetcher {
+    match &request.state.fetcher {
         Some(fetcher) if fetcher.may_ask(&uri) && !is_surely_ours(request, &uri)? => {
             let url = without_credentials(&uri, BlobState::Current);
-            let foreign = Foreign::new(fetcher.clone(), request, uri, url);
-            Ok(Origin::Foreign(foreign))
+            let foreign = RemoteSource::new(fetcher.clone(), request, uri, url);
+            Ok(Origin::RemoteSource(foreign))
         }
         _ => source(request, credentials).await.map(Origin::Own),
     }
@@ -113,7 +114,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
 fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Context) -> bool {
     let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
     credentials == Credentials::Shared
-        && request.is_owner
+        && request.is_owner()
         && source.account == request.context.account
         && !has_its_own
 }
@@ -139,7 +140,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
     }
     let malformed = |_| Failure::header(COPY_SOURCE, uri.to_string());
     let parts = parts.body(()).map_err(malformed)?.into_parts().0;
-    let arrival = Arrival {
+    let arrival = RequestOrigin {
         service: ServiceKind::Blob,
         now: outer.now,
         system_now: outer.system_now,
@@ -148,8 +149,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
-    let mut context = Context::new(&arrival, &request.app.accounts, &parts)?;
-    context.assume_version(Some(&outer.version));
+    let mut context = Context::new(&arrival, &request.state.services.accounts, &parts)?;
+    context.apply_default_version(Some(&outer.version));
     Ok(context)
 }
 
@@ -183,7 +184,7 @@ fn own_authority(request: &Request) -> Option<Authority> {
 /// Whether a host is this server: the one that the request came to, this machine, or one that `--allowed-host` names. Another
 /// host with the same port is another server, as two of them in one network usually are.
 fn is_own_host(request: &Request, host: &str) -> bool {
-    let allowed = &request.app.allowed_hosts;
+    let allowed = &request.state.allowed_hosts;
     is_same_host(request, host)
         || is_this_machine(host)
         || allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
@@ -197,7 +198,7 @@ fn is_same_host(request: &Request, host: &str) -> bool {
 /// source write that, whatever endpoint they talk to: `az storage blob copy start` does.
 fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
     let account = host.strip_suffix(".blob.core.windows.net");
-    account.is_some_and(|account| request.app.accounts.find(account).is_some())
+    account.is_some_and(|account| request.state.services.accounts.find(account).is_some())
 }
 
 /// Whether a URL is ours although its host is one that may be asked for sources.
@@ -207,19 +208,17 @@ fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
 }
 
 fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
-    let caller = authenticate(&request.app, context)?;
+    let caller = request.state.authenticator.authenticate(context)?;
     let tags = looks_at_tags_of_source(&request.context);
     if !matches!(caller, Caller::Anonymous) {
-        let mut needs = needs(Operation::GetBlob, context);
-        if tags {
-            needs.also = "t";
-        }
+        let also = if tags { "t" } else { tags_in_headers(context) };
+        let needs = RequiredPermissions { also, ..READ_BLOB };
         return authorize(&caller, ServiceKind::Blob, &needs);
     }
     if tags || names_version(context) {
         return Err(bearer::wanted());
     }
-    match public_access(&request.app, &context.account, container)? {
+    match public_access(&request.state, &context.account, container)? {
         PublicAccess::Container | PublicAccess::Blob => Ok(()),
         // Who reads it is told that nothing is there; who writes here is worth a plainer word.
         PublicAccess::Private => Err(bearer::wanted()),
@@ -270,13 +269,13 @@ pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
     let Some(text) = context.header(name) else {
         return Ok(None);
     };
-    let range = super::read::parse_range(&text);
+    let range = crate::http::blob::read::parse_range(&text);
     range.map(Some).ok_or_else(|| Failure::header(name, text))
 }
 
 /// What the request says of the source's content.
 pub fn source_checksums(request: &Request) -> Result<Checksums> {
-    super::write::checksums_named(
+    crate::http::blob::write::checksums_named(
         request,
         "x-ms-source-content-md5",
         "x-ms-source-content-crc64",

@@ -1,15 +1,15 @@
 //! Tags of blobs: set, read, and searched for.
 
-use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, parse_xml, put, xml};
-use super::Request;
-use super::block_blob::check_document;
-use super::conditions::conditions_named;
-use super::list::{include, max_results};
-use super::write::claimed;
 use crate::codec::xml::{Element, Writer};
+use crate::http::blob::block_blob::check_document;
+use crate::http::blob::conditions::conditions_named;
+use crate::http::blob::list::{include, max_results};
+use crate::http::blob::request::Request;
+use crate::http::blob::write::claimed;
+use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::http::context::decode;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, parse_xml, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{

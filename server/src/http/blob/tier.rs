@@ -1,10 +1,10 @@
 //! Set Blob Tier, and what answers tell of tiers.
 
-use super::super::error::{Failure, Result};
-use super::super::headers::empty;
-use super::Request;
 use crate::codec::date;
+use crate::http::blob::request::Request;
 use crate::http::context::Context;
+use crate::http::error::{Failure, Result};
+use crate::http::headers::empty;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{AccessTier, Blob, BlobService, BlobType, RehydratePriority, TierOutcome};

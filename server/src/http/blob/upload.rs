@@ -1,14 +1,14 @@
 //! Bodies on their way in, whatever they are for: chunk by chunk into the store, plain or in segments.
 
-use super::super::body::RequestBody;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::put;
-use super::super::run;
-use super::encryption::{OWN, customer_key};
-use super::settle::settle;
-use super::write::claimed;
-use super::{Request, STRUCTURED_BODY};
 use crate::codec::structured::{self, Decoder, Malformed};
+use crate::http::blob::encryption::{OWN, customer_key};
+use crate::http::blob::request::{Request, STRUCTURED_BODY};
+use crate::http::blob::store_small_bodies::store_small_body;
+use crate::http::blob::write::claimed;
+use crate::http::body::RequestBody;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::put;
+use crate::http::run;
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Buf;
@@ -27,13 +27,13 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
     body.reserve_chunks(held.min(UPLOAD_BYTES_HELD) as usize)
         .await?;
     let key = customer_key(&request.context, OWN)?;
-    let upload = begin(&request.app.blobs, kind, claimed(request)?, key)?;
+    let upload = begin(&request.state.services.blobs, kind, claimed(request)?, key)?;
     let mut structure = structure(request)?;
     let upload = drain(upload, body, &mut structure).await?;
     if let Some(decoder) = structure {
         decoder.finish()?;
     }
-    settle(upload).await
+    store_small_body(upload).await
 }
 
 /// Writes a body to an upload as it comes, taken apart if it comes in segments. The next part is filled while one is written.
@@ -54,7 +54,9 @@ pub async fn drain(
                 if upload.is_full() {
                     written(&mut upload, &mut writing).await?;
                     if let Some(part) = upload.take_part() {
-                        writing = Some(run::begin_in_turn(move || Ok(part.write()?)).await);
+                        writing = Some(
+                            run::start_on_blocking_pool_limited(move || Ok(part.write()?)).await,
+                        );
                     }
                 }
             }
@@ -62,7 +64,7 @@ pub async fn drain(
     }
     written(&mut upload, &mut writing).await?;
     if let Some(part) = upload.take_part() {
-        upload.add(run::cross_in_turn(move || Ok(part.write()?)).await?);
+        upload.add(run::on_blocking_pool_limited(move || Ok(part.write()?)).await?);
     }
     Ok(upload)
 }

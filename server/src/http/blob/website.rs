@@ -5,22 +5,21 @@
 //! access is, and nothing is written through it.
 //! Source: Static website hosting in Azure Storage; Set Blob Service Properties, "StaticWebsite".
 
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put};
-use super::{Request, read};
 use crate::accounts::Accounts;
-use crate::http::App;
-use crate::http::context::{Arrival, Context, decode};
-use crate::http::properties::StaticWebsite;
+use crate::auth::Caller;
+use crate::http::blob::read;
+use crate::http::blob::request::{Request, State};
+use crate::http::blob::sub_requests::SubRequests;
+use crate::http::context::{Context, RequestOrigin, decode};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
+use crate::http::properties::{StaticWebsite, WEBSITE_CONTAINER};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use lazurite_blob::BlobState;
 use std::sync::Arc;
-
-/// The container that websites are served from.
-pub const CONTAINER: &str = "$web";
 
 /// The account whose website a host name is, if it is one: `ACCOUNT.web.…`, or `ACCOUNT.z6.web.…` with any number.
 pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
@@ -39,19 +38,21 @@ pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
 
 /// Serves one request to the website of an account.
 pub async fn serve(
-    app: &Arc<App>,
-    arrival: &Arrival,
+    state: &Arc<State>,
+    sub_requests: Arc<dyn SubRequests>,
+    arrival: &RequestOrigin,
     account: &str,
     parts: &Parts,
 ) -> Result<Response<Body>> {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(known::UNSUPPORTED_HTTP_VERB.into());
     }
-    let properties = app.properties.get(arrival.service, account);
+    let properties = state.properties.get(arrival.service, account);
     let website = &properties.static_website;
     let path = decode(parts.uri.path()).replace('\\', "/");
     let site = Site {
-        app,
+        state,
+        sub_requests,
         arrival,
         account,
         parts,
@@ -110,8 +111,9 @@ fn not_found(method: &Method) -> Response<Body> {
 
 /// A request to a website, from which requests for its blobs are made.
 struct Site<'a> {
-    app: &'a Arc<App>,
-    arrival: &'a Arrival,
+    state: &'a Arc<State>,
+    sub_requests: Arc<dyn SubRequests>,
+    arrival: &'a RequestOrigin,
     account: &'a str,
     parts: &'a Parts,
 }
@@ -124,7 +126,7 @@ impl Site<'_> {
         }
         let mut parts = self.parts.clone();
         // Where the blob is in the account's own terms: the context of a request needs an address.
-        parts.uri = format!("/{}/{CONTAINER}", self.account)
+        parts.uri = format!("/{}/{WEBSITE_CONTAINER}", self.account)
             .parse::<Uri>()
             .map_err(|_| Failure::from(known::INVALID_URI))?;
         parts.headers = headers.clone();
@@ -132,14 +134,13 @@ impl Site<'_> {
             parts.headers.insert("host", host.clone());
         }
         let request = Request {
-            app: self.app.clone(),
-            context: Context::new(self.arrival, &self.app.accounts, &parts)?,
-            container: CONTAINER.to_owned(),
+            state: self.state.clone(),
+            sub_requests: self.sub_requests.clone(),
+            context: Context::new(self.arrival, &self.state.services.accounts, &parts)?,
+            caller: Caller::Anonymous,
+            container: WEBSITE_CONTAINER.to_owned(),
             blob: blob.to_owned(),
-            state: BlobState::Current,
-            create_only: false,
-            is_owner: false,
-            overrides_headers: false,
+            blob_state: BlobState::Current,
         };
         match self.parts.method {
             Method::HEAD => read::get_blob_properties(request).await,

@@ -1,14 +1,14 @@
 //! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
 
-use super::super::context::Context;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
-use super::Request;
-use super::container::with_validators;
-use super::lease::optional_id;
-use super::protect::{immutability_policy, legal_hold};
-use super::tags::tags_of_header;
-use super::tier::access_tier;
+use crate::http::blob::container::with_validators;
+use crate::http::blob::immutability::{immutability_policy, legal_hold};
+use crate::http::blob::lease::optional_id;
+use crate::http::blob::request::Request;
+use crate::http::blob::tags::tags_of_header;
+use crate::http::blob::tier::access_tier;
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -51,7 +51,7 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
         Some("only") => Some(DeleteSnapshots::Only),
         Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
     };
-    if let (BlobState::Version(version), Some(_)) = (request.state, snapshots) {
+    if let (BlobState::Version(version), Some(_)) = (request.blob_state, snapshots) {
         // Source: recorded answers of the hosted service.
         return Err(Failure::parameter(
             "versionid",

@@ -1,6 +1,6 @@
 //! Codes that every service shares. Source: Common REST API error codes; Blob service error codes.
 
-use super::Failure;
+use crate::http::error::Failure;
 
 /// A protocol error that needs no further data: status, code, message.
 #[derive(Debug, Clone, Copy)]

@@ -104,12 +104,14 @@ impl From<lazurite_engine::Error> for Failure {
                 busy("The store is read-only since an earlier failure: see the log of the server.")
             }
             Error::Closed | Error::Locked { .. } => busy("The server is closing its store."),
+            Error::Conflict => busy("Another operation came in between: send the request again."),
             // The client learns that it is ours to mend; which file and where is for the log.
             Error::Io { .. }
             | Error::Corrupt { .. }
             | Error::UnknownFormat { .. }
             | Error::UnknownKeyspace { .. }
             | Error::UnknownValue
+            | Error::Deadlock
             | Error::InvalidOption { .. } => {
                 tracing::error!(%error, "the store failed");
                 known::INTERNAL_ERROR.into()

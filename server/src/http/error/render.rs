@@ -1,7 +1,7 @@
 //! Failures as answers: XML for Blob and Queue, OData JSON (or XML, for what is not OData) for Table.
 
-use super::Failure;
 use crate::codec::date;
+use crate::http::error::Failure;
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{Response, StatusCode};

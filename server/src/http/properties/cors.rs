@@ -1,11 +1,11 @@
 //! Cross-origin resource sharing: rules, preflight requests, and the headers that let a page read an answer.
 //! Source: Cross-Origin Resource Sharing (CORS) support for Azure Storage, all sections; Preflight Blob Request.
 
-use super::document::{check_children, invalid_value, required};
 use crate::codec::xml::{Element, Writer};
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::headers::{empty, put};
+use crate::http::properties::document::{check_children, invalid_value, required};
 use axum::body::Body;
 use axum::http::{Method, Response};
 

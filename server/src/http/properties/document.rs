@@ -1,12 +1,14 @@
 //! The `StorageServiceProperties` document: what a request changes, what an answer shows, and the form in which a service
 //! keeps it, which is the answer's. Source: Set Blob, Queue and Table Service Properties, "Request body".
 
-use super::cors::{self, CorsRule};
-use super::{DeleteRetention, Logging, Metrics, ServiceProperties, StaticWebsite};
-use crate::analytics::LogVersion;
 use crate::codec::xml::{Element, Writer};
 use crate::http::context::{ApiVersion, ServiceKind};
 use crate::http::error::{Failure, Result, known};
+use crate::http::properties::LogVersion;
+use crate::http::properties::cors::{self, CorsRule};
+use crate::http::properties::{
+    DeleteRetention, Logging, Metrics, ServiceProperties, StaticWebsite,
+};
 use std::ops::RangeInclusive;
 
 /// Days that logs, figures and deleted blobs may be kept.

@@ -5,27 +5,30 @@
 
 pub mod cors;
 mod document;
+pub mod metrics_tables;
 
-use super::blob::website;
-use super::context::{ApiVersion, Context, ServiceKind};
-use super::error::{Failure, Result};
-use super::headers::{empty, parse_xml, xml};
-use super::{App, body, run};
-use crate::accounts::Accounts;
-use crate::analytics::{self, Class, LogVersion};
 use crate::codec::date;
 use crate::codec::xml::Writer;
+use crate::http::context::{ApiVersion, Context, ServiceKind};
+use crate::http::error::{Failure, Result};
+use crate::http::headers::{empty, parse_xml, xml};
+use crate::http::operation::LogClass;
+use crate::http::{body, run};
+use crate::services::Services;
 use axum::body::Body;
 use axum::http::Response;
 use cors::CorsRule;
 use document::Change;
-use lazurite_blob::{AccountPolicy, BlobService, ContainerSettings};
+use lazurite_blob::{AccountPolicy, ContainerSettings};
 use lazurite_engine::Ticket;
-use lazurite_queue::QueueService;
-use lazurite_table::TableService;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// The container that logs are written to.
+pub const LOGS_CONTAINER: &str = "$logs";
+/// The container that websites are served from.
+pub const WEBSITE_CONTAINER: &str = "$web";
 
 /// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,11 +79,29 @@ impl Logging {
     }
 
     /// Whether operations of this class are.
-    pub fn covers(&self, class: Class) -> bool {
+    pub fn covers(&self, class: LogClass) -> bool {
         match class {
-            Class::Read => self.read,
-            Class::Write => self.write,
-            Class::Delete => self.delete,
+            LogClass::Read => self.read,
+            LogClass::Write => self.write,
+            LogClass::Delete => self.delete,
+        }
+    }
+}
+
+/// The two forms of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogVersion {
+    #[default]
+    One,
+    /// With who a bearer of a token is.
+    Two,
+}
+
+impl LogVersion {
+    pub fn text(self) -> &'static str {
+        match self {
+            LogVersion::One => "1.0",
+            LogVersion::Two => "2.0",
         }
     }
 }
@@ -116,6 +137,7 @@ pub struct StaticWebsite {
 /// The properties of every service of every account.
 #[derive(Debug)]
 pub struct PropertiesStore {
+    services: Arc<Services>,
     slots: BTreeMap<String, [Slot; 3]>,
 }
 
@@ -147,10 +169,7 @@ impl Slot {
 impl PropertiesStore {
     /// Reads what the services have kept for the accounts. The error is a sentence.
     pub fn read(
-        accounts: &Accounts,
-        blobs: &BlobService,
-        queues: &QueueService,
-        tables: &TableService,
+        services: Arc<Services>,
         cors_origins: &[String],
     ) -> std::result::Result<PropertiesStore, String> {
         let cors_at_start = if cors_origins.is_empty() {
@@ -160,9 +179,15 @@ impl PropertiesStore {
         };
         let slot = |service: ServiceKind, account: &str| {
             let stored = match service {
-                ServiceKind::Blob => blobs.get_service_properties(account).map_err(text),
-                ServiceKind::Queue => queues.get_service_properties(account).map_err(text),
-                ServiceKind::Table => tables.get_service_properties(account).map_err(text),
+                ServiceKind::Blob => services.blobs.get_service_properties(account).map_err(text),
+                ServiceKind::Queue => services
+                    .queues
+                    .get_service_properties(account)
+                    .map_err(text),
+                ServiceKind::Table => services
+                    .tables
+                    .get_service_properties(account)
+                    .map_err(text),
             };
             let read = |bytes: Vec<u8>| document::read_stored(service, &bytes);
             let properties = stored?.map(read).transpose().map_err(|failure| {
@@ -182,11 +207,11 @@ impl PropertiesStore {
             })
         };
         let mut slots = BTreeMap::new();
-        for account in accounts.names() {
+        for account in services.accounts.names() {
             let [blob, queue, table] = ServiceKind::ALL.map(|service| slot(service, account));
             slots.insert(account.to_owned(), [blob?, queue?, table?]);
         }
-        Ok(PropertiesStore { slots })
+        Ok(PropertiesStore { services, slots })
     }
 
     /// The properties of a service of a configured account.
@@ -205,70 +230,72 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// Answers Get Service Properties.
-pub fn get_service_properties(app: &App, context: &Context) -> Response<Body> {
-    let properties = app.properties.get(context.service, &context.account);
+pub fn get_service_properties(store: &PropertiesStore, context: &Context) -> Response<Body> {
+    let properties = store.get(context.service, &context.account);
     xml(200, document::write(context.service, &properties))
 }
 
 /// Answers Set Service Properties: what the document leaves out stays as it is.
 pub async fn set_service_properties(
-    app: Arc<App>,
+    store: Arc<PropertiesStore>,
     context: Context,
     body: body::RequestBody,
 ) -> Result<Response<Body>> {
     let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
     let change = Change::read(context.service, &parse_xml(&bytes)?)?;
-    change_properties(app, context, change).await
+    change_properties(store, context, change).await
 }
 
 /// Waits until the change is as durable as an acknowledged write.
 async fn change_properties(
-    app: Arc<App>,
+    store: Arc<PropertiesStore>,
     context: Context,
     change: Change,
 ) -> Result<Response<Body>> {
-    let db = app.db.clone();
-    run::change(&db, move || apply(&app, &context, change))
+    let db = store.services.db.clone();
+    run::change(&db, move || apply(&store, &context, change))
         .await?
         .await?;
     Ok(empty(202))
 }
 
-fn apply(app: &App, context: &Context, change: Change) -> Result<Ticket> {
-    let slot = app.properties.slot(context.service, &context.account);
+fn apply(store: &PropertiesStore, context: &Context, change: Change) -> Result<Ticket> {
+    let services = &store.services;
+    let slot = store.slot(context.service, &context.account);
     let _changing = slot.begin_change();
     let mut properties = ServiceProperties::clone(&slot.get());
     change.apply_to(&mut properties);
     let bytes = document::write(context.service, &properties).into_bytes();
     let account = &context.account;
     if properties.logging.is_on() {
-        make_container(app, account, analytics::CONTAINER)?;
+        make_container(services, account, LOGS_CONTAINER)?;
     }
-    analytics::make_tables(&app.tables, account, context.service, &properties)?;
+    metrics_tables::make_tables(&services.tables, account, context.service, &properties)?;
     let ticket = match context.service {
         ServiceKind::Blob => {
             let policy = AccountPolicy {
                 delete_retention_days: properties.delete_retention.days,
                 permanent_delete: properties.delete_retention.allow_permanent_delete,
-                ..app.blobs.get_account_policy(account)?
+                ..services.blobs.get_account_policy(account)?
             };
             if properties.static_website.enabled {
-                make_container(app, account, website::CONTAINER)?;
+                make_container(services, account, WEBSITE_CONTAINER)?;
             }
-            app.blobs
+            services
+                .blobs
                 .set_account_policy(account, policy, Some(&bytes))?
         }
-        ServiceKind::Queue => app.queues.set_service_properties(account, &bytes)?,
-        ServiceKind::Table => app.tables.set_service_properties(account, &bytes)?,
+        ServiceKind::Queue => services.queues.set_service_properties(account, &bytes)?,
+        ServiceKind::Table => services.tables.set_service_properties(account, &bytes)?,
     };
     slot.set(properties);
     Ok(ticket)
 }
 
 /// What is enabled has a container, which is made with it.
-fn make_container(app: &App, account: &str, container: &str) -> Result<()> {
+fn make_container(services: &Services, account: &str, container: &str) -> Result<()> {
     let settings = ContainerSettings::default();
-    match app
+    match services
         .blobs
         .create_container_with(account, container, settings)
     {
@@ -306,14 +333,16 @@ pub fn check_secondary(context: &Context) -> Result<()> {
 mod tests {
     use super::*;
     use crate::access_log::AccessLog;
+    use crate::accounts::Accounts;
     use crate::cli::Cli;
+    use crate::http::App;
     use crate::http::context::tests::request;
     use clap::Parser;
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
     use lazurite_engine::{Config, Db, Durability, Environment, SystemWallClock};
     use std::time::Duration;
 
-    fn open(disk: &FaultFs) -> Arc<App> {
+    fn open(disk: &FaultFs) -> Arc<PropertiesStore> {
         let durability = Durability::Disk;
         let environment = Environment {
             fs: Arc::new(disk.clone()),
@@ -327,20 +356,21 @@ mod tests {
         let cli = Cli::try_parse_from(["lazurite"]).unwrap();
         let clock = Arc::new(SystemWallClock::default());
         let accounts = Accounts::development();
-        Arc::new(App::open(&cli, accounts, db, clock, AccessLog::silent()).unwrap())
+        let app = App::open(&cli, accounts, db, clock, AccessLog::silent()).unwrap();
+        app.properties
     }
 
     #[tokio::test]
     async fn answer_to_set_service_properties_waits_for_the_disk() {
         let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
-        let app = open(&disk);
+        let store = open(&disk);
         let change = |service: ServiceKind| {
             let context = request(service, "PUT", "/", "devstoreaccount1", &[]);
             let document = "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete><Read>false</Read>\
                 <Write>false</Write><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging></StorageServiceProperties>";
             let root = parse_xml(document.as_bytes()).unwrap();
             let change = Change::read(service, &root).unwrap();
-            Box::pin(change_properties(app.clone(), context, change))
+            Box::pin(change_properties(store.clone(), context, change))
         };
         for service in ServiceKind::ALL {
             // The first write may make a segment of the log, which waits for a sync too.

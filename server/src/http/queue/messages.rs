@@ -1,13 +1,13 @@
 //! Operations on messages.
 
-use super::super::body::{RequestBody, collect};
-use super::super::context::Context;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put, xml};
-use super::super::run::{self, cross};
-use super::{Request, uncached, write};
 use crate::codec::date;
 use crate::codec::xml::{Writer, read_list};
+use crate::http::body::{RequestBody, collect};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put, xml};
+use crate::http::queue::request::{Request, uncached, write};
+use crate::http::run::{self, on_blocking_pool};
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
     let text = message_text(bytes).await?;
     let ttl_seconds = message_ttl(&request.context)?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let (message, ticket) = run::write(&db, move || {
         let wanted = PutMessage {
             text: &text,
@@ -33,7 +33,8 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
             visibility_seconds,
         };
         Ok(request
-            .app
+            .state
+            .services
             .queues
             .put_message(request.account(), &request.queue, wanted)?)
     })
@@ -64,7 +65,7 @@ fn message_ttl(context: &Context) -> Result<Option<i64>> {
 
 async fn message_text(document: Bytes) -> Result<String> {
     if document.len() > AT_ONCE_BYTES_MAX {
-        cross(move || read_message(&document)).await
+        on_blocking_pool(move || read_message(&document)).await
     } else {
         read_message(&document)
     }
@@ -124,7 +125,7 @@ async fn written(
     write: impl FnOnce() -> String + Send + 'static,
 ) -> Result<String> {
     if text_bytes > AT_ONCE_BYTES_MAX {
-        cross(move || Ok(write())).await
+        on_blocking_pool(move || Ok(write())).await
     } else {
         Ok(write())
     }
@@ -137,10 +138,10 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
         count,
         visibility_seconds,
     };
-    let (db, request) = (request.app.db.clone(), Arc::new(request));
+    let (db, request) = (request.state.services.db.clone(), Arc::new(request));
     let r = request.clone();
     let step = move || {
-        let queues = &r.app.queues;
+        let queues = &r.state.services.queues;
         Ok(queues.get_messages_step(r.account(), &r.queue, wanted)?)
     };
     let taken = match run::write(&db, step).await? {
@@ -148,10 +149,10 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
         // Behind many expired messages.
         None => {
             let rest = move || {
-                let (queues, account) = (&request.app.queues, request.account());
+                let (queues, account) = (&request.state.services.queues, request.account());
                 Ok(queues.get_messages(account, &request.queue, wanted)?)
             };
-            run::write_beside(true, &db, rest).await?
+            run::write_unless_blocked(true, &db, rest).await?
         }
     };
     let (messages, ticket) = taken;
@@ -174,7 +175,7 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
     let request = Arc::new(request);
     let r = request.clone();
     let step = move || {
-        let queues = &r.app.queues;
+        let queues = &r.state.services.queues;
         Ok(queues.peek_messages_step(r.account(), &r.queue, count)?)
     };
     let messages = match run::read(step)? {
@@ -182,10 +183,10 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
         // Behind many expired messages.
         None => {
             let rest = move || {
-                let (queues, account) = (&request.app.queues, request.account());
+                let (queues, account) = (&request.state.services.queues, request.account());
                 Ok(queues.peek_messages(account, &request.queue, count)?)
             };
-            cross(rest).await?
+            on_blocking_pool(rest).await?
         }
     };
     let bytes = messages.iter().map(|message| message.text.len()).sum();
@@ -214,7 +215,7 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
     } else {
         Some(message_text(bytes).await?)
     };
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let (message, ticket) = run::write(&db, move || {
         let wanted = UpdateMessage {
             message_id: &request.message_id,
@@ -222,10 +223,11 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
             visibility_seconds,
             text: text.as_deref(),
         };
-        Ok(request
-            .app
-            .queues
-            .update_message(request.account(), &request.queue, wanted)?)
+        Ok(request.state.services.queues.update_message(
+            request.account(),
+            &request.queue,
+            wanted,
+        )?)
     })
     .await?;
     ticket.await?;
@@ -237,6 +239,13 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
         date::rfc1123(message.visible_at),
     );
     Ok(response)
+}
+
+pub async fn clear_messages(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.clear_messages(r.account(), &r.queue)
+    })
+    .await
 }
 
 pub async fn delete_message(request: Request) -> Result<Response<Body>> {

@@ -1,14 +1,14 @@
 //! Operations on queues.
 
-use super::super::body::{RequestBody, collect};
-use super::super::error::{Failure, Result};
-use super::super::headers::{
-    empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
-};
-use super::super::run::{self, cross};
-use super::{Request, write};
 use crate::codec::policies::{self, SignedIdentifier};
 use crate::codec::xml::Writer;
+use crate::http::body::{RequestBody, collect};
+use crate::http::error::{Failure, Result};
+use crate::http::headers::{
+    empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
+};
+use crate::http::queue::request::{Request, write};
+use crate::http::run::{self, on_blocking_pool};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_queue::{Creation, ListQueues, QueuePage, StoredPolicy};
@@ -26,14 +26,15 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     let with_metadata = includes_metadata(&include)?;
     let maxresults = request.context.integer("maxresults")?;
     // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
-    cross(move || {
+    on_blocking_pool(move || {
         let wanted = ListQueues {
             prefix: &prefix,
             marker: &marker,
             maxresults,
         };
         let page = request
-            .app
+            .state
+            .services
             .queues
             .list_queues(request.account(), wanted.clone())?;
         let document = queues_document(&page, &request, &wanted, with_metadata);
@@ -87,9 +88,9 @@ fn includes_metadata(include: &str) -> Result<bool> {
 }
 
 pub async fn create_queue(request: Request) -> Result<Response<Body>> {
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let work = move || {
-        Ok(request.app.queues.create_queue(
+        Ok(request.state.services.queues.create_queue(
             request.account(),
             &request.queue,
             metadata(&request.context),
@@ -103,14 +104,22 @@ pub async fn create_queue(request: Request) -> Result<Response<Body>> {
     }))
 }
 
+pub async fn delete_queue(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.delete_queue(r.account(), &r.queue)
+    })
+    .await
+}
+
 pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
     let work = move || {
         Ok(request
-            .app
+            .state
+            .services
             .queues
             .get_queue_metadata(request.account(), &request.queue)?)
     };
-    let properties = cross(work).await?;
+    let properties = on_blocking_pool(work).await?;
     let mut response = empty(200);
     put_metadata(&mut response, &properties.metadata);
     put(
@@ -122,8 +131,15 @@ pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
+pub async fn set_queue_metadata(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.set_queue_metadata(r.account(), &r.queue, metadata(&r.context))
+    })
+    .await
+}
+
 pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
-    let queues = &request.app.queues;
+    let queues = &request.state.services.queues;
     let policies = run::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
     let identifiers: Vec<_> = policies.into_iter().map(SignedIdentifier::from).collect();
     let mut response = xml(200, policies::write(&identifiers));

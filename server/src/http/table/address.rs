@@ -1,6 +1,7 @@
 //! What a path addresses: the service, tables, entities. Source: Addressing Table service resources.
 
-use super::super::error::{Failure, Result};
+use crate::http::error::{Failure, Result};
+use crate::http::operation::Resource;
 use percent_encoding::percent_decode_str;
 
 /// The resource of a request.
@@ -22,13 +23,39 @@ pub enum Address {
 }
 
 /// Both keys of an entity, decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntityKeys {
     pub partition_key: String,
     pub row_key: String,
 }
 
 impl Address {
+    /// As rows of operations name it. To post below a table is to post to the table, as the hosted service does: so clients see that
+    /// their endpoint should not name a table.
+    pub fn resource(&self, posts: bool) -> Resource {
+        match self {
+            Address::Service => Resource::Service,
+            Address::Tables => Resource::Tables,
+            Address::OneTable(_) => Resource::TableName,
+            Address::Batch => Resource::TableBatch,
+            Address::Table(_) => Resource::Table,
+            Address::Entity(..) => Resource::Entity,
+            Address::Below(..) if posts => Resource::Table,
+            Address::Below(..) => Resource::BelowTable,
+        }
+    }
+
+    /// The table and the keys that are addressed; empty where none are.
+    pub fn names(self) -> (String, EntityKeys) {
+        match self {
+            Address::Service | Address::Tables | Address::Batch => Default::default(),
+            Address::OneTable(table) | Address::Table(table) | Address::Below(table, _) => {
+                (table, EntityKeys::default())
+            }
+            Address::Entity(table, keys) => (table, keys),
+        }
+    }
+
     /// Reads a percent-encoded path without its first slash. A plus is a plus.
     pub fn parse(raw: &str) -> Result<Address> {
         let path = percent_decode_str(raw)

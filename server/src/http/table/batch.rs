@@ -1,28 +1,28 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
-use super::super::documents;
-use super::super::error::{Failure, Result, known, table_json_body};
-use super::super::headers::{empty, put};
-use super::address::Address;
-use super::entity::{addressed, check_range, get_entity, inserted, query_entities};
-use super::{
-    Operation, Prefer, Request, content_type, level, level_of, needs, route_entity, uncached,
-};
-use crate::auth::Caller;
-use crate::auth::policy::authorize;
 use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
+use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
 use crate::http::context::text_of;
+use crate::http::error::{Failure, Result, known, table_json_body};
+use crate::http::headers::{empty, put};
+use crate::http::long_responses;
+use crate::http::operation::{Asked, Resource};
 use crate::http::query::Query;
-use crate::http::run::{cross, cross_in_turn};
+use crate::http::run::{on_blocking_pool, on_blocking_pool_limited};
+use crate::http::table::access::{check_access, sas_key_range};
+use crate::http::table::address::{Address, EntityKeys};
+use crate::http::table::entity::{addressed, check_range, inserted};
+use crate::http::table::format::{Prefer, content_type, level, level_of, uncached};
+use crate::http::table::operations::{Route, route_to};
+use crate::http::table::request::Request;
 use axum::body::Body;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderValue, Response};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use lazurite_engine::Ticket;
-use lazurite_table::{DateTime, ETag, Entity, Write, check_table_name};
+use lazurite_table::{DateTime, ETag, Entity, Write};
 use std::borrow::Cow;
 
 /// One operation of a changeset, read and allowed.
@@ -52,29 +52,27 @@ enum Outcome {
     Applied(Applied),
 }
 
-pub async fn execute(
-    request: Request,
-    caller: &Caller,
-    body: RequestBody,
-) -> Result<Response<Body>> {
+pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
     let (id, now, db) = (
         request.context.request_id.clone(),
         request.context.now,
-        request.app.db.clone(),
+        request.state.services.db.clone(),
     );
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
-    let share = documents::beside_body(share).await?;
-    let changes_caller = caller.clone();
+    let share = long_responses::beside_body(share).await?;
     // A batch is read where it is applied: one hop, and a long one holds no connection thread.
-    let outcome = cross(move || read_and_apply(request, &changes_caller, &media_type, document));
+    let outcome = on_blocking_pool(move || read_and_apply(request, &media_type, document));
     let applied = match outcome.await? {
         Outcome::Query(request, query) => {
-            let answer = answer_query(*request, caller, query).await?;
-            return Ok(documents::hold(share, answer_batch(&id, &[answer], false)));
+            let answer = answer_query(*request, query).await?;
+            return Ok(long_responses::hold(
+                share,
+                answer_batch(&id, &[answer], false),
+            ));
         }
         Outcome::Waiting(request, changes) => {
-            cross_in_turn(move || apply(&request, changes)).await?
+            on_blocking_pool_limited(move || apply(&request, changes)).await?
         }
         Outcome::Applied(applied) => applied,
     };
@@ -89,7 +87,10 @@ pub async fn execute(
             vec![failed.answer(&id, now)]
         }
     };
-    Ok(documents::hold(share, answer_batch(&id, &responses, true)))
+    Ok(long_responses::hold(
+        share,
+        answer_batch(&id, &responses, true),
+    ))
 }
 
 fn answer_batch(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
@@ -105,20 +106,15 @@ fn answer_batch(id: &str, responses: &[SubResponse], changeset: bool) -> Respons
     uncached(response)
 }
 
-fn read_and_apply(
-    request: Request,
-    caller: &Caller,
-    media_type: &str,
-    document: Bytes,
-) -> Result<Outcome> {
+fn read_and_apply(request: Request, media_type: &str, document: Bytes) -> Result<Outcome> {
     let batch = multipart::read(media_type, &document).map_err(|error| {
         let message = format!("The batch cannot be read: {error}.");
         Failure::new(400, "InvalidInput", message)
     })?;
     match batch {
         Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
-        Batch::Changeset(operations) => match read_changes(&request, caller, operations) {
-            Ok(changes) if request.app.db.makes_writers_wait() => {
+        Batch::Changeset(operations) => match read_changes(&request, operations) {
+            Ok(changes) if request.state.services.db.makes_writers_wait() => {
                 Ok(Outcome::Waiting(Box::new(request), changes))
             }
             Ok(changes) => apply(&request, changes).map(Outcome::Applied),
@@ -130,7 +126,6 @@ fn read_and_apply(
 /// Reads all operations, or as many as there are before the first that is wrong, which is returned.
 fn read_changes(
     request: &Request,
-    caller: &Caller,
     operations: Vec<SubRequest>,
 ) -> std::result::Result<Vec<Change>, FailedChange> {
     operations
@@ -139,7 +134,7 @@ fn read_changes(
         .map(|(index, sub)| {
             let level =
                 level_of(&sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
-            read_change(request, caller, sub, level).map_err(|failure| FailedChange {
+            read_change(request, sub, level).map_err(|failure| FailedChange {
                 index,
                 failure,
                 level,
@@ -148,58 +143,50 @@ fn read_changes(
         .collect()
 }
 
-fn read_change(
-    request: &Request,
-    caller: &Caller,
-    sub: SubRequest,
-    level: Level,
-) -> Result<Change> {
+fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Change> {
     let header = |name: &str| sub.header(name).map(Cow::into_owned);
-    let (table, operation) = match address(&sub.target)? {
-        Address::Table(table) if sub.method == "POST" => match header("x-http-method") {
-            None => (table, Operation::InsertEntity),
-            Some(_) => return Err(known::INVALID_INPUT.into()),
-        },
-        Address::Entity(table, keys) => {
-            let method = header("x-http-method")
-                .filter(|_| sub.method == "POST")
-                .unwrap_or(sub.method.clone());
-            (table, route_entity(&method, keys, &header)?)
-        }
-        Address::Below(table, _) => {
-            check_table_name(&table)?;
+    let address = address(&sub.target)?;
+    let method = match &address {
+        Address::Table(_) if header("x-http-method").is_some() => {
             return Err(known::INVALID_INPUT.into());
         }
-        _ => return Err(known::INVALID_INPUT.into()),
+        Address::Entity(..) if sub.method == "POST" => header("x-http-method"),
+        _ => None,
     };
-    authorize(caller, request.context.service, &needs(&operation))?;
-    super::check_metrics(&operation, &table)?;
-    super::covered_rows(caller, &table, false)?;
-    let (write, entity) = match operation {
-        Operation::InsertEntity => (Write::Insert, inserted(read_entity(&sub.body)?)?),
-        Operation::UpdateEntity(keys, if_match) => (
-            Write::Update(if_match),
-            addressed(keys, read_entity(&sub.body)?)?,
-        ),
-        Operation::InsertOrReplaceEntity(keys) => (
-            Write::InsertOrReplace,
-            addressed(keys, read_entity(&sub.body)?)?,
-        ),
-        Operation::MergeEntity(keys, if_match) => (
-            Write::Merge(if_match),
-            addressed(keys, read_entity(&sub.body)?)?,
-        ),
-        Operation::InsertOrMergeEntity(keys) => (
-            Write::InsertOrMerge,
-            addressed(keys, read_entity(&sub.body)?)?,
-        ),
-        Operation::DeleteEntity(keys, if_match) => (
-            Write::Delete(if_match),
-            Entity::new(keys.partition_key, keys.row_key, Vec::new()),
-        ),
-        _ => return Err(known::INVALID_INPUT.into()),
+    let asked = Asked {
+        method: method.as_deref().unwrap_or(&sub.method),
+        resource: address.resource(false),
+        restype: "",
+        comp: "",
+        header: &header,
+        parameter: &|_| None,
     };
-    let keys = super::EntityKeys {
+    let is_insert = matches!(address, Address::Table(_)) && asked.method == "POST";
+    if !is_insert && !matches!(address, Address::Entity(..) | Address::Below(..)) {
+        return Err(known::INVALID_INPUT.into());
+    }
+    let Route {
+        operation,
+        table,
+        keys,
+        write,
+        ..
+    } = route_to(address, &asked)?;
+    if operation.resource == Resource::BelowTable {
+        return Err(known::INVALID_INPUT.into());
+    }
+    check_access(operation, &request.context, &request.caller, &table)?;
+    sas_key_range(&request.caller, &table, false)?;
+    let (write, entity) = match write {
+        _ if is_insert => (Write::Insert, inserted(read_entity(&sub.body)?)?),
+        Some(Write::Delete(if_match)) => {
+            let entity = Entity::new(keys.partition_key, keys.row_key, Vec::new());
+            (Write::Delete(if_match), entity)
+        }
+        Some(write) => (write, addressed(keys, read_entity(&sub.body)?)?),
+        None => return Err(known::INVALID_INPUT.into()),
+    };
+    let keys = EntityKeys {
         partition_key: entity.partition_key.clone(),
         row_key: entity.row_key.clone(),
     };
@@ -247,7 +234,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         .into_iter()
         .map(|change| (change.operation, (change.prefer, change.level)))
         .unzip();
-    let tables = &request.app.tables;
+    let tables = &request.state.services.tables;
     match tables.execute_transaction(request.account(), &table, &operations) {
         Ok((timestamps, ticket)) => {
             let answers = operations.into_iter().zip(rest).zip(timestamps);
@@ -361,11 +348,7 @@ fn common_headers() -> Vec<(&'static str, String)> {
 }
 
 /// A batch of one read: of an entity, or of a page of those that a query finds. A refusal is that of the part.
-async fn answer_query(
-    mut request: Request,
-    caller: &Caller,
-    sub: SubRequest,
-) -> Result<SubResponse> {
+async fn answer_query(mut request: Request, sub: SubRequest) -> Result<SubResponse> {
     let (request_id, now) = (request.context.request_id.clone(), request.context.now);
     let accept = sub.header("accept");
     let accept = accept.map(|accept| HeaderValue::from_str(&accept));
@@ -374,36 +357,45 @@ async fn answer_query(
     let query = sub.target.split_once('?').map_or("", |(_, query)| query);
     request.context.query = Query::parse(query)?;
     let told = level(&request.context).unwrap_or(Level::Minimal);
-    match read_alone(request, caller, &sub).await {
+    match read_alone(request, &sub).await {
         Ok(response) => Ok(response),
         Err(failure) => Ok(refusal(&failure, told, &request_id, now)),
     }
 }
 
-async fn read_alone(
-    mut request: Request,
-    caller: &Caller,
-    sub: &SubRequest,
-) -> Result<SubResponse> {
+async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubResponse> {
     request.level = level(&request.context)?;
-    let (table, operation) = match address(&sub.target)? {
-        Address::Entity(table, keys) => (table, Operation::GetEntity(keys)),
-        Address::Table(table) => (table, Operation::QueryEntities),
-        _ => return Err(known::INVALID_INPUT.into()),
-    };
+    let address = address(&sub.target)?;
+    if !matches!(address, Address::Entity(..) | Address::Table(_)) {
+        return Err(known::INVALID_INPUT.into());
+    }
     let comp = request.context.comp();
     if !comp.is_empty() {
         let reason = "A batch holds no such operation.";
         return Err(Failure::parameter("comp", comp, reason));
     }
-    authorize(caller, request.context.service, &needs(&operation))?;
-    super::covered_rows(caller, &table, false)?;
-    request.table = table;
-    let response = match operation {
-        Operation::GetEntity(keys) => get_entity(request, keys).await?,
-        _ => query_entities(request).await?,
+    let Route {
+        operation,
+        table,
+        keys,
+        ..
+    } = route_read(address)?;
+    check_access(operation, &request.context, &request.caller, &table)?;
+    sas_key_range(&request.caller, &table, false)?;
+    (request.table, request.keys) = (table, keys);
+    in_part((operation.handler)(request, RequestBody::empty()).await?).await
+}
+
+fn route_read(address: Address) -> Result<Route> {
+    let asked = Asked {
+        method: "GET",
+        resource: address.resource(false),
+        restype: "",
+        comp: "",
+        header: &|_| None,
+        parameter: &|_| None,
     };
-    in_part(response).await
+    route_to(address, &asked)
 }
 
 /// Headers of the answer to a read that stand in its part too, as the service spells them.

@@ -1,17 +1,19 @@
 //! Operations on entities, one by one and by query.
 
-use super::super::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
-use super::super::context::Context;
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put};
-use super::{EntityKeys, Operation, Prefer, Request, json, token, uncached};
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
-use crate::http::run::{self, cross};
+use crate::http::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
+use crate::http::run::{self, on_blocking_pool};
+use crate::http::table::address::EntityKeys;
+use crate::http::table::format::{Prefer, json, uncached};
+use crate::http::table::request::Request;
+use crate::http::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
-    AccessKind, AccessRange, DateTime, ETag, Entity, IfMatch, InvalidInput, Query, TableService,
-    Write,
+    AccessKind, AccessRange, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
 };
 use std::time::{Duration, Instant};
 
@@ -35,7 +37,7 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
         .map(|text| token::read(&text))
         .transpose()?
         .unwrap_or_default();
-    cross(move || {
+    on_blocking_pool(move || {
         let deadline = Instant::now() + QUERY_TIME_MAX;
         let query = Query {
             filter: filter.as_deref(),
@@ -45,7 +47,7 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
                 .map(|partition_key| (partition_key, row_key.as_str())),
             access_range: request.range.as_ref(),
         };
-        let tables = &request.app.tables;
+        let tables = &request.state.services.tables;
         let frame = frame(&request, select.as_deref());
         let mut body = frame.begin_list();
         let page = tables.visit_entities(
@@ -108,11 +110,12 @@ fn plan_name(access: AccessKind) -> &'static str {
     }
 }
 
-pub async fn get_entity(request: Request, keys: EntityKeys) -> Result<Response<Body>> {
+pub async fn get_entity(request: Request) -> Result<Response<Body>> {
     let select = select(&request.context)?;
-    check_range(request.range.as_ref(), &keys)?;
+    let keys = &request.keys;
+    check_range(request.range.as_ref(), keys)?;
     run::read(|| {
-        let tables = &request.app.tables;
+        let tables = &request.state.services.tables;
         let frame = frame(&request, select.as_deref());
         let (body, etag) = tables.read_entity(
             request.account(),
@@ -155,8 +158,25 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
 
 /// Errors: that of a table that is not there.
 pub fn check_table(request: &Request) -> Result<()> {
-    let tables = &request.app.tables;
+    let tables = &request.state.services.tables;
     run::read(|| Ok(tables.check_table(request.account(), &request.table)?))
+}
+
+/// The refusal of the hosted service for paths below a table.
+pub fn unknown_path(request: &Request) -> Failure {
+    if let Err(missing) = check_table(request) {
+        return missing;
+    }
+    if request.has_predicate {
+        let resource = format!("{}.{}", request.account(), request.table);
+        let message = "The number of keys specified in the URI does not match number of key properties for the resource";
+        return Failure::new(400, "InvalidInput", format!("{message} '{resource}'."));
+    }
+    Failure::new(
+        501,
+        "NotImplemented",
+        "The requested operation is not implemented on the specified resource.",
+    )
 }
 
 async fn insert(
@@ -169,9 +189,9 @@ async fn insert(
         row_key: entity.row_key.clone(),
     };
     check_range(request.range.as_ref(), &keys)?;
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let (response, ticket) = run::write(&db, move || {
-        let tables = &request.app.tables;
+        let tables = &request.state.services.tables;
         let (timestamp, ticket) =
             tables.insert_entity(request.account(), &request.table, &entity)?;
         let entity = Entity {
@@ -235,25 +255,16 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
 }
 
 /// Update, Merge and the two upserts.
-pub async fn write_entity(
-    request: Request,
-    operation: Operation,
-    body: RequestBody,
-) -> Result<Response<Body>> {
-    let (write, keys) = match operation {
-        Operation::UpdateEntity(keys, if_match) => (Write::Update(if_match), keys),
-        Operation::InsertOrReplaceEntity(keys) => (Write::InsertOrReplace, keys),
-        Operation::MergeEntity(keys, if_match) => (Write::Merge(if_match), keys),
-        Operation::InsertOrMergeEntity(keys) => (Write::InsertOrMerge, keys),
-        _ => unreachable!("routed here are the four writes to an entity's own address"),
-    };
+pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let write = request.write.take().ok_or(known::INVALID_INPUT)?;
+    let keys = std::mem::take(&mut request.keys);
     check_range(request.range.as_ref(), &keys)?;
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
     let entity = addressed(keys, body)?;
-    let db = request.app.db.clone();
+    let db = request.state.services.db.clone();
     let (timestamp, ticket) = run::write(&db, move || {
         Ok(apply(
-            &request.app.tables,
+            &request.state.services.tables,
             request.account(),
             &request.table,
             write,
@@ -284,22 +295,21 @@ fn apply(
     }
 }
 
-pub async fn delete_entity(
-    request: Request,
-    keys: EntityKeys,
-    if_match: IfMatch,
-) -> Result<Response<Body>> {
-    check_range(request.range.as_ref(), &keys)?;
+pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
+    let Some(Write::Delete(if_match)) = request.write.take() else {
+        return Err(known::INVALID_INPUT.into());
+    };
+    check_range(request.range.as_ref(), &request.keys)?;
     let call = move |service: &TableService, r: &Request| {
         service.delete_entity(
             r.account(),
             &r.table,
-            &keys.partition_key,
-            &keys.row_key,
+            &r.keys.partition_key,
+            &r.keys.row_key,
             if_match,
         )
     };
-    super::write(request, call).await?;
+    crate::http::table::request::write(request, call).await?;
     Ok(uncached(empty(204)))
 }
 

@@ -1,11 +1,14 @@
 //! Operations on tables as such.
 
-use super::super::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use super::super::error::{Failure, Result, known};
-use super::super::headers::{empty, put};
-use super::{Prefer, Request, json, token, uncached};
 use crate::codec::odata;
-use crate::http::run::{self, cross};
+use crate::http::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::http::error::{Failure, Result, known};
+use crate::http::headers::{empty, put};
+use crate::http::run::{self, on_blocking_pool};
+use crate::http::table::entity::{QUERY_TIME_MAX, top};
+use crate::http::table::format::{Prefer, json, uncached};
+use crate::http::table::request::Request;
+use crate::http::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::TableQuery;
@@ -13,7 +16,7 @@ use std::time::Instant;
 
 pub async fn query_tables(request: Request) -> Result<Response<Body>> {
     let filter = request.context.query.get("$filter");
-    let top = super::entity::top(&request.context)?;
+    let top = top(&request.context)?;
     let next = request
         .context
         .query
@@ -21,14 +24,14 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
         .map(|text| token::read(&text))
         .transpose()?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
-    cross(move || {
-        let deadline = Instant::now() + super::entity::QUERY_TIME_MAX;
+    on_blocking_pool(move || {
+        let deadline = Instant::now() + QUERY_TIME_MAX;
         let query = TableQuery {
             filter: filter.as_deref(),
             top,
             continuation: next.as_deref(),
         };
-        let (tables, account) = (&request.app.tables, request.account());
+        let (tables, account) = (&request.state.services.tables, request.account());
         let page = tables.query_tables(account, &query, &|| Instant::now() > deadline)?;
         let list = odata::table_list(level, &base_url, account, &page.tables);
         let mut response = json(200, level, list);
@@ -41,10 +44,16 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-pub async fn get_table(request: Request, name: String) -> Result<Response<Body>> {
+pub async fn get_table(request: Request) -> Result<Response<Body>> {
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
-    let name = run::read(|| Ok(request.app.tables.get_table(request.account(), &name)?))?;
+    let name = run::read(|| {
+        Ok(request
+            .state
+            .services
+            .tables
+            .get_table(request.account(), &request.table)?)
+    })?;
     Ok(json(
         200,
         level,
@@ -58,7 +67,7 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     let account = request.account().to_owned();
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
     let created = name.clone();
-    super::write(request, move |service, r| {
+    crate::http::table::request::write(request, move |service, r| {
         service.create_table(r.account(), &created)
     })
     .await?;
@@ -82,9 +91,9 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     Ok(response)
 }
 
-pub async fn delete_table(request: Request, name: String) -> Result<Response<Body>> {
-    super::write(request, move |service, r| {
-        service.delete_table(r.account(), &name)
+pub async fn delete_table(request: Request) -> Result<Response<Body>> {
+    crate::http::table::request::write(request, move |service, r| {
+        service.delete_table(r.account(), &r.table)
     })
     .await?;
     Ok(uncached(empty(204)))

@@ -3,7 +3,7 @@
 //! `1!<length>!<payload>`, the payload being the key in base64 with `*`, `_` and `-` for `+`, `/` and `=`.
 //! The form is the service's own, as observed.
 
-use super::super::error::{Failure, Result};
+use crate::http::error::{Failure, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 

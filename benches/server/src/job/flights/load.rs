@@ -71,6 +71,7 @@ fn look(client: &Client, stage: &Stage, table: &str, batch: &[Flight]) -> Result
     let query = Query {
         filter: row_range(batch),
         select: "RowKey".into(),
+        ..Query::default()
     };
     let mut found = 0;
     each_page(client, stage, table, &query, |page| found += page.len())?;

@@ -92,6 +92,7 @@ fn read_partitions(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()>
             let query = Query {
                 filter: format!("PartitionKey eq '{}'", partition[0].partition),
                 select: "tailnum,dep_delay,distance".into(),
+                ..Query::default()
             };
             expect(
                 &job.client,
@@ -166,6 +167,7 @@ fn read_ranges(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
             let query = Query {
                 filter: row_range(rows),
                 select: String::new(),
+                ..Query::default()
             };
             let whole = |flight: &Flight, entity: &Entity| flight.difference(entity);
             expect(&job.client, stage, table, &query, rows.iter(), &whole)
@@ -184,6 +186,7 @@ fn ask_questions(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
             let query = Query {
                 filter: question.filter.into(),
                 select: String::new(),
+                ..Query::default()
             };
             let mut found = Vec::new();
             each_page(&job.client, stage, table, &query, |page| found.extend(page))?;

@@ -219,6 +219,12 @@ impl Running {
         });
     }
 
+    /// Kills the program; its data directory is removed when dropped.
+    pub(super) fn into_data(self) -> TempDir {
+        drop(self.program);
+        self.data
+    }
+
     /// Stops our server, starts it again, and answers how long it took until it listened.
     pub(super) fn restart(&mut self) -> Outcome<Duration> {
         match &mut self.program {

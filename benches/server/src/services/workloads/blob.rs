@@ -8,6 +8,7 @@ use super::blob_loads::{
     Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, InParts, Names,
     PartKind, Put, WritePages, noise,
 };
+use super::history;
 use crate::client::Service;
 use crate::load::{Limit, Load};
 use crate::services::bench::Bench;
@@ -138,7 +139,8 @@ pub(super) fn history(bench: &mut Bench) -> Outcome<()> {
         create_container,
         |scene| AppendAndSnapshot::new(scene, &block),
     );
-    bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create", "snapshot"]))
+    bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create", "snapshot"]))?;
+    history::run(bench)
 }
 
 /// A blob in 50,000 parts of 512 bytes got, and the same bytes put at once. Pages are written in no order.

@@ -2,6 +2,7 @@
 
 mod blob;
 mod blob_loads;
+mod history;
 mod list;
 mod queue;
 mod queue_loads;
@@ -47,7 +48,7 @@ pub(super) static WORKLOADS: &[Workload] = &[
     row("blob-synced", Blob, synced::run, "Puts of 4 KiB and inserts that are on the disk before their answer"),
     row("blob-large", Blob, blob::large, "Blobs of 64 MiB: put in blocks, got, read by ranges"),
     row("blob-append", Blob, blob::append, "Blocks of 4 KiB appended"),
-    row("blob-history", Blob, blob::history, "Blocks of 1 KiB appended, with a snapshot after each"),
+    row("blob-history", Blob, blob::history, "Appends, page writes and reads with a snapshot or a copy after each: the last of 10,000 beside the first"),
     row("blob-parts", Blob, blob::parts, "A blob in 50,000 small parts got, and the same bytes put at once"),
     row("blob-pages", Blob, blob::pages, "Pages of 4 KiB written at random, alone and during reads of another blob"),
     row("blob-list", Blob, list::run, "Blobs among 10 thousand, 100 thousand and a million listed"),

@@ -1,6 +1,13 @@
 //! Workloads on queues.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
 use lazurite_bench_common::{Findings, Outcome};
+use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
+use lazurite_queue::QueueService;
 
 use super::queue_loads::{
     Consume, Cycle, GetMany, Message, Peek, Put, PutShortLived, QUEUE, Step, Update, queue_name,
@@ -21,6 +28,9 @@ const GETS_OF_32: f64 = 6000.0;
 const STORES: &[Peer] = &[Peer::Lazurite, Peer::Azurite];
 /// Queues that messages expire in.
 const QUEUES: u64 = 640;
+/// The lifetime of these messages, and how soon afterwards their rows must be gone.
+const EXPIRED_AFTER: Duration = Duration::from_secs(1);
+const SWEPT_AFTER: Duration = Duration::from_secs(5);
 
 pub(super) fn put(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&Plan::new(
@@ -156,7 +166,8 @@ fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
     get_and_delete(bench, "of 10k", &peers)
 }
 
-/// What is put is soon to be removed: the time of the processor counts both.
+/// What is put is soon to be removed: the time of the processor counts both. Expired messages are not answered, whether or not they
+/// still have rows. Our server is therefore killed in the end, and its store searched for them.
 pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
     let plan = Plan::new(
         "queue put, gone in 1 s",
@@ -167,7 +178,40 @@ pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
         },
         |scene| PutShortLived::new(scene.account, QUEUES),
     );
-    bench.compare(&plan.at(&[16]).on(STORES))
+    let plan = plan.at(&[16]).on(STORES);
+    let peers = bench.start(plan.peers)?;
+    for peer in &peers {
+        (plan.prepare)(peer)?;
+    }
+    bench.repeat(&plan, &peers)?;
+    thread::sleep(EXPIRED_AFTER + SWEPT_AFTER);
+    for peer in peers {
+        if peer.peer() == Peer::Lazurite {
+            let rows_left = expired_messages(peer.into_data().path())?;
+            let mut findings = Findings::default();
+            findings.set("rows_left", rows_left as f64);
+            findings.mismatches = usize::from(rows_left > 0);
+            bench.add("queue rows of expired messages", Peer::Lazurite, findings);
+        }
+    }
+    Ok(())
+}
+
+/// Expired messages that still have rows in the store of a server that was killed.
+fn expired_messages(directory: &Path) -> Outcome<u64> {
+    let db = Db::open(&directory.join("data"), Config::default())?;
+    let clock = Arc::new(SystemWallClock::default());
+    let queues = QueueService::open(&db, Arc::new(RandomIds), clock)?;
+    let mut removed = 0;
+    loop {
+        let (swept, ticket) = queues.sweep()?;
+        ticket.wait()?;
+        removed += swept.removed;
+        if !swept.more {
+            db.close()?;
+            return Ok(removed);
+        }
+    }
 }
 
 fn create_queue(peer: &Running) -> Outcome<()> {

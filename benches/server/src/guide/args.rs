@@ -1,0 +1,53 @@
+//! The arguments of `guide`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use lazurite_bench_common::share;
+
+use super::pattern::Pattern;
+use super::patterns::PATTERNS;
+
+#[derive(clap::Args)]
+pub(crate) struct GuideArgs {
+    /// Account and endpoints of a running server, in Azure's format [default: a server is started in this process]
+    #[arg(long, conflicts_with = "spawn")]
+    pub(super) connection_string: Option<String>,
+    /// Start this server binary instead, on free ports
+    #[arg(long, value_name = "BINARY")]
+    pub(super) spawn: Option<PathBuf>,
+    /// Run only these patterns
+    #[arg(long, value_delimiter = ',', value_parser = pattern())]
+    pub(super) only: Vec<&'static Pattern>,
+    /// Run with this share of the data
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    pub(super) scale: f64,
+    /// Seed of the data
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Prices and load, as --print-prices prints them [default: examples]
+    #[arg(long, value_name = "FILE")]
+    pub(super) prices: Option<PathBuf>,
+    /// Print the prices and the load that are used without --prices, and end
+    #[arg(long)]
+    pub(super) print_prices: bool,
+    /// Write the figures to this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write the report as one page with charts to this file
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Leave tables, containers and queues in place
+    #[arg(long)]
+    pub(super) keep: bool,
+}
+
+fn pattern() -> impl TypedValueParser<Value = &'static Pattern> {
+    let names = PATTERNS
+        .iter()
+        .map(|pattern| PossibleValue::new(pattern.name).help(pattern.title));
+    PossibleValuesParser::new(names).map(|name| {
+        let named = PATTERNS.iter().find(|pattern| pattern.name == name);
+        *named.expect("the parser accepts no other name")
+    })
+}

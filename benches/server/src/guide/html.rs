@@ -1,0 +1,202 @@
+//! The report as one page: no network, charts as SVG.
+
+use std::fmt::Write;
+
+use lazurite_bench_common::{number, thousands};
+
+use super::report::{Report, bytes};
+use super::run::{Finding, Measured};
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1b2733;background:#fff}\
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid #d5dde5}\
+.sentence{font-weight:600}.note{background:#fff6df;padding:.5rem .75rem}.wrong{background:#fde4e1;padding:.5rem .75rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;white-space:nowrap}\
+td:first-child,th:first-child{text-align:left}tr{border-bottom:1px solid #e6ecf1}svg{width:100%;height:auto;max-width:46rem;display:block;margin:1rem 0}\
+dt{font-weight:600}dd{margin:0 0 .4rem}";
+
+/// Sizes of a chart, in units of its view box.
+const WIDTH: f64 = 720.0;
+const LABEL_WIDTH: f64 = 250.0;
+const FIGURE_WIDTH: f64 = 90.0;
+const BAR_HEIGHT: f64 = 20.0;
+const TITLE_HEIGHT: f64 = 26.0;
+const COLOURS: [&str; 2] = ["#8a99a8", "#1f6fb2"];
+
+pub(super) fn page(report: &Report) -> String {
+    let mut page =
+        String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
+    let _ = write!(
+        page,
+        "<title>Table design guide, measured</title><style>{STYLE}</style></head><body><h1>The table design guide, measured</h1>\
+         <p>{} Against {}, at scale {}, seed {}.</p>\
+         <p>Prices in {} a month, for {} writes, {} questions and {} items kept. Every bar starts at zero.</p>",
+        escape(&sentence_case(&report.verdict())),
+        escape(&report.server),
+        report.scale,
+        report.seed,
+        escape(&report.prices.currency),
+        number(report.prices.writes),
+        number(report.prices.questions),
+        number(report.prices.items_kept)
+    );
+    for finding in &report.findings {
+        section(&mut page, report, finding);
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+fn section(page: &mut String, report: &Report, finding: &Finding) {
+    let pattern = finding.pattern;
+    let _ = write!(
+        page,
+        "<section id=\"{}\"><h2>{}</h2><p class=\"sentence\">{}.</p>",
+        pattern.name,
+        escape(pattern.title),
+        escape(&sentence_case(&report.sentence(finding)))
+    );
+    for wrong in &finding.wrong {
+        let _ = write!(
+            page,
+            "<p class=\"wrong\">Wrong answer: {}</p>",
+            escape(wrong)
+        );
+    }
+    let _ = write!(
+        page,
+        "<dl><dt>Problem</dt><dd>{}</dd><dt>Advice</dt><dd>{}</dd><dt>Caution</dt><dd>{}</dd></dl>",
+        escape(pattern.problem),
+        escape(pattern.advice),
+        escape(pattern.caution)
+    );
+    if let Some(warning) = finding.warning() {
+        let _ = write!(
+            page,
+            "<p class=\"note\">{}.</p>",
+            escape(&sentence_case(&warning))
+        );
+    }
+    table(page, report, finding);
+    let charts: [(&str, &dyn Fn(&Measured) -> f64); 3] = [
+        ("Requests to answer", &|design| design.ask.requests as f64),
+        ("Rows examined", &|design| {
+            design.ask.examined.unwrap_or_default() as f64
+        }),
+        ("Price a month", &|design| {
+            report.monthly(finding, design).total()
+        }),
+    ];
+    for (title, figure) in charts {
+        page.push_str(&chart(title, &finding.designs, figure));
+    }
+    page.push_str("</section>");
+}
+
+fn table(page: &mut String, report: &Report, finding: &Finding) {
+    page.push_str("<div class=\"scroll\"><table><tr>");
+    for title in [
+        "design",
+        "requests to write",
+        "requests to answer",
+        "rows examined",
+        "received",
+        "stored",
+        "ms to answer",
+        "price a month",
+    ] {
+        let _ = write!(page, "<th>{title}</th>");
+    }
+    page.push_str("</tr>");
+    for design in &finding.designs {
+        let cells = [
+            escape(design.design),
+            thousands(design.build.requests),
+            thousands(design.ask.requests),
+            design.ask.examined.map_or("not reported".into(), thousands),
+            bytes(design.ask.received_bytes),
+            bytes(design.stored.bytes()),
+            number(design.ask.seconds * 1e3),
+            number(report.monthly(finding, design).total()),
+        ];
+        let _ = write!(page, "<tr><td>{}</td></tr>", cells.join("</td><td>"));
+    }
+    page.push_str("</table></div>");
+}
+
+/// Horizontal bars from zero, one for each design; nothing if all are zero.
+fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -> String {
+    let figures: Vec<f64> = designs.iter().map(figure).collect();
+    let most = figures.iter().copied().fold(0.0, f64::max);
+    if most <= 0.0 {
+        return String::new();
+    }
+    let height = TITLE_HEIGHT + BAR_HEIGHT * 1.4 * designs.len() as f64;
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" font-size=\"13\" fill=\"#1b2733\">\
+         <text x=\"0\" y=\"15\" font-weight=\"600\">{title}</text>"
+    );
+    for (number_of, (design, value)) in designs.iter().zip(&figures).enumerate() {
+        let y = TITLE_HEIGHT + BAR_HEIGHT * 1.4 * number_of as f64;
+        let width = value / most * (WIDTH - LABEL_WIDTH - FIGURE_WIDTH);
+        let colour = COLOURS[usize::from(number_of + 1 == designs.len())];
+        let base = y + BAR_HEIGHT * 0.7;
+        let _ = write!(
+            svg,
+            "<text x=\"0\" y=\"{base:.1}\">{}</text><rect x=\"{LABEL_WIDTH}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR_HEIGHT}\" \
+             fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{base:.1}\">{}</text>",
+            escape(design.design),
+            width.max(1.0),
+            LABEL_WIDTH + width + 6.0,
+            number(*value)
+        );
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+fn escape(text: &str) -> String {
+    quick_xml::escape::escape(text).into_owned()
+}
+
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guide::prices::Prices;
+
+    #[test]
+    fn page_needs_no_network_and_says_why_a_run_ended_early() {
+        let mut report = Report::new("http://<here>".into(), Prices::default(), 1.0, 1);
+        report.error = Some("the server cannot be reached".into());
+        let page = page(&report);
+        assert!(page.contains("Ended early after 0 patterns: the server cannot be reached"));
+        assert!(page.contains("http://&lt;here&gt;") && !page.contains("src="));
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_figures() {
+        let design = |name, requests| {
+            let mut measured = Measured {
+                design: name,
+                build: Default::default(),
+                ask: Default::default(),
+                stored: Default::default(),
+            };
+            measured.ask.requests = requests;
+            measured
+        };
+        let designs = [design("scan", 100), design("point", 25)];
+        let svg = chart("Requests", &designs, |design| design.ask.requests as f64);
+        assert!(
+            svg.contains("width=\"380.0\"") && svg.contains("width=\"95.0\""),
+            "{svg}"
+        );
+    }
+}

@@ -1,0 +1,226 @@
+//! The surroundings of one design: its data, its client, and the tables, containers and queues it creates.
+
+use std::cell::RefCell;
+
+use serde_json::{Value, json};
+
+use super::data::{Data, Employee};
+use super::prices::Stored;
+use crate::client::{Change, Client, Entity, Error, ListBlobs, Query, Service, Write};
+
+/// Most operations of an entity group transaction.
+pub(super) const TRANSACTION_MAX: usize = 100;
+
+pub(super) struct Lab<'a> {
+    /// Every request is counted.
+    pub(super) client: Client,
+    pub(super) data: &'a Data,
+    /// Distinguishes designs and runs: lower-case letters and digits.
+    prefix: String,
+    resources: RefCell<Vec<(Service, String)>>,
+}
+
+impl<'a> Lab<'a> {
+    pub(super) fn new(client: Client, data: &'a Data, prefix: String) -> Lab<'a> {
+        Lab {
+            client,
+            data,
+            prefix,
+            resources: RefCell::default(),
+        }
+    }
+
+    /// The name of a resource of this design, in lower-case letters.
+    pub(super) fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    pub(super) fn create_table(&self, name: &str) -> Result<(), Error> {
+        let name = self.name(name);
+        self.client.create_table(&name)?;
+        self.resources.borrow_mut().push((Service::Table, name));
+        Ok(())
+    }
+
+    pub(super) fn create_container(&self, name: &str) -> Result<(), Error> {
+        let name = self.name(name);
+        self.client.create_container(&name)?;
+        self.resources.borrow_mut().push((Service::Blob, name));
+        Ok(())
+    }
+
+    pub(super) fn create_queue(&self, name: &str) -> Result<(), Error> {
+        let name = self.name(name);
+        self.client.create_queue(&name)?;
+        self.resources.borrow_mut().push((Service::Queue, name));
+        Ok(())
+    }
+
+    /// Writes entities of any partitions, in transactions of up to a hundred of one partition.
+    pub(super) fn insert_all(&self, table: &str, entities: Vec<Value>) -> Result<(), Error> {
+        let table = self.name(table);
+        let mut partitions: Vec<(String, Vec<Value>)> = Vec::new();
+        for entity in entities {
+            let key = text(&entity, "PartitionKey");
+            match partitions.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, entities)) => entities.push(entity),
+                None => partitions.push((key, vec![entity])),
+            }
+        }
+        for (_, entities) in &partitions {
+            for some in entities.chunks(TRANSACTION_MAX) {
+                self.client.insert_together(&table, some)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one entity.
+    pub(super) fn write(&self, table: &str, write: Write, entity: Value) -> Result<(), Error> {
+        let change = Change::new(write, entity);
+        self.client.write_entity(&self.name(table), &change)
+    }
+
+    /// Writes entities of one partition in one transaction.
+    pub(super) fn transact(
+        &self,
+        table: &str,
+        write: Write,
+        entities: impl IntoIterator<Item = Value>,
+    ) -> Result<(), Error> {
+        let changes = entities.into_iter();
+        let changes: Vec<Change> = changes.map(|entity| Change::new(write, entity)).collect();
+        self.client.transact(&self.name(table), &changes)
+    }
+
+    pub(super) fn get(
+        &self,
+        table: &str,
+        partition: &str,
+        row: &str,
+    ) -> Result<Option<Entity>, Error> {
+        self.client.get_entity(&self.name(table), partition, row)
+    }
+
+    /// All entities of a filter.
+    pub(super) fn query(
+        &self,
+        table: &str,
+        filter: impl Into<String>,
+    ) -> Result<Vec<Entity>, Error> {
+        self.select(table, filter, "")
+    }
+
+    /// All entities of a filter, with these properties only.
+    pub(super) fn select(
+        &self,
+        table: &str,
+        filter: impl Into<String>,
+        select: &str,
+    ) -> Result<Vec<Entity>, Error> {
+        let query = Query {
+            filter: filter.into(),
+            select: select.into(),
+            ..Query::default()
+        };
+        self.client.query(&self.name(table), &query)
+    }
+
+    /// What the tables and containers of this design hold, by the service's formula for entities.
+    pub(super) fn stored(&self, client: &Client) -> Result<Stored, Error> {
+        let mut stored = Stored::default();
+        for (service, name) in &*self.resources.borrow() {
+            match service {
+                Service::Table => {
+                    let entities = match client.query(name, &Query::default()) {
+                        // The design deletes tables.
+                        Err(error) if error.is("TableNotFound") => continue,
+                        entities => entities?,
+                    };
+                    stored.table_bytes += entities.iter().map(entity_bytes).sum::<u64>();
+                }
+                Service::Blob => {
+                    let list = ListBlobs {
+                        results_max: 5000,
+                        ..ListBlobs::default()
+                    };
+                    let mut marker = String::new();
+                    loop {
+                        let page = client.list_blobs(name, &list, &marker)?;
+                        stored.blob_bytes += page.blobs.iter().map(|(_, bytes)| bytes).sum::<u64>();
+                        marker = page.next_marker;
+                        if marker.is_empty() {
+                            break;
+                        }
+                    }
+                }
+                Service::Queue => {}
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Deletes what the design created. A resource that is gone already is no error.
+    pub(super) fn remove(&self, client: &Client) {
+        for (service, name) in &*self.resources.borrow() {
+            let _ = match service {
+                Service::Table => client.delete_table(name),
+                Service::Blob => client.delete_container(name),
+                Service::Queue => client.delete_queue(name),
+            };
+        }
+    }
+}
+
+/// Source: Understanding billing of tables: 4 bytes, the keys in UTF-16, and for each property 8 bytes, its name in UTF-16 and its value.
+fn entity_bytes(entity: &Entity) -> u64 {
+    let utf16 = |text: &str| 2 * text.encode_utf16().count() as u64;
+    let properties = entity.iter().map(|(name, value)| match (&**name, value) {
+        ("PartitionKey" | "RowKey", Value::String(key)) => utf16(key),
+        ("Timestamp", _) => 0,
+        (name, _) if name.contains("odata.") => 0,
+        (name, Value::String(text)) => 8 + utf16(name) + 4 + utf16(text),
+        (name, Value::Number(_)) => 8 + utf16(name) + 8,
+        (name, _) => 8 + utf16(name) + 1,
+    });
+    4 + properties.sum::<u64>()
+}
+
+/// An employee under these keys.
+pub(super) fn employee(employee: &Employee, partition: &str, row: &str) -> Value {
+    json!({
+        "PartitionKey": partition, "RowKey": row, "Id": employee.id, "Department": employee.department,
+        "FirstName": employee.first, "LastName": employee.last, "Mail": employee.mail, "Age": employee.age,
+    })
+}
+
+/// What an answer says of an employee: as [`Employee::line`].
+pub(super) fn line(entity: &Entity) -> String {
+    let text = |name: &str| {
+        entity
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or("missing")
+    };
+    format!("{} {} {}", text("Id"), text("Mail"), number(entity, "Age"))
+}
+
+/// A line for each question: the only entity of its answer.
+pub(super) fn only(found: &[Entity]) -> String {
+    match found {
+        [entity] => line(entity),
+        other => format!("{} entities", other.len()),
+    }
+}
+
+pub(super) fn number(entity: &Entity, name: &str) -> i64 {
+    entity.get(name).and_then(Value::as_i64).unwrap_or(-1)
+}
+
+pub(super) fn property<'e>(entity: &'e Entity, name: &str) -> &'e str {
+    entity.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn text(entity: &Value, name: &str) -> String {
+    entity[name].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,21 @@
+//! The patterns of the table design guide: each is built in the naive and in the advised design on the same data, verified, measured and
+//! priced.
+//!
+//! A pattern is a row of plain data with a few functions (`pattern.rs`), in a module of its own under `patterns/`. The frame does the
+//! rest: `lab.rs` gives a design its tables, containers and queues and counts its requests; `run.rs` compares the answers of all designs
+//! with what the data say; `prices.rs` turns requests and bytes into money; `report.rs` and `html.rs` show it.
+
+mod args;
+mod data;
+mod html;
+mod lab;
+mod pattern;
+mod patterns;
+mod prices;
+mod report;
+mod run;
+mod server;
+mod usage;
+
+pub(crate) use args::GuideArgs;
+pub(crate) use run::run;

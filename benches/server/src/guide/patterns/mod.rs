@@ -1,0 +1,63 @@
+//! The table of the patterns. A new one is a module with a `PATTERN`, and a row here.
+
+mod compound_key;
+mod data_series;
+mod denormalisation;
+mod etag_contention;
+mod eventual_transactions;
+mod high_volume_delete;
+mod index_entities;
+mod inter_partition_index;
+mod intra_partition_index;
+mod large_entities;
+mod log_data_in_blobs;
+mod log_tail;
+mod one_to_many;
+mod parallel_queries;
+mod prepend_append;
+mod projection;
+mod query_kinds;
+mod sas_key_range;
+mod wide_entities;
+
+use super::pattern::Pattern;
+
+pub(super) static PATTERNS: &[&Pattern] = &[
+    &query_kinds::PATTERN,
+    &intra_partition_index::PATTERN,
+    &inter_partition_index::PATTERN,
+    &index_entities::PATTERN,
+    &eventual_transactions::PATTERN,
+    &denormalisation::PATTERN,
+    &compound_key::PATTERN,
+    &log_tail::PATTERN,
+    &high_volume_delete::PATTERN,
+    &data_series::PATTERN,
+    &wide_entities::PATTERN,
+    &large_entities::PATTERN,
+    &log_data_in_blobs::PATTERN,
+    &prepend_append::PATTERN,
+    &one_to_many::PATTERN,
+    &projection::PATTERN,
+    &parallel_queries::PATTERN,
+    &sas_key_range::PATTERN,
+    &etag_contention::PATTERN,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_fit_the_names_of_containers() {
+        let mut names: Vec<_> = PATTERNS.iter().map(|pattern| pattern.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PATTERNS.len());
+        for pattern in PATTERNS {
+            let is_name = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+            assert!(pattern.name.chars().all(is_name) && pattern.name.len() <= 30);
+            assert!(pattern.designs.len() >= 2, "{}", pattern.name);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Prepend/append anti-pattern: all writes to one partition, in the order of time, against writes spread over partitions.
+
+use serde_json::{Value, json};
+
+use crate::client::{Error, Write};
+use crate::guide::data::Data;
+use crate::guide::lab::{Lab, number};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+
+const JOBS: usize = 1000;
+const PARTITIONS: usize = 10;
+
+pub(super) static PATTERN: Pattern = Pattern {
+    name: "prepend-append",
+    title: "Prepend/append anti-pattern",
+    problem: "Keys made of the time send every write to the same partition, and the hosted service limits what one partition takes.",
+    advice: "Spread the writes: begin the PartitionKey with a part of a hash, and read the partitions together.",
+    caution: "What is read in the order of time has to be merged from all partitions.",
+    question: "recording jobs as they come",
+    goal: Measure::HottestPartition,
+    designs: &[
+        Design {
+            name: "one partition, ascending keys",
+            build: |lab| build(lab, 1),
+            ask: |lab| ask(lab, 1),
+        },
+        Design {
+            name: "ten partitions by hash",
+            build: |lab| build(lab, PARTITIONS),
+            ask: |lab| ask(lab, PARTITIONS),
+        },
+    ],
+    truth: |data| (0..count(data)).map(|job| job.to_string()).collect(),
+    writes: count,
+    questions: |_| 1,
+    sabotage: |lab| lab.write("jobs", Write::Delete, entity(3, PARTITIONS)),
+};
+
+fn count(data: &Data) -> usize {
+    data.scaled(JOBS, 50)
+}
+
+fn entity(job: usize, partitions: usize) -> Value {
+    // Neighbours in time are to be far apart.
+    let partition = job.wrapping_mul(2_654_435_761) % partitions;
+    json!({ "PartitionKey": format!("{partition:02}"), "RowKey": format!("{job:08}"), "Job": job })
+}
+
+fn build(lab: &Lab, partitions: usize) -> Result<(), Error> {
+    lab.create_table("jobs")?;
+    (0..count(lab.data))
+        .try_for_each(|job| lab.write("jobs", Write::Replace, entity(job, partitions)))
+}
+
+/// All jobs in the order of time.
+fn ask(lab: &Lab, partitions: usize) -> Result<Answers, Error> {
+    let mut jobs = Vec::new();
+    for partition in 0..partitions {
+        let found = lab.query("jobs", format!("PartitionKey eq '{partition:02}'"))?;
+        jobs.extend(found.iter().map(|job| number(job, "Job")));
+    }
+    jobs.sort_unstable();
+    Ok(jobs.iter().map(i64::to_string).collect())
+}

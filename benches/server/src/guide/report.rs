@@ -1,0 +1,246 @@
+//! The report: a table in the terminal and JSON, each pattern ending in one sentence.
+
+use lazurite_bench_common::{number, thousands};
+use serde_json::{Value, json};
+
+use super::prices::Prices;
+use super::run::{Finding, Measured};
+
+/// What a run found.
+pub(super) struct Report {
+    pub(super) server: String,
+    pub(super) prices: Prices,
+    pub(super) findings: Vec<Finding>,
+    /// Why the run ended early.
+    pub(super) error: Option<String>,
+    pub(super) scale: f64,
+    pub(super) seed: u64,
+}
+
+impl Report {
+    pub(super) fn new(server: String, prices: Prices, scale: f64, seed: u64) -> Report {
+        Report {
+            server,
+            prices,
+            findings: Vec::new(),
+            error: None,
+            scale,
+            seed,
+        }
+    }
+
+    /// Patterns with a wrong answer.
+    pub(super) fn wrongs(&self) -> usize {
+        let findings = self.findings.iter();
+        findings.filter(|finding| !finding.wrong.is_empty()).count()
+    }
+
+    /// The last line.
+    pub(super) fn verdict(&self) -> String {
+        let count = self.findings.len();
+        match (&self.error, self.wrongs()) {
+            (Some(error), _) => format!("ended early after {count} patterns: {error}"),
+            (None, 0) => format!("{count} patterns, every design gave the right answers"),
+            (None, wrongs) => format!("{wrongs} of {count} patterns gave wrong answers"),
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let findings = self.findings.iter();
+        json!({
+            "server": self.server,
+            "scale": self.scale,
+            "seed": self.seed,
+            "prices": self.prices.to_json(),
+            "verdict": self.verdict(),
+            "patterns": findings.map(|finding| self.finding_json(finding)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn finding_json(&self, finding: &Finding) -> Value {
+        let designs = finding.designs.iter().map(|design| {
+            json!({
+                "design": design.design,
+                "write_requests": design.build.requests,
+                "requests": design.ask.requests,
+                "refused": design.build.refused + design.ask.refused,
+                "examined": design.ask.examined,
+                "received_bytes": design.ask.received_bytes,
+                "hottest_partition_writes": design.build.hottest_partition(),
+                "stored_bytes": design.stored.bytes(),
+                "plans": design.ask.plans,
+                "azure_plans": design.ask.azure_plans,
+                "write_seconds": design.build.seconds,
+                "seconds": design.ask.seconds,
+                "price_per_month": self.monthly(finding, design).total(),
+            })
+        });
+        json!({
+            "name": finding.pattern.name,
+            "title": finding.pattern.title,
+            "sentence": self.sentence(finding),
+            "warning": finding.warning(),
+            "wrong": finding.wrong,
+            "writes": finding.writes,
+            "questions": finding.questions,
+            "designs": designs.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The price of a design for a month at the load of the price file.
+    pub(super) fn monthly(&self, finding: &Finding, design: &Measured) -> Monthly {
+        let prices = &self.prices;
+        let per = |amount: f64, count: usize| amount / count.max(1) as f64;
+        Monthly {
+            writes: prices.writes * per(prices.of(&design.build), finding.writes),
+            questions: prices.questions * per(prices.of(&design.ask), finding.questions),
+            capacity: prices.items_kept * per(prices.of_stored(design.stored), finding.writes),
+        }
+    }
+
+    /// What the advised design changes.
+    pub(super) fn sentence(&self, finding: &Finding) -> String {
+        let (Some(naive), Some(advised)) = (finding.designs.first(), finding.designs.last()) else {
+            return String::new();
+        };
+        let pattern = finding.pattern;
+        let mut parts = Vec::new();
+        let goal = |design: &Measured| pattern.goal.of(&design.build, &design.ask);
+        if let (Some(before), Some(after)) = (goal(naive), goal(advised)) {
+            parts.push(saving(before, after, pattern.goal.fewer()));
+        }
+        let [naive_price, price] = [naive, advised].map(|design| self.monthly(finding, design));
+        let bytes = [naive, advised].map(|design| design.stored.bytes() as f64);
+        for (before, after, what) in [
+            (bytes[0], bytes[1], "the storage"),
+            (naive_price.writes, price.writes, "the price of a write"),
+            (
+                naive_price.questions,
+                price.questions,
+                "the price of a question",
+            ),
+        ] {
+            if before > 0.0 {
+                parts.push(format!("{}x {what}", number(after / before)));
+            }
+        }
+        format!("{}: {}", pattern.question, parts.join(", "))
+    }
+}
+
+/// A price in its parts.
+pub(super) struct Monthly {
+    pub(super) writes: f64,
+    pub(super) questions: f64,
+    pub(super) capacity: f64,
+}
+
+impl Monthly {
+    pub(super) fn total(&self) -> f64 {
+        self.writes + self.questions + self.capacity
+    }
+}
+
+impl Finding {
+    /// Where our server is cleverer than the hosted service.
+    pub(super) fn warning(&self) -> Option<String> {
+        let differing = self.designs.iter().filter(|design| {
+            let ask = &design.ask;
+            !ask.azure_plans.is_empty() && ask.plans != ask.azure_plans
+        });
+        let texts = differing.map(|design| {
+            let list = |plans: &std::collections::BTreeSet<String>| {
+                plans.iter().cloned().collect::<Vec<_>>().join(" and ")
+            };
+            format!(
+                "{}: this server's plan is {}, the hosted service's would be {}",
+                design.design,
+                list(&design.ask.plans),
+                list(&design.ask.azure_plans)
+            )
+        });
+        let texts: Vec<String> = texts.collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    }
+}
+
+fn saving(before: f64, after: f64, fewer: &str) -> String {
+    let what = fewer.split_once(' ').map_or(fewer, |(_, what)| what);
+    if after == 0.0 {
+        return format!("no {what} instead of {}", number(before));
+    }
+    if after > before {
+        return format!("{}x the {what}", number(after / before));
+    }
+    format!("{}x {fewer}", number(before / after))
+}
+
+/// `1234567` bytes as `1.23 MB`.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{} kB", number(count as f64 / 1e3)),
+        _ => format!("{} MB", number(count as f64 / 1e6)),
+    }
+}
+
+/// Prints the table, a sentence for each pattern, and the verdict.
+pub(super) fn print(report: &Report) {
+    println!(
+        "\n{:44} {:>8} {:>8} {:>10} {:>10} {:>10} {:>9} {:>11}",
+        "pattern", "writes", "requests", "examined", "received", "stored", "ask ms", "price/month"
+    );
+    for finding in &report.findings {
+        println!("{}", finding.pattern.title);
+        for design in &finding.designs {
+            let examined = design.ask.examined.map_or("-".into(), thousands);
+            println!(
+                "  {:42} {:>8} {:>8} {examined:>10} {:>10} {:>10} {:>9} {:>11}",
+                design.design,
+                thousands(design.build.requests),
+                thousands(design.ask.requests),
+                bytes(design.ask.received_bytes),
+                bytes(design.stored.bytes()),
+                number(design.ask.seconds * 1e3),
+                number(report.monthly(finding, design).total())
+            );
+        }
+        println!("  {}", report.sentence(finding));
+        for wrong in &finding.wrong {
+            println!("  WRONG: {wrong}");
+        }
+        if let Some(warning) = finding.warning() {
+            println!("  note: {warning}");
+        }
+    }
+    let prices = &report.prices;
+    println!(
+        "\nprices in {} for {} writes, {} questions and {} items kept a month\n{}",
+        prices.currency,
+        number(prices.writes),
+        number(prices.questions),
+        number(prices.items_kept),
+        report.verdict()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn savings_and_sizes_are_short() {
+        assert_eq!(
+            saving(4100.0, 1.0, "fewer rows examined"),
+            "4,100x fewer rows examined"
+        );
+        assert_eq!(
+            saving(12.0, 0.0, "fewer refused requests"),
+            "no refused requests instead of 12.0"
+        );
+        assert_eq!(
+            [0, 999, 12_345, 2_500_000].map(bytes),
+            ["0 B", "999 B", "12.3 kB", "2.50 MB"]
+        );
+    }
+}

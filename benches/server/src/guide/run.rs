@@ -1,0 +1,351 @@
+//! Runs the patterns one after the other, verifies the answers of every design, and reports.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use lazurite_bench_common::Outcome;
+
+use super::args::GuideArgs;
+use super::data::Data;
+use super::html;
+use super::lab::Lab;
+use super::pattern::{Answers, Design, Pattern};
+use super::patterns::PATTERNS;
+use super::prices::{Prices, Stored};
+use super::report::{self, Report};
+use super::server::GuideServer;
+use super::usage::{Meter, Usage};
+use crate::client::{Account, Client, Error, Service};
+
+/// What one design did.
+pub(super) struct Measured {
+    pub(super) design: &'static str,
+    pub(super) build: Usage,
+    pub(super) ask: Usage,
+    pub(super) stored: Stored,
+}
+
+/// What one pattern showed.
+pub(super) struct Finding {
+    pub(super) pattern: &'static Pattern,
+    pub(super) designs: Vec<Measured>,
+    /// What is wrong with the answers; empty if every design gave the right ones.
+    pub(super) wrong: Vec<String>,
+    pub(super) writes: usize,
+    pub(super) questions: usize,
+}
+
+/// Runs the patterns that were asked for. Prints what was found up to an error.
+pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
+    if args.print_prices {
+        println!("{:#}", Prices::default().to_json());
+        return Ok(0);
+    }
+    let prices = match &args.prices {
+        Some(path) => Prices::read(path)?,
+        None => Prices::default(),
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    watch_interrupts(interrupted.clone())?;
+    let server = GuideServer::start(args)?;
+    check_connection(&server.account)?;
+    let mut report = Report::new(server.description.clone(), prices, args.scale, args.seed);
+    let ended = run_patterns(args, &server.account, &interrupted, &mut report);
+    report.error = match &ended {
+        Ok(()) => None,
+        // Whatever the request was told: a server that we started is interrupted with us.
+        Err(_) if interrupted.load(Ordering::Relaxed) => Some("interrupted".into()),
+        Err(error) => Some(error.to_string()),
+    };
+    report::print(&report);
+    write(args.json.as_deref(), || format!("{:#}\n", report.to_json()))?;
+    write(args.html.as_deref(), || html::page(&report))?;
+    match &report.error {
+        None => Ok(report.wrongs()),
+        Some(error) => Err(format!(
+            "{error}; {} of {} patterns ran",
+            report.findings.len(),
+            chosen(args).len()
+        )
+        .into()),
+    }
+}
+
+fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
+    lazurite_bench_common::chosen(&args.only, PATTERNS.iter().copied())
+}
+
+fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Outcome<()> {
+    let Some(path) = path else { return Ok(()) };
+    let shown = path.display();
+    Ok(fs::write(path, text()).map_err(|error| format!("{shown} cannot be written: {error}"))?)
+}
+
+/// The first Ctrl-C ends the run before its next request.
+fn watch_interrupts(interrupted: Arc<AtomicBool>) -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    thread::spawn(move || {
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            interrupted.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok(())
+}
+
+/// One sentence if the endpoint does not answer or refuses the key.
+fn check_connection(account: &Account) -> Outcome<()> {
+    let client = Client::new(account.clone());
+    let endpoint = account.endpoint(Service::Table);
+    match client.get_entity("GuideProbe", "p", "r") {
+        Ok(_) => Ok(()),
+        Err(error) if error.is("TableNotFound") => Ok(()),
+        Err(Error::Refused { status: 403, .. }) => {
+            Err(format!("{endpoint} refuses the key of account {}", account.name).into())
+        }
+        Err(Error::Unreachable(reason) | Error::InDoubt(reason)) => {
+            Err(format!("{endpoint} does not answer: {reason}").into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn run_patterns(
+    args: &GuideArgs,
+    account: &Account,
+    interrupted: &Arc<AtomicBool>,
+    report: &mut Report,
+) -> Outcome<()> {
+    let data = Data::new(args.seed, args.scale);
+    let client = Client::new(account.clone());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let run = format!("g{:x}", now.unwrap_or_default().as_secs());
+    for pattern in chosen(args) {
+        let began = Instant::now();
+        let meter = Arc::new(Meter::new(interrupted.clone()));
+        let bench = Bench {
+            client: &client,
+            meter: &meter,
+            data: &data,
+            run: &run,
+            keep: args.keep,
+            is_sabotaged: false,
+        };
+        let finding = match bench.run(pattern) {
+            // The server does not know an operation, or answers what no design expects: the other patterns may do.
+            Err(error @ (Error::Refused { .. } | Error::Malformed(_))) => {
+                bench.failure(pattern, &error)
+            }
+            finding => finding?,
+        };
+        let seconds = began.elapsed().as_secs_f64();
+        eprintln!("{:28} {seconds:6.1} s", pattern.name);
+        report.findings.push(finding);
+    }
+    Ok(())
+}
+
+/// What all designs of a run share.
+struct Bench<'a> {
+    client: &'a Client,
+    meter: &'a Arc<Meter>,
+    data: &'a Data,
+    run: &'a str,
+    keep: bool,
+    /// Whether the advised design is broken before it is asked.
+    is_sabotaged: bool,
+}
+
+impl Bench<'_> {
+    fn run(&self, pattern: &'static Pattern) -> Result<Finding, Error> {
+        let truth = (pattern.truth)(self.data);
+        let mut finding = Finding {
+            pattern,
+            designs: Vec::new(),
+            wrong: Vec::new(),
+            writes: (pattern.writes)(self.data),
+            questions: (pattern.questions)(self.data),
+        };
+        for (number, design) in pattern.designs.iter().enumerate() {
+            let letters = pattern.name.replace('-', "");
+            let prefix = format!("{}{letters}{number}", self.run);
+            let lab = Lab::new(self.client.observed(self.meter.clone()), self.data, prefix);
+            let is_last = number + 1 == pattern.designs.len();
+            let measured = self.measure(&lab, pattern, design, is_last);
+            if !self.keep {
+                lab.remove(self.client);
+            }
+            let (measured, answers) = measured?;
+            finding.designs.push(measured);
+            if let Some(wrong) = difference(&truth, &answers) {
+                finding.wrong.push(format!("{}: {wrong}", design.name));
+            }
+        }
+        Ok(finding)
+    }
+
+    /// A pattern that this server cannot run.
+    fn failure(&self, pattern: &'static Pattern, error: &Error) -> Finding {
+        self.meter.take(Duration::ZERO);
+        Finding {
+            pattern,
+            designs: Vec::new(),
+            wrong: vec![error.to_string()],
+            writes: 0,
+            questions: 0,
+        }
+    }
+
+    fn measure(
+        &self,
+        lab: &Lab,
+        pattern: &Pattern,
+        design: &Design,
+        is_last: bool,
+    ) -> Result<(Measured, Answers), Error> {
+        let began = Instant::now();
+        (design.build)(lab)?;
+        let build = self.meter.take(began.elapsed());
+        let stored = lab.stored(self.client)?;
+        if self.is_sabotaged && is_last {
+            self.sabotage(lab, pattern)?;
+        }
+        let began = Instant::now();
+        let answers = (design.ask)(lab)?;
+        let ask = self.meter.take(began.elapsed());
+        let measured = Measured {
+            design: design.name,
+            build,
+            ask,
+            stored,
+        };
+        Ok((measured, answers))
+    }
+
+    #[cfg(test)]
+    fn sabotage(&self, lab: &Lab, pattern: &Pattern) -> Result<(), Error> {
+        (pattern.sabotage)(lab)
+    }
+
+    #[cfg(not(test))]
+    fn sabotage(&self, _lab: &Lab, _pattern: &Pattern) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// The first answer that is not the right one.
+fn difference(truth: &Answers, answers: &Answers) -> Option<String> {
+    let pairs = truth.iter().zip(answers).enumerate();
+    for (number, (right, found)) in pairs {
+        if right != found {
+            return Some(format!("answer {number} is `{found}`, not `{right}`"));
+        }
+    }
+    (truth.len() != answers.len())
+        .then(|| format!("{} answers instead of {}", answers.len(), truth.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guide::pattern::Measure;
+
+    fn each_pattern(is_sabotaged: bool, look: impl Fn(&Finding)) {
+        let server = GuideServer::for_test();
+        let client = Client::new(server.account.clone());
+        let meter = Arc::new(Meter::new(Arc::default()));
+        let data = Data::new(7, 0.05);
+        let run = if is_sabotaged { "gs" } else { "gt" };
+        for pattern in PATTERNS {
+            let bench = Bench {
+                client: &client,
+                meter: &meter,
+                data: &data,
+                run,
+                keep: false,
+                is_sabotaged,
+            };
+            match bench.run(pattern) {
+                Ok(finding) => look(&finding),
+                // A broken pattern may fail to answer at all.
+                Err(error) => assert!(is_sabotaged, "{}: {error}", pattern.name),
+            }
+        }
+    }
+
+    #[test]
+    fn every_design_gives_the_right_answers_and_the_advice_reaches_its_goal() {
+        each_pattern(false, |finding| {
+            let pattern = finding.pattern;
+            assert!(
+                finding.wrong.is_empty(),
+                "{}: {:?}",
+                pattern.name,
+                finding.wrong
+            );
+            // Time says nothing in a test, races need more than a test's threads, and safety has its price.
+            let is_exempt = matches!(
+                pattern.goal,
+                Measure::Seconds | Measure::Refused | Measure::Safety
+            );
+            if is_exempt {
+                return;
+            }
+            let figures = finding.designs.iter().map(|design| {
+                let figure = pattern.goal.of(&design.build, &design.ask);
+                figure.unwrap_or_else(|| panic!("{}: no {:?}", pattern.name, pattern.goal))
+            });
+            let figures: Vec<f64> = figures.collect();
+            let (naive, advised) = (figures[0], figures[figures.len() - 1]);
+            assert!(naive > advised, "{}: {figures:?}", pattern.name);
+        });
+    }
+
+    #[test]
+    fn every_verification_fails_when_its_pattern_is_broken() {
+        each_pattern(true, |finding| {
+            let name = finding.pattern.name;
+            let advised = finding.designs.last().unwrap().design;
+            assert_eq!(finding.wrong.len(), 1, "{name}: {:?}", finding.wrong);
+            assert!(
+                finding.wrong[0].starts_with(advised),
+                "{name}: {:?}",
+                finding.wrong
+            );
+        });
+    }
+
+    #[test]
+    fn interrupted_run_sends_no_further_request() {
+        let server = GuideServer::for_test();
+        let interrupted = Arc::new(AtomicBool::new(true));
+        let meter = Arc::new(Meter::new(interrupted));
+        let client = Client::new(server.account.clone()).observed(meter.clone());
+        let refused = client.create_table("interrupted");
+        assert!(matches!(refused, Err(Error::Interrupted)));
+        assert_eq!(meter.take(Default::default()).requests, 0);
+    }
+
+    #[test]
+    fn dead_endpoint_and_wrong_key_are_one_sentence() {
+        let dead = Account::development(1, 1, 1);
+        let error = check_connection(&dead).unwrap_err().to_string();
+        assert!(
+            error.contains("127.0.0.1:1/devstoreaccount1 does not answer"),
+            "{error}"
+        );
+        let server = GuideServer::for_test();
+        let mut account = server.account.clone();
+        account.key = vec![1; 64];
+        let error = check_connection(&account).unwrap_err().to_string();
+        assert!(
+            error.contains("refuses the key of account devstoreaccount1"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Counts the requests of a design, and what they cost the server.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ureq::http;
+
+use super::prices::Class;
+use crate::client::{Error, Observer, Request, Service};
+
+/// What a design used.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) requests: u64,
+    /// Requests that were refused, such as a lost race for an ETag.
+    pub(super) refused: u64,
+    /// Rows that queries examined; `None` if the server does not report them.
+    pub(super) examined: Option<u64>,
+    /// Bytes of the answers' bodies.
+    pub(super) received_bytes: u64,
+    /// Requests by the class they are billed as.
+    pub(super) transactions: BTreeMap<Class, u64>,
+    /// The plans of queries: ours, and that of the hosted service.
+    pub(super) plans: BTreeSet<String>,
+    pub(super) azure_plans: BTreeSet<String>,
+    /// Single writes by partition.
+    partitions: HashMap<String, u64>,
+    pub(super) seconds: f64,
+}
+
+impl Usage {
+    /// Writes to the partition that gets most of them.
+    pub(super) fn hottest_partition(&self) -> u64 {
+        self.partitions.values().copied().max().unwrap_or_default()
+    }
+}
+
+/// Observes a client.
+pub(super) struct Meter {
+    usage: Mutex<Usage>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Meter {
+    pub(super) fn new(interrupted: Arc<AtomicBool>) -> Meter {
+        Meter {
+            usage: Mutex::default(),
+            interrupted,
+        }
+    }
+
+    /// What was used since the last call.
+    pub(super) fn take(&self, took: Duration) -> Usage {
+        let usage = std::mem::take(&mut *self.usage.lock().expect("no request panics"));
+        Usage {
+            seconds: took.as_secs_f64(),
+            ..usage
+        }
+    }
+}
+
+impl Observer for Meter {
+    fn before(&self) -> Result<(), Error> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn answered(&self, request: &Request, status: http::StatusCode, headers: &http::HeaderMap) {
+        let header = |name: &str| headers.get(name)?.to_str().ok();
+        let mut usage = self.usage.lock().expect("no request panics");
+        usage.requests += 1;
+        if !status.is_success() {
+            usage.refused += 1;
+        }
+        *usage.transactions.entry(Class::of(request)).or_default() += 1;
+        if let Some(rows) = header("x-lazurite-examined").and_then(|rows| rows.parse::<u64>().ok())
+        {
+            *usage.examined.get_or_insert_default() += rows;
+        }
+        if let Some(plan) = header("x-lazurite-plan") {
+            usage.plans.insert(plan.to_owned());
+        }
+        if let Some(plan) = header("x-lazurite-azure-plan") {
+            usage.azure_plans.insert(plan.to_owned());
+        }
+        if request.service == Service::Table
+            && request.has_body()
+            && let Some((_, key)) = request.path.split_once("PartitionKey='")
+        {
+            let partition = key.split('\'').next().unwrap_or_default();
+            *usage.partitions.entry(partition.to_owned()).or_default() += 1;
+        }
+    }
+    fn received(&self, bytes: usize) {
+        let mut usage = self.usage.lock().expect("no request panics");
+        usage.received_bytes += bytes as u64;
+    }
+}

@@ -1,0 +1,253 @@
+//! The threads that put, take, update, peek and delete messages, and what must have become of the messages in the end.
+
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use lazurite_queue::{DequeuedMessage, Error, GetMessages, PutMessage, UpdateMessage};
+
+use lazurite_bench_common::{Outcome, Random};
+
+use super::ledger::{Kind, parse_text};
+use super::state::{ACCOUNT, Services, Soak};
+
+const QUEUE: &str = "soak";
+const PRODUCERS: u64 = 2;
+const CONSUMERS: u64 = 3;
+/// Lifetimes of messages that expire, in seconds.
+const TTL_SECONDS_MAX: u64 = 10;
+/// Once the clock is ahead of all timeouts, messages that do not come for so long are lost.
+const QUIET_MAX: Duration = Duration::from_secs(10);
+
+pub(super) fn prepare(services: &Services) -> Outcome<()> {
+    let created = services.queues.create_queue(ACCOUNT, QUEUE, Vec::new())?;
+    created.1.wait()?;
+    Ok(())
+}
+
+pub(super) fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    soak: &'scope Soak,
+    random: impl Fn(u64) -> Random,
+) {
+    for number in 0..PRODUCERS {
+        let random = random(number);
+        scope.spawn(move || produce(soak, number, random));
+    }
+    for number in 0..CONSUMERS {
+        let random = random(PRODUCERS + number);
+        scope.spawn(move || consume(soak, random));
+    }
+    scope.spawn(move || peek(soak));
+}
+
+fn produce(soak: &Soak, producer: u64, mut random: Random) {
+    for number in 0_u64.. {
+        if soak.is_over() {
+            return;
+        }
+        let text = format!("{producer}-{number}");
+        match random.below(8) {
+            0 => put_expiring(soak, &text, 1 + random.below(TTL_SECONDS_MAX) as i64),
+            1 => put(soak, text, Some(1)),
+            _ => put(soak, text, None),
+        }
+    }
+}
+
+fn put(soak: &Soak, text: String, visibility_seconds: Option<i64>) {
+    soak.ledger
+        .with(|entries| entries.perhaps_put.insert(text.clone()));
+    let done = soak.request(Kind::Write, "put message", |services| {
+        let message = PutMessage {
+            text: &text,
+            ttl_seconds: Some(-1),
+            visibility_seconds,
+        };
+        let put = services.queues.put_message(ACCOUNT, QUEUE, message)?;
+        Ok(put.1.wait()?)
+    });
+    if done.is_some() {
+        soak.ledger.with(|entries| {
+            entries.perhaps_put.remove(&text);
+            entries.put.insert(text);
+        });
+    }
+}
+
+/// A message that may be delivered or not, but not after its time.
+fn put_expiring(soak: &Soak, text: &str, ttl_seconds: i64) {
+    soak.request(Kind::Write, "put expiring message", |services| {
+        let message = PutMessage {
+            text,
+            ttl_seconds: Some(ttl_seconds),
+            visibility_seconds: None,
+        };
+        let (put, ticket) = services.queues.put_message(ACCOUNT, QUEUE, message)?;
+        // The store is not reopened meanwhile: this is a time of its clock.
+        soak.ledger
+            .with(|entries| entries.expiring.insert(text.to_owned(), put.expires_at));
+        Ok(ticket.wait()?)
+    });
+}
+
+fn consume(soak: &Soak, mut random: Random) {
+    while !soak.is_over() {
+        take(soak, &mut random, soak.hidden_seconds);
+    }
+}
+
+/// Takes some messages and processes most of them. Returns how many there were.
+fn take(soak: &Soak, random: &mut Random, hidden_seconds: i64) -> usize {
+    let get = GetMessages {
+        count: Some(8),
+        visibility_seconds: Some(hidden_seconds),
+    };
+    let taken = soak.request(Kind::Write, "get messages", |services| {
+        let before = services.clock.now();
+        let (messages, ticket) = services.queues.get_messages(ACCOUNT, QUEUE, get)?;
+        let after = services.clock.now();
+        // The store is not reopened meanwhile: these are times of one clock.
+        for message in &messages {
+            let during = (before, after);
+            soak.ledger
+                .delivered(&message.text, during, message.visible_at);
+        }
+        ticket.wait()?;
+        Ok(messages)
+    });
+    let taken = taken.unwrap_or_default();
+    let count = taken.len();
+    for message in taken {
+        match random.below(10) {
+            // A consumer that dies.
+            0 => {}
+            1 if never_expires(&message) => update(soak, random, &message, hidden_seconds),
+            _ => {
+                delete(soak, &message, &message.pop_receipt);
+            }
+        }
+    }
+    count
+}
+
+/// A message that expires cannot be hidden beyond that. Source: Update Message, "URI parameters", `visibilitytimeout`.
+fn never_expires(message: &DequeuedMessage) -> bool {
+    message.expires_at > message.inserted_at + Duration::from_secs(10 * TTL_SECONDS_MAX)
+}
+
+/// Changes text and visibility with the pop receipt, after which the old receipt is no longer valid, and mostly deletes the message.
+fn update(soak: &Soak, random: &mut Random, message: &DequeuedMessage, hidden_seconds: i64) {
+    let (name, updates) = parse_text(&message.text);
+    let text = format!("{name}#{}", updates + 1);
+    let visibility_seconds = random.below(2) as i64 * hidden_seconds;
+    let updated = soak.request(Kind::Write, "update message", |services| {
+        soak.ledger.hidden(&text, services.clock.now(), None);
+        let update = UpdateMessage {
+            message_id: &message.message_id,
+            pop_receipt: &message.pop_receipt,
+            visibility_seconds,
+            text: Some(&text),
+        };
+        let (updated, ticket) = match services.queues.update_message(ACCOUNT, QUEUE, update) {
+            Ok(updated) => updated,
+            Err(error) if is_taken_over(&error) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if visibility_seconds > 0 {
+            let now = services.clock.now();
+            soak.ledger.hidden(&text, now, Some(updated.visible_at));
+        }
+        ticket.wait()?;
+        Ok(Some(updated))
+    });
+    let Some(Some(updated)) = updated else {
+        return;
+    };
+    soak.ledger
+        .with(|entries| entries.updates.insert(name.to_owned(), updates + 1));
+    if delete(soak, message, &message.pop_receipt) {
+        soak.ledger.wrong(format!(
+            "{name} was deleted with the receipt before its update"
+        ));
+    }
+    if random.below(4) > 0 {
+        delete(soak, message, &updated.pop_receipt);
+    }
+}
+
+/// The hiding time is over, and another consumer has the message or has deleted it; or it has expired.
+fn is_taken_over(error: &Error) -> bool {
+    matches!(error, Error::PopReceiptMismatch | Error::MessageNotFound)
+}
+
+/// Deletes a message with a receipt. Whether it was acknowledged.
+fn delete(soak: &Soak, message: &DequeuedMessage, receipt: &str) -> bool {
+    let name = parse_text(&message.text).0.to_owned();
+    // What was of unknown outcome before stays so when this request finds nothing to delete.
+    let was_known = soak
+        .ledger
+        .with(|entries| entries.perhaps_deleted.insert(name.clone()));
+    let deleted = soak.request(Kind::Write, "delete message", |services| {
+        let deleted = services
+            .queues
+            .delete_message(ACCOUNT, QUEUE, &message.message_id, receipt);
+        match deleted {
+            Ok(ticket) => Ok(ticket.wait().map(|()| true)?),
+            Err(error) if is_taken_over(&error) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    });
+    soak.ledger.with(|entries| match deleted {
+        Some(true) => {
+            entries.perhaps_deleted.remove(&name);
+            entries.updates.remove(&name);
+            entries.deleted.insert(name);
+            true
+        }
+        Some(false) => {
+            if was_known {
+                entries.perhaps_deleted.remove(&name);
+            }
+            false
+        }
+        None => false,
+    })
+}
+
+fn peek(soak: &Soak) {
+    while !soak.is_over() {
+        soak.request(Kind::Read, "peek messages", |services| {
+            let before = services.clock.now();
+            let peeked = services.queues.peek_messages(ACCOUNT, QUEUE, Some(8))?;
+            let during = (before, services.clock.now());
+            for message in peeked {
+                soak.ledger.peeked(&message.text, during);
+            }
+            Ok(())
+        });
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// When all is calm and the clock is ahead of all timeouts: every message is delivered until it is deleted.
+pub(super) fn check(soak: &Soak) {
+    let mut random = Random::new(1);
+    let mut quiet = Instant::now();
+    loop {
+        if take(soak, &mut random, 1) > 0 {
+            quiet = Instant::now();
+            continue;
+        }
+        let outstanding = soak.ledger.outstanding();
+        if outstanding.is_empty() {
+            return;
+        }
+        if quiet.elapsed() > QUIET_MAX {
+            for name in outstanding {
+                soak.ledger.wrong(format!("message {name} is lost"));
+            }
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}

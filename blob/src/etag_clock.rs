@@ -1,0 +1,86 @@
+//! EtagClock: hands out ETags that never repeat, even if the clock is set back over a restart.
+
+use crate::error::Result;
+use crate::etag::{ETag, TICKS_PER_SECOND, ticks};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Hands out ETags: the time in ticks, pushed forward where two writes meet in one tick or the clock was set back.
+///
+/// The store has an upper bound of the ETags handed out, which is raised by a second whenever ETags reach it. The next process
+/// continues from there, so that a blob that is deleted and created again gets no earlier ETag.
+#[derive(Debug, Default)]
+pub(crate) struct EtagClock {
+    last: AtomicU64,
+    /// The bound in the store.
+    recorded: AtomicU64,
+    recording: Mutex<()>,
+}
+
+/// How far the bound may be ahead of the wall clock at the start. A bound further ahead was stored while the clock was wrong, and
+/// is ignored.
+const LEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
+
+impl EtagClock {
+    /// The clock of a store whose bound is `recorded`.
+    pub(crate) fn open(recorded: Option<u64>, now: SystemTime) -> EtagClock {
+        let recorded = recorded.filter(|bound| bound.saturating_sub(ticks(now)) <= LEAD_TICKS_MAX);
+        EtagClock {
+            last: recorded.unwrap_or(0).into(),
+            recorded: recorded.unwrap_or(0).into(),
+            recording: Mutex::default(),
+        }
+    }
+
+    /// Has `write` store a new bound if greater ETags were handed out. Call it before writing a record with such an ETag: the log
+    /// keeps the order.
+    pub(crate) fn record(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+        let is_recorded =
+            || self.last.load(Ordering::SeqCst) <= self.recorded.load(Ordering::SeqCst);
+        if is_recorded() {
+            return Ok(());
+        }
+        let _guard = self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !is_recorded() {
+            let bound = self
+                .last
+                .load(Ordering::SeqCst)
+                .saturating_add(TICKS_PER_SECOND);
+            write(bound)?;
+            self.recorded.store(bound, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// An ETag greater than all that this clock has handed out, and than `previous`, which may be older than the clock.
+    pub(crate) fn next(&self, now: SystemTime, previous: Option<ETag>) -> ETag {
+        let least = ticks(now).max(previous.map_or(0, |etag| etag.0.saturating_add(1)));
+        let advance = |last: u64| Some(least.max(last.saturating_add(1)));
+        let last = self
+            .last
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, advance)
+            .expect("advance is always Some");
+        ETag(least.max(last.saturating_add(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn etags_increase_within_one_tick_and_when_the_clock_goes_back() {
+        let clock = EtagClock::default();
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let first = clock.next(now, None);
+        let second = clock.next(now, None);
+        let third = clock.next(now - Duration::from_secs(60), None);
+        assert!(first < second && second < third);
+        assert!(EtagClock::default().next(now - Duration::from_secs(60), Some(third)) > third);
+    }
+}

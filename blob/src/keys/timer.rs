@@ -1,0 +1,41 @@
+//! Timer: the kinds of timers, with their subjects.
+
+/// The kind of a row of `blob.timers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// The retention of a deleted blob ends. Subject: its key in `blob.history`.
+    Deleted = 1,
+    /// No uncommitted block of a name was put for a week. Subject: the key of the blob in `blob.blobs`.
+    Staging = 2,
+    /// A blob expires. Subject: its key in `blob.blobs`.
+    Expiry = 3,
+    /// The retention of a deleted container ends. Subject: its key in `blob.containers`.
+    Container = 4,
+    /// The rows of a removed container have to be removed one by one. Subject: its id.
+    Purge = 5,
+    /// No record names a file of pages as of an epoch any more. Subject: the key of the epoch in `blob.references`.
+    Epoch = 6,
+    /// The blob of these snapshots has expired. Subject: the key of the last of them in `blob.history`.
+    Snapshots = 7,
+    /// A record was removed for good, and only one other may name its files. Subject: its key in `blob.history`.
+    Trim = 8,
+    /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
+    Merge = 9,
+}
+
+impl Timer {
+    pub(crate) fn of(kind: u8) -> Option<Timer> {
+        let all = [
+            Timer::Deleted,
+            Timer::Staging,
+            Timer::Expiry,
+            Timer::Container,
+            Timer::Purge,
+            Timer::Epoch,
+            Timer::Snapshots,
+            Timer::Trim,
+            Timer::Merge,
+        ];
+        all.into_iter().find(|timer| *timer as u8 == kind)
+    }
+}

@@ -1,0 +1,60 @@
+//! ListBlobs: the request of a listing of blobs, and the entries of its page.
+
+use crate::model::Blob;
+
+/// The request of List Blobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListBlobs {
+    /// Only names that begin with this.
+    pub prefix: String,
+    /// Names that share all up to and including the first of these after the prefix become one entry. Empty: none.
+    pub delimiter: String,
+    /// Only names from this one on.
+    pub start_from: String,
+    /// Only names before this one. Empty: all.
+    pub end_before: String,
+    /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
+    pub marker: Option<String>,
+    /// Most entries of the page, blobs and prefixes alike, from 1; more than [`crate::PAGE_ENTRIES_MAX`] count as that.
+    pub max_results: Option<u32>,
+    /// Whether to answer metadata.
+    pub metadata: bool,
+    /// Whether to list blobs that have only uncommitted blocks.
+    pub uncommitted: bool,
+    /// Whether to list snapshots, before the blob of their name.
+    pub snapshots: bool,
+    /// Whether to list versions that are not the current one, before the blob of their name.
+    pub versions: bool,
+    /// Whether to list deleted blobs, snapshots and versions that are still kept.
+    pub deleted: bool,
+    /// Whether to list names that have versions and no blob, once each.
+    pub deleted_with_versions: bool,
+    /// Whether to list only what is deleted and still kept: `showonly=deleted`. Reads nothing else.
+    pub only_deleted: bool,
+}
+
+/// One entry of a listing of blobs.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are blobs: a box would cost more than it saves"
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlobEntry {
+    /// A blob.
+    Blob(ListedBlob),
+    /// What the names of one or more blobs begin with, delimiter included.
+    Prefix(String),
+}
+
+/// A blob in a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedBlob {
+    /// Its name.
+    pub name: String,
+    /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless asked for.
+    pub blob: Option<Blob>,
+    /// Whether it is the current one of its name, and not a snapshot, an older version or deleted.
+    pub is_current: bool,
+    /// Whether it represents a name that has versions and no blob.
+    pub has_versions_only: bool,
+}

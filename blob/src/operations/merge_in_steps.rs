@@ -1,0 +1,240 @@
+//! Merging layers in the background, whatever their size: see `merge_layers.rs`.
+//!
+//! A row of `blob.merges` names the layers, the file they are copied to, and how far. Invariant: while the row is there, the record of
+//! the blob names the layers, and another one above them. So nothing that they show changes, and each step copies without a lock what
+//! the next one relies on. A write that puts another record ends the merge: see [`BlobWrite::put`]. The lock of the blob is held only
+//! while the copied rows are written. After a restart the timer of the merge is due again.
+
+use super::merge_layers::{LAYERS_MIN, MergeStep, first_to_merge, length_of, start_of};
+use super::page_ranges::is_later;
+use super::permit::Action;
+use super::write::BlobWrite;
+use crate::codec;
+use crate::error::Result;
+use crate::error::corrupt_record;
+use crate::etag::whole_seconds;
+use crate::files::FileRows;
+use crate::keys::Timer;
+use crate::keys::{self, File, History};
+use crate::model::{Blob, BlobRecord, Content, Layer, LayerMerge};
+use crate::pages::{PAGE_BYTES, extent_at};
+use crate::service::BlobService;
+use crate::windows::Windows;
+use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
+use std::time::Duration;
+
+/// A blob with more layers than this has all of them merged, whatever their sizes.
+const LAYERS_MAX: usize = 48;
+
+/// What a step of a merge does, prepared without locks.
+pub(crate) enum PreparedMerge {
+    /// There is nothing to merge.
+    Nothing,
+    /// Begins to merge these layers.
+    Begin(LayerMerge),
+    /// Goes on with a merge that was found like this.
+    Step(LayerMerge, MergeStep),
+}
+
+impl BlobService {
+    /// Looks for the next step of merging layers of a blob, and copies what it needs.
+    pub(crate) fn prepare_merge(&self, key: &[u8]) -> Result<PreparedMerge> {
+        let home = keys::container_of(key).ok_or_else(corrupt_record)?;
+        let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
+        let snapshot = self.db.snapshot();
+        let record = self.keyspaces.record(&snapshot, home, key)?;
+        let Some(BlobRecord::Committed(blob)) = record else {
+            return Ok(PreparedMerge::Nothing);
+        };
+        if let Some(merge) = self.keyspaces.merge(&snapshot, home, key)? {
+            let step = self.copy_step(&snapshot, &merge, &blob)?;
+            return Ok(PreparedMerge::Step(merge, step));
+        }
+        let found = self.layers_to_merge(&snapshot, (home, &name), &blob)?;
+        Ok(found.map_or(PreparedMerge::Nothing, PreparedMerge::Begin))
+    }
+
+    /// Drops what a merge has copied for a blob that went with its container.
+    pub(crate) fn drop_merge_of(&self, batch: &mut Batch, home: u128, key: &[u8]) -> Result<()> {
+        if let Some(merge) = self.keyspaces.merge(&self.db, home, key)? {
+            FileRows::new(&self.keyspaces, batch).drop_file(merge.target);
+            batch.delete(&self.keyspaces.merges, key);
+        }
+        Ok(())
+    }
+
+    fn layers_to_merge(
+        &self,
+        snapshot: &Snapshot,
+        (home, name): (u128, &str),
+        blob: &Blob,
+    ) -> Result<Option<LayerMerge>> {
+        let layers = &blob.layers;
+        // The last layer may be written to.
+        let end = layers.len().saturating_sub(1);
+        let begin = match blob.content {
+            Content::Appends { .. } => 0,
+            Content::Pages { .. } => self.layers_of_snapshots(snapshot, (home, name), blob)?,
+            // Their layers are not in the order of the content.
+            Content::Whole | Content::Blocks { .. } => return Ok(None),
+        };
+        if end < begin + LayerMerge::LAYERS_MIN {
+            return Ok(None);
+        }
+        let is_paged = matches!(blob.content, Content::Pages { .. });
+        let mut first = first_to_merge(begin, end, |number, max| {
+            if is_paged {
+                self.bytes_of_pages(snapshot, &layers[number], max)
+            } else {
+                Ok(length_of(layers, number))
+            }
+        })?;
+        if end - first < LayerMerge::LAYERS_MIN {
+            if end - begin < LAYERS_MAX {
+                return Ok(None);
+            }
+            first = begin;
+        }
+        Ok(Some(LayerMerge {
+            target: File {
+                home,
+                id: self.ids.next_id(),
+            },
+            next: if is_paged { 0 } else { start_of(layers, first) },
+            layers: layers[first..end].to_vec(),
+        }))
+    }
+
+    /// About how many bytes of pages a layer has, with a page for each cleared stretch. Stops counting beyond `max`.
+    fn bytes_of_pages(&self, snapshot: &Snapshot, layer: &Layer, max: u64) -> Result<u64> {
+        let mut bytes = 0_u64;
+        if layer.windowed {
+            let mut windows = Windows::new(&self.keyspaces, snapshot, layer.file, layer.end, 0);
+            while bytes <= max
+                && let Some(window) = windows.next()?
+            {
+                let extents = window.extents.iter();
+                bytes += extents
+                    .map(|extent| match extent.pages {
+                        Some(_) => extent.range.end - extent.range.start,
+                        None => PAGE_BYTES,
+                    })
+                    .sum::<u64>();
+            }
+        }
+        let extents = layer.file.extents_from(0);
+        let blocks = &self.keyspaces.blocks;
+        let mut rows = snapshot.scan(blocks, extents, Direction::Forward);
+        while bytes <= max && rows.advance()? {
+            let (range, extent) = extent_at(&rows)?;
+            bytes += match extent.pages {
+                Some(_) => range.end - range.start,
+                None => PAGE_BYTES,
+            };
+        }
+        Ok(bytes)
+    }
+
+    /// How many layers a page blob has in common with its snapshots at most. A comparison with a snapshot needs them as they are. A
+    /// snapshot that is older than the last copy to the blob is not compared with.
+    pub(super) fn layers_of_snapshots(
+        &self,
+        snapshot: &Snapshot,
+        (home, name): (u128, &str),
+        blob: &Blob,
+    ) -> Result<usize> {
+        let all = KeyRange::prefix(&keys::history_of(home, History::Snapshot, name));
+        let history = &self.keyspaces.history;
+        let mut rows = snapshot.scan(history, all, Direction::Backward);
+        if !rows.advance()? {
+            return Ok(0);
+        }
+        let moment = keys::history_name(rows.key()).and_then(|(_, moment)| moment);
+        let moment = moment.ok_or_else(corrupt_record)?;
+        if blob.replaced_at.is_some_and(|at| moment <= at) {
+            return Ok(0);
+        }
+        Ok(match codec::decode_blob(&rows.value()?, home)? {
+            BlobRecord::Committed(newest) if is_later(blob, &newest) => newest.layers.len(),
+            _ => 0,
+        })
+    }
+}
+
+impl BlobWrite<'_> {
+    /// Has the sweep look for layers to merge if the blob has many, once a second at most.
+    pub(super) fn merge_later(&mut self, layers: usize) {
+        if layers < LAYERS_MIN || self.merge().is_some() {
+            return;
+        }
+        let second = whole_seconds(self.now);
+        let due = if second < self.now {
+            second + Duration::from_secs(1)
+        } else {
+            second
+        };
+        let key = self.key.clone();
+        self.set_timer(due, Timer::Merge, &key);
+    }
+
+    /// Carries out what was prepared if nothing has changed since. Returns whether there may be more to do.
+    pub(crate) fn apply_merge(&mut self, prepared: PreparedMerge) -> Result<bool> {
+        match prepared {
+            PreparedMerge::Nothing => Ok(false),
+            PreparedMerge::Begin(merge) => {
+                if self.merge().is_some() {
+                    return Ok(true);
+                }
+                let is_allowed = self.is_merge_allowed(&merge)?;
+                if is_allowed {
+                    self.put_merge(merge);
+                }
+                Ok(is_allowed)
+            }
+            PreparedMerge::Step(merge, step) => {
+                if self.merge() != Some(&merge) {
+                    return Ok(true);
+                }
+                if !self.is_merge_allowed(&merge)? {
+                    self.drop_merge();
+                    return Ok(false);
+                }
+                self.apply_step(merge, step)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn apply_step(&mut self, merge: LayerMerge, step: MergeStep) -> Result<()> {
+        let (next, is_last) = (step.next, step.is_last);
+        step.put(&mut self.rows());
+        if !is_last {
+            self.put_merge(LayerMerge { next, ..merge });
+            return Ok(());
+        }
+        let mut blob = self.existing()?;
+        let place = merge.place_in(&blob).ok_or_else(corrupt_record)?;
+        let permit = self.permit_current(Action::Refile)?;
+        self.end_merge();
+        self.replace_layers(&mut blob, place, &merge);
+        self.put(&permit, &blob);
+        Ok(())
+    }
+
+    /// Whether the layers are there, with another one above, and no snapshot needs them.
+    fn is_merge_allowed(&self, merge: &LayerMerge) -> Result<bool> {
+        let Some((blob, place)) = self
+            .current()
+            .and_then(|blob| Some((blob, merge.place_in(blob)?)))
+        else {
+            return Ok(false);
+        };
+        if !matches!(blob.content, Content::Pages { .. }) {
+            return Ok(true);
+        }
+        let service = self.service;
+        let snapshot = service.db.snapshot();
+        let kept = service.layers_of_snapshots(&snapshot, (self.home(), &self.name), blob)?;
+        Ok(place.start >= kept)
+    }
+}

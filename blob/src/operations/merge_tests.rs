@@ -1,0 +1,499 @@
+//! Merging layers in the background: few layers, every snapshot as it was, and nothing left over, whatever happens between two steps.
+
+use super::tests::*;
+use crate::model::LayerMerge;
+use crate::*;
+use lazurite_engine::fs::{Keep, MemoryFs};
+use lazurite_engine::{Config, Db, Direction, Durability, Environment, KeyRange};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// More than one step copies.
+const LARGE: usize = 300 << 10;
+
+impl Store {
+    fn layers(&self, name: &str) -> usize {
+        self.properties(name).unwrap().layers.len()
+    }
+
+    fn merges(&self) -> Vec<LayerMerge> {
+        let merges = &self.service.keyspaces.merges;
+        let snapshot = self.service.db.snapshot();
+        let mut rows = snapshot.scan(merges, KeyRange::all(), Direction::Forward);
+        let mut found = Vec::new();
+        while rows.advance().unwrap() {
+            let home = keys::container_of(rows.key()).unwrap();
+            found.push(codec::decode_merge(&rows.value().unwrap(), home).unwrap());
+        }
+        found
+    }
+
+    /// Sweeps until nothing is due.
+    fn sweep_merges(&self) {
+        let swept = self.at(at(9)).sweep(100_000).unwrap();
+        assert!(swept.failures.is_empty(), "{:?}", swept.failures);
+        assert!(self.merges().is_empty());
+    }
+
+    /// Sweeps until the first step of a merge has been taken.
+    fn sweep_to_merge(&self) {
+        while !self
+            .merges()
+            .iter()
+            .any(|merge| merge.next > merge_start(merge))
+        {
+            assert_eq!(self.at(at(9)).sweep(1).unwrap().steps, 1);
+        }
+    }
+
+    /// An append blob with a layer for each of `count` appends, and a snapshot of each state.
+    fn grow(&self, name: &str, count: usize) -> (Vec<u8>, Vec<(SnapshotTime, usize)>) {
+        self.put_append_blob(name);
+        let (mut all, mut snapshots) = (Vec::new(), Vec::new());
+        for number in 0..count {
+            let body = pattern(LARGE, number as u8);
+            self.append(name, &body).unwrap();
+            all.extend(body);
+            snapshots.push((self.snapshot(name).unwrap(), all.len()));
+        }
+        (all, snapshots)
+    }
+
+    fn check(&self, name: &str, all: &[u8], snapshots: &[(SnapshotTime, usize)]) {
+        assert!(self.read(name).unwrap() == all);
+        for (moment, length) in snapshots.iter().step_by(5) {
+            let state = BlobState::Snapshot(*moment);
+            assert!(self.read_state(name, state).unwrap() == all[..*length]);
+        }
+    }
+
+    /// Page blobs `a` and `b` after copies to and fro between writes of 256 KiB; and their bytes.
+    fn copied_to_and_fro(&self, rounds: usize) -> Vec<u8> {
+        let length = 4 << 20;
+        self.put_page_blob("a", length as u64);
+        let mut expected = vec![0; length];
+        for number in 0..rounds {
+            self.write_and_copy(number, &mut expected);
+        }
+        expected
+    }
+
+    fn write_and_copy(&self, number: usize, expected: &mut [u8]) {
+        let (from, to) = [("a", "b"), ("b", "a")][number % 2];
+        let start = number * 300_000 % (3 << 20) / 512 * 512;
+        let body = pattern(256 << 10, number as u8);
+        self.put_page(from, start as u64, &body).unwrap();
+        expected[start..start + body.len()].copy_from_slice(&body);
+        self.copy(from, to).unwrap();
+    }
+}
+
+/// Where the layers of a merge of appends, or of pages, begin.
+fn merge_start(merge: &LayerMerge) -> u64 {
+    if merge.layers[0].windowed {
+        0
+    } else {
+        merge.layers[0].end - LARGE as u64
+    }
+}
+
+#[test]
+fn large_appends_between_snapshots_leave_few_layers() {
+    let store = store();
+    store.put_append_blob("log");
+    let (mut all, mut snapshots, mut most) = (Vec::new(), Vec::new(), 0);
+    for number in 0..64_usize {
+        let body = pattern(LARGE, number as u8);
+        store.append("log", &body).unwrap();
+        all.extend(body);
+        snapshots.push((store.snapshot("log").unwrap(), all.len()));
+        if number % 10 == 9 {
+            store.sweep_merges();
+        }
+        most = most.max(store.layers("log"));
+    }
+    assert!(most <= 36, "{most}");
+    store.check("log", &all, &snapshots);
+    for (moment, _) in snapshots {
+        let state = BlobState::Snapshot(moment);
+        store
+            .delete_with("log", state, DeleteBlob::default())
+            .unwrap();
+    }
+    assert_eq!(
+        store.filed(),
+        (64, 64),
+        "nothing is left of what was copied"
+    );
+    store.delete("log").unwrap();
+    store.sweep_merges();
+    store.empty();
+}
+
+#[test]
+fn large_page_writes_between_copies_leave_few_layers() {
+    let store = store();
+    let mut expected = store.copied_to_and_fro(0);
+    let (mut snapshots, mut most) = (Vec::new(), 0);
+    for number in 0..120 {
+        store.write_and_copy(number, &mut expected);
+        for name in ["a", "b"] {
+            // Also where each state has a snapshot.
+            if number % 3 == 0 {
+                let moment = store.snapshot(name).unwrap();
+                let body = store.read(name).unwrap();
+                snapshots.push((name, moment, body));
+            }
+            most = most.max(store.layers(name));
+        }
+        if number % 10 == 9 {
+            store.sweep_merges();
+        }
+    }
+    assert!(most <= 64, "{most}");
+    assert!(store.read("a").unwrap() == expected);
+    for (name, moment, body) in snapshots {
+        let state = BlobState::Snapshot(moment);
+        assert!(store.read_state(name, state).unwrap() == body);
+        store
+            .delete_with(name, state, DeleteBlob::default())
+            .unwrap();
+    }
+    for name in ["a", "b"] {
+        store.delete(name).unwrap();
+    }
+    store.sweep_merges();
+    store.empty();
+}
+
+#[test]
+fn a_merge_goes_on_after_a_power_cut_between_any_two_steps() {
+    let open = |disk: &MemoryFs| {
+        let config = Config {
+            durability: Durability::Process,
+            sync_milliseconds: 60_000,
+            ..Config::default()
+        };
+        let mut environment = Environment::system(Durability::Process);
+        environment.fs = Arc::new(disk.clone());
+        let db = Db::open_with(Path::new("store"), config, environment).unwrap();
+        let store = Store::over(&db, tempfile::tempdir().unwrap());
+        store.at(at(9));
+        (db, store)
+    };
+    let disk = MemoryFs::crashable();
+    let (mut db, mut store) = open(&disk);
+    let mut disk = disk;
+    store.create(CONTAINER).unwrap();
+    let (all, snapshots) = store.grow("log", 24);
+    let pages = store.copied_to_and_fro(24);
+    let before = (store.layers("log"), store.layers("a"));
+    db.sync().unwrap();
+    let mut steps = 0;
+    loop {
+        let swept = store.at(at(9)).sweep(1).unwrap();
+        assert!(swept.failures.is_empty(), "{:?}", swept.failures);
+        if swept.steps == 0 {
+            break;
+        }
+        steps += 1;
+        // Every other step is lost, and taken again.
+        let keep = [Keep::Everything, Keep::Nothing][steps % 2];
+        if keep == Keep::Everything {
+            db.sync().unwrap();
+        }
+        let crashed = disk.crash(steps as u64, keep);
+        disk = crashed;
+        (db, store) = open(&disk);
+        if keep == Keep::Nothing {
+            store.at(at(9)).sweep(1).unwrap();
+            db.sync().unwrap();
+        }
+        if steps % 8 == 0 {
+            store.check("log", &all, &snapshots);
+            assert!(store.read("a").unwrap() == pages && store.read("b").unwrap() == pages);
+        }
+    }
+    assert!(steps > 20, "{steps}");
+    store.check("log", &all, &snapshots);
+    assert!(store.read("a").unwrap() == pages && store.read("b").unwrap() == pages);
+    assert!(store.layers("log") < before.0 && store.layers("a") < before.1);
+    assert!(store.merges().is_empty());
+}
+
+#[test]
+fn writers_go_on_between_the_steps_of_a_merge() {
+    let store = store();
+    let (mut all, snapshots) = store.grow("log", 24);
+    store.sweep_to_merge();
+    for _ in 0..40 {
+        store.append("log", b"more").unwrap();
+        all.extend(b"more");
+        store.at(at(9)).sweep(1).unwrap();
+    }
+    store.sweep_merges();
+    store.check("log", &all, &snapshots);
+    assert!(store.layers("log") <= 16);
+    let mut pages = store.copied_to_and_fro(24);
+    store.sweep_to_merge();
+    for number in 0..40 {
+        let start = number * 90_112;
+        store.put_page("a", start as u64, &[7; 1024]).unwrap();
+        pages[start..start + 1024].fill(7);
+        store
+            .clear("a", start as u64 + 512..start as u64 + 1024)
+            .unwrap();
+        pages[start + 512..start + 1024].fill(0);
+        store.at(at(9)).sweep(1).unwrap();
+        assert!(store.read("a").unwrap() == pages, "{number}");
+    }
+    store.sweep_merges();
+    assert!(store.read("a").unwrap() == pages);
+    assert!(store.layers("a") <= 16);
+}
+
+/// Something that ends the blob whose layers are being merged.
+type End<'a> = &'a dyn Fn(&Store);
+
+#[test]
+fn a_merge_ends_with_its_blob_and_leaves_nothing() {
+    let ends: [(&str, End); 4] = [
+        ("deleted", &|store| {
+            let all = with_snapshots(DeleteSnapshots::Include);
+            store.delete_with("log", BlobState::Current, all).unwrap();
+        }),
+        ("overwritten", &|store| drop(store.put_append_blob("log"))),
+        ("replaced by a snapshot", &|store| {
+            let first = store.list(&ListBlobs {
+                snapshots: true,
+                ..ListBlobs::default()
+            });
+            let moment = first.entries.iter().find_map(|entry| match entry {
+                BlobEntry::Blob(listed) => listed.blob.as_ref()?.snapshot,
+                BlobEntry::Prefix(_) => None,
+            });
+            let source = BlobAddress {
+                state: BlobState::Snapshot(moment.unwrap()),
+                ..address("log")
+            };
+            let copied = store
+                .at(at(9))
+                .copy_blob(&source, &address("log"), CopyBlob::default());
+            copied.unwrap().1.wait().unwrap();
+        }),
+        ("gone with its container", &|store| {
+            let deleted =
+                store
+                    .at(at(9))
+                    .delete_container(ACCOUNT, CONTAINER, &Conditions::default());
+            deleted.unwrap().wait().unwrap();
+        }),
+    ];
+    for (how, end) in ends {
+        let store = store();
+        store.grow("log", 24);
+        store.sweep_to_merge();
+        let target = store.merges()[0].target;
+        end(&store);
+        // Each deletes what was copied, at once or with the next look.
+        store.sweep_merges();
+        let snapshot = store.service.db.snapshot();
+        let keyspaces = &store.service.keyspaces;
+        for keyspace in [&keyspaces.blocks, &keyspaces.content] {
+            let mut rows = snapshot.scan(keyspace, target.all(), Direction::Forward);
+            assert!(!rows.advance().unwrap(), "{how}");
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_compared_with_ends_a_merge_of_its_layers() {
+    let store = store();
+    store.copied_to_and_fro(24);
+    store.sweep_to_merge();
+    let previous = store.snapshot("a").unwrap();
+    let since = super::page_blob_tests::since(previous);
+    store.put_page("a", 0, &[9; 512]).unwrap();
+    store.sweep_merges();
+    let changed = store.at(at(9)).get_page_ranges(&address("a"), &since);
+    let changed = changed.unwrap().ranges;
+    assert_eq!(changed.len(), 1);
+    assert_eq!(changed[0].range, 0..512);
+}
+
+/// The cost of a write and a read is that of the layers: they stay few over ten thousand snapshots and copies.
+#[test]
+fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {
+    let store = store();
+    store.put_append_blob("log");
+    store.put_page_blob("a", 1 << 20);
+    let (mut log, mut most) = (Vec::new(), [0; 2]);
+    for number in 0..5000_usize {
+        let body = [number as u8; 40];
+        store.append("log", &body).unwrap();
+        log.extend(body);
+        store.snapshot("log").unwrap();
+        let (from, to) = [("a", "b"), ("b", "a")][number % 2];
+        store
+            .put_page(from, (number % 2000 * 512) as u64, &[number as u8; 512])
+            .unwrap();
+        store.copy(from, to).unwrap();
+        if number % 16 == 0 {
+            store.snapshot(to).unwrap();
+        }
+        if number % 100 == 99 {
+            store.sweep_merges();
+        }
+        most[0] = most[0].max(store.layers("log"));
+        most[1] = most[1].max(store.layers(to));
+    }
+    assert!(most[0] <= 48 && most[1] <= 64, "{most:?}");
+    assert!(store.read("log").unwrap() == log);
+    let snapshot = store.service.db.snapshot();
+    let blobs = &store.service.keyspaces.blobs;
+    let mut rows = snapshot.scan(blobs, KeyRange::all(), Direction::Forward);
+    while rows.advance().unwrap() {
+        assert!(
+            rows.value().unwrap().len() < 4096,
+            "a write stores the record"
+        );
+    }
+}
+
+/// The expected bytes of the random walk's blobs, by name.
+#[derive(Default)]
+struct Expected {
+    current: BTreeMap<&'static str, Vec<u8>>,
+    snapshots: BTreeMap<(&'static str, SnapshotTime), Vec<u8>>,
+}
+
+const PAIRS: [[&str; 2]; 2] = [["log", "log copy"], ["pages", "pages copy"]];
+const PAGES_BYTES: usize = 1 << 20;
+
+/// One random operation on the append blobs or the page blobs.
+fn walk(store: &Store, expected: &mut Expected, random: &mut impl FnMut(usize) -> usize) {
+    let is_paged = random(2) == 1;
+    let pair = PAIRS[usize::from(is_paged)];
+    let (name, other) = if random(2) == 0 {
+        (pair[0], pair[1])
+    } else {
+        (pair[1], pair[0])
+    };
+    let snapshots = expected.snapshots.keys().filter(|(of, _)| *of == name);
+    let snapshots: Vec<_> = snapshots.copied().collect();
+    let any = (!snapshots.is_empty()).then(|| snapshots[random(snapshots.len().max(1))]);
+    match (random(100), any) {
+        (0..45, _) => {
+            let Some(bytes) = expected.current.get_mut(name) else {
+                return;
+            };
+            if is_paged {
+                let start = random(bytes.len() / 512) * 512;
+                let end = (start + 512 * (1 + random(700))).min(bytes.len());
+                let byte = random(7) as u8;
+                if byte == 0 {
+                    store.clear(name, start as u64..end as u64).unwrap();
+                } else {
+                    let body = vec![byte; end - start];
+                    store.put_page(name, start as u64, &body).unwrap();
+                }
+                bytes[start..end].fill(byte);
+            } else {
+                let body = pattern(1 + random(120_000), random(256) as u8);
+                store.append(name, &body).unwrap();
+                bytes.extend(body);
+            }
+        }
+        (45..65, _) => {
+            if let Some(bytes) = expected.current.get(name).cloned() {
+                let moment = store.snapshot(name).unwrap();
+                expected.snapshots.insert((name, moment), bytes);
+            }
+        }
+        (65..80, _) => {
+            if let Some(bytes) = expected.current.get(name).cloned() {
+                store.copy(name, other).unwrap();
+                expected.current.insert(other, bytes);
+            }
+        }
+        (80..88, Some(snapshot)) => {
+            let state = BlobState::Snapshot(snapshot.1);
+            store
+                .delete_with(name, state, DeleteBlob::default())
+                .unwrap();
+            expected.snapshots.remove(&snapshot);
+        }
+        (88, Some(snapshot)) => {
+            let source = BlobAddress {
+                state: BlobState::Snapshot(snapshot.1),
+                ..address(name)
+            };
+            store
+                .copy_with(source, address(name), CopyBlob::default())
+                .unwrap();
+            let bytes = expected.snapshots[&snapshot].clone();
+            expected.current.insert(name, bytes);
+        }
+        (89, _) => {
+            if is_paged && let Some(bytes) = expected.current.get_mut(name) {
+                for length in [PAGES_BYTES / 2, PAGES_BYTES] {
+                    store.resize(name, length as u64).unwrap();
+                    bytes.resize(length, 0);
+                }
+            }
+        }
+        (90..100, _) => {
+            store.at(at(9)).sweep(1 + random(3) as u32).unwrap();
+        }
+        _ => {}
+    }
+    if let Some(bytes) = expected.current.get(name) {
+        let download = store.open(name, None).unwrap();
+        assert!(drain(download.body, 1 << 20) == *bytes, "{name}");
+    }
+}
+
+#[test]
+fn blobs_of_many_layers_agree_with_plain_bytes_while_they_are_merged() {
+    let (mut merges, mut most) = (0, 0);
+    for seed in 1..=4_u64 {
+        let mut state = seed;
+        let mut random = |limit: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % limit
+        };
+        let store = store();
+        let mut expected = Expected::default();
+        store.put_append_blob("log");
+        store.put_page_blob("pages", PAGES_BYTES as u64);
+        expected.current.insert("log", Vec::new());
+        expected.current.insert("pages", vec![0; PAGES_BYTES]);
+        for step in 0..700 {
+            let walked = catch_unwind(AssertUnwindSafe(|| {
+                walk(&store, &mut expected, &mut random);
+            }));
+            assert!(walked.is_ok(), "seed {seed}, step {step}");
+            merges += store.merges().len();
+            for name in PAIRS.concat() {
+                most = most.max(store.properties(name).map_or(0, |blob| blob.layers.len()));
+            }
+        }
+        for ((name, moment), bytes) in &expected.snapshots {
+            let state = BlobState::Snapshot(*moment);
+            assert!(store.read_state(name, state).unwrap() == *bytes, "{seed}");
+        }
+        let include = || with_snapshots(DeleteSnapshots::Include);
+        for name in expected.current.keys() {
+            store
+                .delete_with(name, BlobState::Current, include())
+                .unwrap();
+        }
+        store.sweep_merges();
+        store.empty();
+    }
+    assert!(merges > 50, "{merges} {most}");
+}

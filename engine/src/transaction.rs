@@ -1,0 +1,291 @@
+//! Transactions: read, check and write with no other writer in between.
+//!
+//! A [`Transaction`] locks keys, and waits for the transactions that hold them. An [`OptimisticTransaction`] locks nothing, and its
+//! commit fails if what it read has changed. Both see their own writes, and both commit as one [`Batch`].
+//!
+//! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Transaction::get`], check -> [`Transaction::batch`]
+//!             -> [`Transaction::commit`] -> dropped: unlocked -> ticket awaited
+
+use crate::base::codec::wide_hash;
+use crate::base::key::{Kind, is_before_end};
+use crate::format::change::{Change, Changes};
+use crate::write::key_locks::{HeldLocks, LockedKey, Mode};
+use crate::write::reads::{CheckedReads, Reads};
+use crate::{
+    Admission, Batch, Db, Direction, KeyRange, Keyspace, Result, Scan, Snapshot, Ticket,
+    ValueReader,
+};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Holds locks on keys until it is dropped. Writes that are not committed by then are discarded.
+///
+/// A lock keeps out only transactions that lock the same key: not [`Db::write`], not an [`OptimisticTransaction`], and not a
+/// transaction that writes the key without locking it. A key that is only written together with a locked one needs no lock of its own.
+///
+/// Stays with its thread, as a mutex guard does. A thread needs one transaction at a time: while it holds keys in one, no other one
+/// waits for a key.
+#[derive(Debug)]
+pub struct Transaction<'d> {
+    db: &'d Db,
+    admission: Admission,
+    locks: HeldLocks<'d>,
+    writes: Writes,
+}
+
+/// Reads a snapshot, and commits only if the keys and ranges that it read have not changed since.
+#[derive(Debug)]
+pub struct OptimisticTransaction<'d> {
+    db: &'d Db,
+    snapshot: Snapshot,
+    reads: Reads,
+    writes: Writes,
+}
+
+/// The batch of a transaction, with an index for reads of what it holds.
+#[derive(Debug, Default)]
+struct Writes {
+    batch: Batch,
+    /// Bytes of the payload that are in the index.
+    indexed: usize,
+    values: BTreeMap<(u32, Vec<u8>), Written>,
+    deleted: Vec<(u32, KeyRange)>,
+}
+
+#[derive(Debug, Clone)]
+enum Written {
+    Deleted,
+    Value(Bytes),
+    /// A pointer into the value log.
+    Large(Bytes),
+}
+
+impl Db {
+    /// Begins a transaction and locks these keys. Waits to be admitted first, as [`Db::admit`] does, so that no lock is held meanwhile.
+    /// Transactions queue for a key in the order of arrival; one that waits is passed by a bounded number of others. Errors: as
+    /// [`Db::admit`] and [`Transaction::lock`].
+    pub fn transaction(&self, keys: &[(&Keyspace, &[u8])]) -> Result<Transaction<'_>> {
+        let mut transaction = self.begin()?;
+        transaction.lock(keys.iter().copied())?;
+        Ok(transaction)
+    }
+
+    /// Begins a transaction without locks. Waits as [`Db::admit`] does. Errors: as [`Db::admit`].
+    pub fn begin(&self) -> Result<Transaction<'_>> {
+        Ok(self.begin_admitted(self.admit()?))
+    }
+
+    /// As [`Db::begin`], for a transaction that deletes: see [`Db::admit_deletion`].
+    pub fn begin_deletion(&self) -> Result<Transaction<'_>> {
+        Ok(self.begin_admitted(self.admit_deletion()?))
+    }
+
+    fn begin_admitted(&self, admission: Admission) -> Transaction<'_> {
+        Transaction {
+            db: self,
+            admission,
+            locks: self.parts().key_locks.begin(),
+            writes: Writes::default(),
+        }
+    }
+
+    /// Begins a transaction that never locks and reads the store as it is now.
+    pub fn optimistic(&self) -> OptimisticTransaction<'_> {
+        OptimisticTransaction {
+            db: self,
+            snapshot: self.snapshot(),
+            reads: Reads::default(),
+            writes: Writes::default(),
+        }
+    }
+}
+
+impl Transaction<'_> {
+    /// Locks more keys. A key may be named twice, and one that the transaction holds may be named again.
+    ///
+    /// Keys are ordered by keyspace, in the order in which this process first opened the keyspaces, then by a hash. Waits for other
+    /// holders if all new keys come after those that the transaction holds: lock all keys of a keyspace in one call, and keyspaces in
+    /// the order of their opening. Otherwise takes the keys only if they are free. Errors: `Conflict` if they are not: drop the
+    /// transaction and begin again; `Deadlock` if they are not and this thread holds keys in another transaction;
+    /// `UnknownKeyspace`. After an error the transaction holds the keys that it held.
+    pub fn lock<'k>(
+        &mut self,
+        keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
+    ) -> Result<()> {
+        self.lock_as(Mode::Exclusive, keys)
+    }
+
+    /// As [`Transaction::lock`], for keys that the transaction reads and does not write: several transactions may hold them shared.
+    /// [`Transaction::lock`] makes such a lock exclusive if there is no other holder; otherwise its error is `Conflict`.
+    pub fn lock_shared<'k>(
+        &mut self,
+        keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
+    ) -> Result<()> {
+        self.lock_as(Mode::Shared, keys)
+    }
+
+    fn lock_as<'k>(
+        &mut self,
+        mode: Mode,
+        keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
+    ) -> Result<()> {
+        let parts = self.db.parts();
+        let key = |(keyspace, key): (&Keyspace, &[u8])| {
+            parts.trees.check(keyspace.tree())?;
+            let (rank, hash) = (keyspace.tree().lock_rank(), wide_hash(key));
+            Ok((LockedKey { rank, hash }, mode))
+        };
+        self.locks.lock(keys.into_iter().map(key))
+    }
+
+    /// The value that this transaction has written to a key, or else the newest one. A large value is read whole. Errors: as
+    /// [`Db::get`].
+    pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        match self.writes.find(keyspace, key) {
+            Some(written) => self.writes.read(self.db, written),
+            None => self.db.get(keyspace, key),
+        }
+    }
+
+    /// The writes of the next commit. Add to this batch; do not replace it by another one.
+    pub fn batch(&mut self) -> &mut Batch {
+        &mut self.writes.batch
+    }
+
+    /// For other batches that are written under the locks of this transaction.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// Writes the batch. The keys stay locked until the transaction is dropped, so that state in memory can follow the write. Drop it
+    /// before you wait for the ticket. Errors: as [`Db::write_admitted`]; the batch is then discarded.
+    pub fn commit(&mut self) -> Result<Ticket> {
+        let batch = std::mem::take(&mut self.writes).batch;
+        self.db.write_admitted(batch, &self.admission)
+    }
+}
+
+impl OptimisticTransaction<'_> {
+    /// The value that this transaction has written to a key, or else the one when it began. Errors: as [`Snapshot::get`].
+    pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
+        if let Some(written) = self.writes.find(keyspace, key) {
+            return self.writes.read(self.db, written);
+        }
+        let value = self.snapshot.get(keyspace, key)?;
+        self.reads.add_key(keyspace.tree(), key);
+        Ok(value)
+    }
+
+    /// The rows of a range when the transaction began, without its own writes. The whole range counts as read: a row that another
+    /// writer adds to it is a conflict.
+    pub fn scan(&mut self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
+        self.reads.add_range(keyspace.tree(), range.clone());
+        self.snapshot.scan(keyspace, range, direction)
+    }
+
+    /// The writes of the next commit. Add to this batch; do not replace it by another one.
+    pub fn batch(&mut self) -> &mut Batch {
+        &mut self.writes.batch
+    }
+
+    /// Writes the batch if no write of any kind has changed what was read. A transaction that writes nothing has read one state of the
+    /// store and always succeeds. Blocks as [`Db::write`] does, and reads from the disk if there were writes since it began. Errors:
+    /// `Conflict`, and then nothing is written; as [`Db::write`]. A commit may also fail with `Conflict` without a change: when a flush
+    /// comes in between, or when a range that was read has over 10,000 rows in memory and writes come in between.
+    pub fn commit(self) -> Result<Ticket> {
+        let batch = self.writes.batch;
+        if batch.is_empty() {
+            return Ok(self.db.ticket());
+        }
+        let is_deletion = batch.deletes && !batch.puts;
+        let admission = if is_deletion {
+            self.db.admit_deletion()?
+        } else {
+            self.db.admit()?
+        };
+        let now = self.db.snapshot();
+        let numbers = [self.snapshot.sequence(), now.sequence()];
+        if self.reads.differ(&self.db.parts().cache, numbers)? {
+            return Err(crate::Error::Conflict);
+        }
+        let reads = CheckedReads {
+            reads: self.reads,
+            since: now.sequence(),
+        };
+        self.db.write_checked(batch, &admission, Some(reads))
+    }
+}
+
+impl Writes {
+    /// The last write to a key, if any.
+    fn find(&mut self, keyspace: &Keyspace, key: &[u8]) -> Option<Written> {
+        if self.batch.is_empty() {
+            return None;
+        }
+        self.index();
+        let id = keyspace.id();
+        if let Some(written) = self.values.get(&(id, key.to_vec())) {
+            return Some(written.clone());
+        }
+        let covers = |(deleted, range): &(u32, KeyRange)| {
+            *deleted == id && range.start[..] <= *key && is_before_end(key, range.end.as_deref())
+        };
+        self.deleted.iter().any(covers).then_some(Written::Deleted)
+    }
+
+    /// Indexes what was written since the last read.
+    fn index(&mut self) {
+        if self.indexed > self.batch.payload.len() {
+            // Another batch, against the documentation. Its changes are not the indexed ones.
+            (self.indexed, self.values, self.deleted) = Default::default();
+        }
+        let payload = &self.batch.payload[self.indexed..];
+        for change in Changes::new(payload) {
+            match change.expect("the payload was encoded by a batch") {
+                Change::Set {
+                    keyspace,
+                    key,
+                    kind,
+                    value,
+                } => {
+                    let written = match kind {
+                        Kind::Delete => Written::Deleted,
+                        Kind::Put => Written::Value(Bytes::copy_from_slice(value)),
+                        Kind::Large => Written::Large(Bytes::copy_from_slice(value)),
+                    };
+                    self.values.insert((keyspace, key.to_vec()), written);
+                }
+                Change::DeleteRange {
+                    keyspace,
+                    start,
+                    end,
+                } => {
+                    let from = (keyspace, start.to_vec());
+                    let covered = self
+                        .values
+                        .range_mut(from..)
+                        .take_while(|((id, key), _)| *id == keyspace && is_before_end(key, end));
+                    covered.for_each(|(_, written)| *written = Written::Deleted);
+                    let range = KeyRange {
+                        start: start.to_vec(),
+                        end: end.map(<[u8]>::to_vec),
+                    };
+                    self.deleted.push((keyspace, range));
+                }
+            }
+        }
+        self.indexed = self.batch.payload.len();
+    }
+
+    fn read(&self, db: &Db, written: Written) -> Result<Option<Bytes>> {
+        match written {
+            Written::Deleted => Ok(None),
+            Written::Value(value) => Ok(Some(value)),
+            // The batch keeps it where it is.
+            Written::Large(pointer) => {
+                let value = db.parts().open_large(&pointer)?;
+                value.as_ref().map(ValueReader::read_all).transpose()
+            }
+        }
+    }
+}

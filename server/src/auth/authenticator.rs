@@ -1,0 +1,109 @@
+//! Finds the caller of a request.
+
+use crate::auth::signature::failed;
+use crate::auth::stored_policy::stored_policy;
+use crate::auth::{Caller, bearer, sas, shared_key};
+use crate::http::context::Context;
+use crate::http::error::{Failure, Result, known};
+use crate::services::Services;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Finds callers by the keys and stored access policies of their accounts.
+#[derive(Debug)]
+pub struct Authenticator {
+    pub services: Arc<Services>,
+    /// `--oauth basic`.
+    pub accepts_bearer_tokens: bool,
+    /// Account keys, and signatures made with them. The hosted service lets owners of an account switch this off; here it holds for all
+    /// accounts.
+    pub accepts_account_keys: bool,
+    /// Longest validity of a SAS, from its start.
+    pub sas_duration_max: Option<Duration>,
+}
+
+impl Authenticator {
+    /// The caller of a request. A stored access policy is read first: a SAS may take its times and permissions from it.
+    pub fn authenticate(&self, context: &Context) -> Result<Caller> {
+        let sas = sas_of(context)?;
+        if let Some(sas) = &sas {
+            sas.check_life(self.sas_duration_max)?;
+        }
+        let policy = match sas.as_ref().and_then(|sas| sas.policy_name()) {
+            Some(name) => stored_policy(&self.services, context, &name)?,
+            None => None,
+        };
+        let caller = authenticate(
+            context,
+            &self.services.accounts.keys(&context.account),
+            sas,
+            policy.as_ref(),
+            self.accepts_bearer_tokens,
+        )?;
+        if !self.accepts_account_keys && caller.has_key() {
+            return Err(known::KEYS_NOT_PERMITTED.into());
+        }
+        match context.query.contradicted() {
+            Some(name) => {
+                let value = context.query.get(name).unwrap_or_default();
+                let reason = "It is given more than once, with different values.";
+                Err(Failure::parameter(name, value, reason))
+            }
+            None => Ok(caller),
+        }
+    }
+}
+
+/// Reads the credentials of a request. `policy` is the stored access policy that a SAS names, already looked up;
+/// `takes_tokens` says whether the server was started with `--oauth`.
+pub fn authenticate(
+    context: &Context,
+    keys: &[Vec<u8>],
+    sas: Option<sas::Sas<'_>>,
+    policy: Option<&sas::StoredPolicy>,
+    takes_tokens: bool,
+) -> Result<Caller> {
+    let mut authorizations = context.headers.get_all("authorization").iter();
+    if authorizations.nth(1).is_some() {
+        let detail = "The request has more than one Authorization header.";
+        return Err(known::INVALID_AUTHENTICATION_INFO.with("AuthenticationErrorDetail", detail));
+    }
+    let authorization = context.header("authorization");
+    let token = authorization
+        .as_deref()
+        .and_then(|text| text.strip_prefix("Bearer "));
+    let bearer = match token {
+        Some(_) if !takes_tokens => {
+            return Err(failed(
+                "Bearer tokens are taken by a server that was started with --oauth basic.",
+            ));
+        }
+        Some(token) => Some(bearer::verify(context, token)?),
+        None => None,
+    };
+    match (sas, bearer, authorization) {
+        // Keys of this kind are given to bearers of tokens. Where none are taken, an older one must not outlive that decision.
+        (Some(sas), _, _) if sas.kind == sas::Kind::UserDelegation && !takes_tokens => Err(failed(
+            "A user delegation SAS is taken by a server that was started with --oauth basic.",
+        )),
+        (Some(sas), bearer, _) => {
+            let grant = sas.verify(context, keys, policy, bearer.as_ref())?;
+            Ok(Caller::Sas(Box::new(grant)))
+        }
+        (None, Some(bearer), _) => Ok(Caller::Bearer(bearer)),
+        (None, None, Some(authorization)) => {
+            shared_key::verify(&shared_key::SignedRequest { context }, &authorization, keys)?;
+            Ok(Caller::Owner)
+        }
+        (None, None, None) => Ok(Caller::Anonymous),
+    }
+}
+
+/// The SAS that counts for a request. An `Authorization` header stands instead of one, except beside a SAS that is for
+/// one user alone, who shows a token. Source: Create a user delegation SAS, "Specify a signed delegated user object ID".
+pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
+    match context.headers.contains_key("authorization") && !context.query.has("sduoid") {
+        true => Ok(None),
+        false => sas::Sas::parse(context),
+    }
+}

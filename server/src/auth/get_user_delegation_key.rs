@@ -1,0 +1,37 @@
+//! Get User Delegation Key.
+
+use crate::accounts::Accounts;
+use crate::auth::Caller;
+use crate::auth::delegation::DelegationKey;
+use crate::auth::signature::failed;
+use crate::http::body::{self, RequestBody};
+use crate::http::context::Context;
+use crate::http::error::Result;
+use crate::http::headers::{parse_xml, xml};
+use axum::body::Body;
+use axum::http::Response;
+
+/// Answers Get User Delegation Key, for bearers of tokens alone: the key is the bearer's.
+pub async fn get_user_delegation_key(
+    accounts: &Accounts,
+    context: &Context,
+    caller: &Caller,
+    body: RequestBody,
+) -> Result<Response<Body>> {
+    let Caller::Bearer(bearer) = caller else {
+        let detail =
+            "Only authentication scheme Bearer is supported; start Lazurite with --oauth basic.";
+        return Err(failed(detail));
+    };
+    let document = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
+    let key = DelegationKey::read(&parse_xml(&document)?, context.system_now)?;
+    let key = DelegationKey {
+        object_id: bearer.object_id.clone(),
+        tenant_id: bearer.tenant_id.clone(),
+        service: context.service.label()[..1].to_owned(),
+        version: context.version.as_str().to_owned(),
+        ..key
+    };
+    let account_key = &accounts.keys(&context.account)[0];
+    Ok(xml(200, key.write(account_key)))
+}

@@ -1,0 +1,51 @@
+//! Signatures, and the refusal of those that are wrong.
+
+use crate::http::error::{Failure, known};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// HMAC-SHA256 of `text` in base64, as clients sign.
+#[cfg(test)]
+pub fn sign(key: &[u8], text: &[u8]) -> String {
+    STANDARD.encode(mac(key, text).finalize().into_bytes())
+}
+
+fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
+    #[cfg(test)]
+    HASHED_BYTES.with(|hashed| hashed.set(hashed.get() + text.len()));
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.update(text);
+    mac
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How much this thread has hashed for signatures.
+    static HASHED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+pub fn hashed_bytes() -> usize {
+    HASHED_BYTES.get()
+}
+
+/// Whether `signature` is that of `text` by any of the keys, in time that does not depend on where they differ.
+pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
+    let Ok(signature) = STANDARD.decode(signature) else {
+        return false;
+    };
+    let matches = |key: &Vec<u8>| mac(key, text).verify_slice(&signature).is_ok();
+    keys.iter().fold(false, |found, key| found | matches(key))
+}
+
+/// Longest detail of a refusal, in bytes. Details repeat the string to sign, which is as long as the request.
+const DETAIL_BYTES_MAX: usize = 8 * 1024;
+
+/// `AuthenticationFailed` with the sentence that tells a person what to look at, cut at [`DETAIL_BYTES_MAX`].
+pub fn failed(detail: impl Into<String>) -> Failure {
+    let mut detail = detail.into();
+    detail.truncate(detail.floor_char_boundary(DETAIL_BYTES_MAX));
+    known::AUTHENTICATION_FAILED.with("AuthenticationErrorDetail", detail)
+}

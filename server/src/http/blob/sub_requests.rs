@@ -1,0 +1,18 @@
+//! The requests inside a batch, as the batch sees them.
+
+use crate::http::context::Context;
+use crate::http::error::Result;
+use axum::http::Response;
+use bytes::Bytes;
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Answers requests inside a batch.
+pub trait SubRequests: Debug + Send + Sync {
+    /// The response to one request, as its part shows it: authenticated, logged and counted as if it had come alone. `outer` is the batch.
+    fn answer<'a>(self: Arc<Self>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a>;
+}
+
+/// The response to a request inside a batch.
+pub type PartFuture<'a> = Pin<Box<dyn Future<Output = Response<Bytes>> + Send + 'a>>;

@@ -1,0 +1,20 @@
+//! The open store and its services: plain data that the parts of the server share.
+
+use crate::accounts::Accounts;
+use lazurite_blob::BlobService;
+use lazurite_engine::{Db, WallClock};
+use lazurite_queue::QueueService;
+use lazurite_table::TableService;
+use std::sync::Arc;
+
+/// The services of one store, and the accounts that they serve.
+#[derive(Debug)]
+pub struct Services {
+    pub accounts: Accounts,
+    /// The clock of the services.
+    pub clock: Arc<dyn WallClock>,
+    pub db: Db,
+    pub blobs: BlobService,
+    pub queues: QueueService,
+    pub tables: TableService,
+}

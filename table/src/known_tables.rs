@@ -1,0 +1,86 @@
+//! Known tables: the ids of existing tables, so that most operations on entities do not read the catalog.
+//!
+//! Who creates or deletes a table has the key of its record locked, and lets the id be forgotten before it unlocks the key. Readers
+//! take the id without that lock.
+
+use crate::keys::TableId;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// See the top of the file.
+#[derive(Debug)]
+pub(crate) struct KnownTables(Box<[Stripe]>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Stripe(Mutex<Ids>);
+
+#[derive(Debug, Default)]
+struct Ids {
+    /// By the key of the table's record.
+    ids: HashMap<Box<[u8]>, TableId>,
+    /// The number of creations and deletions so far. A record that was read before one of them may be outdated.
+    changes: u64,
+}
+
+/// Most tables whose ids one of the 256 stripes holds: some megabytes in total.
+const KNOWN_TABLES_MAX: usize = 64;
+
+/// Makes the id of a table be forgotten at the end, whether or not the table changed.
+pub(crate) struct Changing<'a> {
+    stripe: &'a Stripe,
+    key: Vec<u8>,
+}
+
+impl Drop for Changing<'_> {
+    /// Runs after the write and before the key is unlocked, so that no reader can remember the old id.
+    fn drop(&mut self) {
+        let mut known = self.stripe.lock();
+        known.ids.remove(&*self.key);
+        known.changes += 1;
+    }
+}
+
+impl Default for KnownTables {
+    fn default() -> KnownTables {
+        KnownTables((0..256).map(|_| Stripe::default()).collect())
+    }
+}
+
+impl KnownTables {
+    /// For who has locked the key of a table's record: to be dropped before the lock.
+    pub(crate) fn changing(&self, key: Vec<u8>) -> Changing<'_> {
+        let stripe = self.stripe(&key);
+        Changing { stripe, key }
+    }
+
+    pub(crate) fn stripe(&self, key: &[u8]) -> &Stripe {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        &self.0[hasher.finish() as usize % self.0.len()]
+    }
+}
+
+impl Stripe {
+    fn lock(&self) -> MutexGuard<'_, Ids> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The id of a table; if it is not known, the number of changes so far, for [`Stripe::remember`].
+    pub(crate) fn find(&self, key: &[u8]) -> Result<TableId, u64> {
+        let known = self.lock();
+        known.ids.get(key).copied().ok_or(known.changes)
+    }
+
+    /// Remembers the id of a table, unless a table was created or deleted since `changes` was read.
+    pub(crate) fn remember(&self, key: &[u8], id: TableId, changes: u64) {
+        let mut known = self.lock();
+        if known.changes != changes {
+            return;
+        }
+        if known.ids.len() == KNOWN_TABLES_MAX {
+            known.ids.clear();
+        }
+        known.ids.insert(key.into(), id);
+    }
+}
