@@ -1,6 +1,6 @@
 //! Files that are nobody else's to read, and that nobody else can have prepared.
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Error, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -79,6 +79,22 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
     }
 }
 
+/// Why this process cannot write to a directory, or to the parent that it would be made in: whose it is, and what to do. `None` if it can.
+pub fn missing_right(path: &Path) -> Option<String> {
+    let path = std::path::absolute(path).ok()?;
+    let existing = path.ancestors().find(|ancestor| ancestor.exists())?;
+    if rustix::fs::access(existing, Access::WRITE_OK).is_ok() {
+        return None;
+    }
+    let owner = existing.metadata().ok()?.uid();
+    let own = rustix::process::geteuid().as_raw();
+    Some(format!(
+        "{} belongs to user {owner}, this process is user {own}: run it as its owner (docker run --user {owner}), give the directory \
+         to user {own} (chown), or choose another with --location",
+        existing.display()
+    ))
+}
+
 /// The process that has the store in a directory open, or the last that had. `None` if there is no store.
 pub fn lock_holder(directory: &Path) -> Option<u32> {
     std::fs::read_to_string(directory.join("LOCK"))
@@ -133,6 +149,25 @@ pub fn warn_if_readable(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn an_error_names_the_owner_of_a_directory_that_cannot_be_written() {
+        let directory = tempfile::TempDir::new().unwrap();
+        assert_eq!(missing_right(directory.path()), None);
+        assert_eq!(missing_right(&directory.path().join("new/data")), None);
+        std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o555)).unwrap();
+        let reason = missing_right(&directory.path().join("data"));
+        let own = rustix::process::geteuid().as_raw();
+        if own == 0 {
+            assert_eq!(reason, None, "root may write everywhere");
+            return;
+        }
+        let reason = reason.unwrap();
+        for part in [&format!("belongs to user {own}"), "chown", "--location"] {
+            assert!(reason.contains(part), "{reason}");
+        }
+    }
 
     #[test]
     fn a_file_is_written_beside_whatever_is_there_and_for_its_owner_alone() {

@@ -403,12 +403,20 @@ fn open_store(cli: &Cli) -> Result<Db, String> {
         private_files::warn_if_shared(&cli.location);
     }
     let db = Db::open_with(&cli.location, config, environment)
-        .map_err(|error| format!("cannot open the store: {error}"))?;
+        .map_err(|error| cannot_open(&cli.location, &error))?;
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
     }
     Ok(db)
+}
+
+fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
+    let text = format!("cannot open the store: {error}");
+    match private_files::missing_right(location) {
+        Some(reason) => format!("{text}. {reason}"),
+        None => text,
+    }
 }
 
 /// Bytes that a store in memory may hold: as the flag says, else half of the machine's.

@@ -246,8 +246,10 @@ fn from_pfx(cert: &Path, password: &str) -> Result<Identity, String> {
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path)
-        .map_err(|error| format!("{flag} {}: cannot read it: {error}", path.display()))
+    std::fs::read(path).map_err(|error| {
+        let place = path.display();
+        format!("{flag} {place}: cannot read it: {error}. --https makes a certificate by itself")
+    })
 }
 
 #[cfg(test)]

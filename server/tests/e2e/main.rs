@@ -31,6 +31,7 @@ mod packages;
 mod process;
 mod queue;
 mod races;
+mod recordings;
 mod rights;
 mod table;
 mod testcontainers;

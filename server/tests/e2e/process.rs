@@ -381,6 +381,15 @@ fn a_location_that_cannot_be_is_refused() {
 }
 
 #[test]
+fn a_missing_certificate_leads_to_the_flag_that_makes_one() {
+    let directory = TempDir::new().unwrap();
+    let launch = Launch::on(directory.path());
+    let launch = launch.argument("--cert").argument("127.0.0.1.pem");
+    let refused = launch.argument("--key").argument("127.0.0.1-key.pem");
+    is_refusal(refused.refused(), &["127.0.0.1.pem", "--https makes"]);
+}
+
+#[test]
 fn a_name_of_one_service_starts_that_service() {
     let directory = TempDir::new().unwrap();
     let program = directory.path().join("azurite-queue");

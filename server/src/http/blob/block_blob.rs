@@ -9,7 +9,7 @@ use crate::http::blob::upload::{is_structured, put_structure, receive};
 use crate::http::blob::write::{blob_headers, claimed, put_checksums, settings};
 use crate::http::body::{RequestBody, collect, parsed};
 use crate::http::error::{Failure, Result, known};
-use crate::http::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
+use crate::http::headers::{empty, metadata, put, xml};
 use crate::http::on_blocking_pool;
 use axum::body::Body;
 use axum::http::Response;
@@ -174,10 +174,10 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
     let read = move |document: &[u8]| {
-        check_document(&claimed, document)?;
-        block_choices(document)
+        let checksums = check_document(&claimed, document)?;
+        Ok((block_choices(document)?, checksums))
     };
-    let blocks = parsed(document, read).await?;
+    let (blocks, checksums) = parsed(document, read).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutBlockList {
             blocks,
@@ -192,19 +192,27 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
-    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    put_checksums(&mut response, &checksums);
     Ok(response)
 }
 
-/// The checksums of Put Block List cover its document.
-pub fn check_document(claimed: &lazurite_blob::Checksums, document: &[u8]) -> Result<()> {
+/// Checks the checksums of a document, and returns those that the response shows: the MD5 if the request claims one, else the CRC-64.
+/// Source: Put Block List, "Response headers".
+pub fn check_document(
+    claimed: &lazurite_blob::Checksums,
+    document: &[u8],
+) -> Result<lazurite_blob::Checksums> {
     if claimed.md5.is_some() && claimed.crc64.is_some() {
         return Err(lazurite_blob::Error::BothCrc64AndMd5HeaderPresent.into());
     }
-    let mut checksummer = Checksummer::new(claimed.md5.is_some(), claimed.crc64.is_some());
+    let has_md5 = claimed.md5.is_some();
+    let mut checksummer = Checksummer::new(has_md5, !has_md5);
     checksummer.update(document);
-    Ok(claimed.check(&checksummer.finish())?)
+    let checksums = checksummer.finish();
+    claimed.check(&checksums)?;
+    Ok(checksums)
 }
+
 /// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".
 fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
     // Room for all at once: a vector that grows takes three times as much.

@@ -67,7 +67,6 @@ pub fn json(status: u16, level: Level, body: String) -> Response<Body> {
     let mut response = empty(status);
     *response.body_mut() = Body::from(body);
     put(&mut response, "content-type", content_type(level));
-    put(&mut response, "x-content-type-options", "nosniff");
     uncached(response)
 }
 
@@ -78,7 +77,9 @@ pub fn content_type(level: Level) -> String {
     )
 }
 
+/// Adds the headers that every answer about tables has.
 pub fn uncached(mut response: Response<Body>) -> Response<Body> {
+    put(&mut response, "x-content-type-options", "nosniff");
     put(&mut response, "cache-control", "no-cache");
     response
 }
