@@ -45,8 +45,7 @@
 //!
 //! The locks are not those of the engine's transactions. Each guards state in memory that a transaction does not know: a counter
 //! that is written without being read, or whether a queue exists. A reader takes them too, also when the store accepts no writes and
-//! admits no transaction. Producers take any free one of several locks, and consumers of one queue contend for theirs in microseconds:
-//! a transaction serves its waiters in turn, which costs a thread switch each time.
+//! admits no transaction. Producers take any free one of several locks, where a transaction names its keys.
 //!
 //! Memory is bounded: a few hundred bytes for each recently used queue, whatever its depth.
 
