@@ -4,14 +4,21 @@ use crate::http::context::Context;
 use crate::http::error::Result;
 use axum::http::Response;
 use bytes::Bytes;
-use std::fmt::Debug;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
 /// Answers requests inside a batch.
-pub trait SubRequests: Debug + Send + Sync {
+pub trait SubRequests: Send + Sync {
     /// The response to one request, as its part shows it: authenticated, logged and counted as if it had come alone. `outer` is the batch.
     fn answer<'a>(self: Arc<Self>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a>;
+}
+
+impl fmt::Debug for dyn SubRequests {
+    /// Nothing of what answers them: that would be the whole server.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SubRequests")
+    }
 }
 
 /// The response to a request inside a batch.
