@@ -309,8 +309,8 @@ impl BlobService {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// Whether records of the container refer to files of others, or the reverse. `false` stays valid while the caller holds the
-    /// container locked alone: only a copy from the container adds such a reference.
+    /// Whether records of the container refer to files of others, or the reverse. `false` stays valid while the caller has the
+    /// container locked: only a copy from the container adds such a reference.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
