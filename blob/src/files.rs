@@ -16,7 +16,7 @@ use crate::keyspaces::Keyspaces;
 use crate::model::{Blob, Content, Layer};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
-use lazurite_engine::{Batch, Direction, KeyGuard, KeyRange, LargeValue};
+use lazurite_engine::{Batch, Direction, KeyRange, LargeValue, Transaction};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -184,22 +184,23 @@ impl<'b> FileRows<'b> {
 }
 
 impl BlobService {
-    /// Adds the new counts of the files to `batch`, which must be written before the guard is dropped.
+    /// Locks the counts of the files, and adds the new ones to the batch of `transaction`.
     pub(crate) fn settle_files(
         &self,
-        batch: &mut Batch,
+        transaction: &mut Transaction<'_>,
         changes: &FileChanges,
         now: SystemTime,
-    ) -> Result<Option<KeyGuard<'_>>> {
+    ) -> Result<()> {
         if changes.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let keys: Vec<Vec<u8>> = changes.shared.keys().map(File::references).collect();
         let foreign = changes.foreign_references();
         let containers = foreign.keys().map(|id| &id[..]);
         let files = keys.iter().map(|key| &key[..]);
-        let guard = self.file_locks.lock_all(files.chain(containers));
         let references = &self.keyspaces.references;
+        transaction.lock(files.chain(containers).map(|key| (references, key)))?;
+        let batch = transaction.batch();
         for ((file, change), key) in changes.shared.iter().zip(&keys) {
             let after = self.references_after(file, change.records)?;
             if after == 0 {
@@ -221,7 +222,7 @@ impl BlobService {
         for (container_id, change) in foreign {
             self.settle_foreign_references(batch, container_id, change)?;
         }
-        Ok(Some(guard))
+        Ok(())
     }
 
     /// Sets timers to trim the last record that names the file. It may be a copy under any of these names, and list little of the
@@ -308,8 +309,8 @@ impl BlobService {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// Whether records of the container refer to files of others, or the reverse. `false` stays valid while the caller holds the
-    /// container's gate alone: only a copy from the container adds such a reference.
+    /// Whether records of the container refer to files of others, or the reverse. `false` stays valid while the caller has the
+    /// container locked: only a copy from the container adds such a reference.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())

@@ -29,7 +29,6 @@ mod keys;
 mod keyspaces;
 mod lease;
 mod listing;
-mod locks;
 mod md5;
 mod model;
 

@@ -6,23 +6,17 @@ use crate::error::Result;
 use crate::etag_clock::EtagClock;
 use crate::keys;
 use crate::keyspaces::Keyspaces;
-use crate::locks::ContainerGates;
-use lazurite_engine::{Db, IdSource, KeyLocks, WallClock};
+use lazurite_engine::{Db, IdSource, WallClock};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-/// The Blob service over one store. Shared by all threads; holds no state of its own but locks and the ETag clock.
+/// The Blob service over one store. Shared by all threads; holds no state of its own but the policies of accounts and the ETag clock.
 #[derive(Debug)]
 pub struct BlobService {
     pub(crate) db: Db,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) keyspaces: Keyspaces,
-    pub(crate) gates: ContainerGates,
-    /// Held across read, check and write of the blobs of a name, by the key of the current one.
-    pub(crate) locks: KeyLocks,
-    /// Held across a change of how many records name a file; taken after those of blobs.
-    pub(crate) file_locks: KeyLocks,
     /// Held by a sweep, so that no two of them drop the same records.
     pub(crate) sweeping: Mutex<()>,
     pub(crate) policies: AccountPolicies,
@@ -46,9 +40,6 @@ impl BlobService {
             ids,
             clock,
             keyspaces,
-            gates: ContainerGates::default(),
-            locks: KeyLocks::default(),
-            file_locks: KeyLocks::default(),
             sweeping: Mutex::default(),
             policies: AccountPolicies::default(),
             etags,

@@ -16,7 +16,7 @@ use crate::operations::staging::STAGING_LIFETIME;
 use crate::operations::{Action, BlobWrite, RecordSlot};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
-use lazurite_engine::{Admission, Batch, Direction, KeyRange, Keyspace};
+use lazurite_engine::{Batch, Direction, KeyRange, Keyspace, Transaction};
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
@@ -67,15 +67,16 @@ impl BlobService {
                     let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
                     let container_key = due.container_key.clone();
                     // Admitted before any lock is taken: the sweep never waits for the store while it holds one.
-                    let admission = self.db.admit_deletion()?;
-                    if let Err(error) = self.sweep_one(due, admission, &mut failures) {
+                    let transaction = self.db.begin_deletion()?;
+                    if let Err(error) = self.sweep_one(due, transaction, &mut failures) {
                         // If the store takes no writes, this fails too and ends the sweep.
-                        let mut batch = Batch::new();
+                        let mut transaction = self.db.begin_deletion()?;
+                        let batch = transaction.batch();
                         let later = SnapshotTime::at(self.now() + LATER);
                         batch.delete(&self.keyspaces.timers, &key);
                         let again = keys::timer(later, timer, &subject);
                         batch.put(&self.keyspaces.timers, &again, &container_key);
-                        self.write_swept(batch, &self.db.admit_deletion()?)?;
+                        commit_swept(transaction)?;
                         let subject = subject.escape_ascii();
                         failures.push(format!("{timer:?} of {subject}: {error}"));
                     }
@@ -117,22 +118,22 @@ impl BlobService {
     fn sweep_one(
         &self,
         due: DueTimer,
-        admission: Admission,
+        transaction: Transaction<'_>,
         failures: &mut Vec<String>,
     ) -> Result<()> {
         match due.timer {
-            Timer::Container => self.sweep_container(due, &admission),
-            Timer::Purge => self.sweep_purge(due, &admission, failures),
-            Timer::Epoch => self.sweep_epoch(due, &admission),
+            Timer::Container => self.sweep_container(due, transaction),
+            Timer::Purge => self.sweep_purge(due, transaction, failures),
+            Timer::Epoch => self.sweep_epoch(due, transaction),
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
-                self.sweep_blob(due, admission)
+                self.sweep_blob(due, transaction)
             }
             // A merge writes: a full store does not admit it.
-            Timer::Merge => self.sweep_blob(due, self.db.admit()?),
+            Timer::Merge => self.sweep_blob(due, self.db.begin()?),
         }
     }
 
-    fn sweep_blob(&self, mut due: DueTimer, admission: Admission) -> Result<()> {
+    fn sweep_blob(&self, mut due: DueTimer, mut transaction: Transaction<'_>) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         due.container_key = self.current_key(home, due.container_key)?;
         let name = match due.timer {
@@ -153,14 +154,13 @@ impl BlobService {
         };
         let is_long = matches!(due.timer, Timer::Trim | Timer::Snapshots);
         let _long = is_long.then(|| self.begin_long_operation());
-        let _gate = self.gates.shared(&due.container_key);
-        let _lock = self.locks.lock(&keys::blob(home, &name));
-        let container = self
-            .db
-            .get(&self.keyspaces.containers, &due.container_key)?;
+        let containers = &self.keyspaces.containers;
+        transaction.lock_shared([(containers, &due.container_key[..])])?;
+        let key = keys::blob(home, &name);
+        transaction.lock([(&self.keyspaces.blobs, &key[..])])?;
+        let container = self.db.get(containers, &due.container_key)?;
         let container = container.map(|value| codec::decode_container(&value));
         let policy = AccountPolicy::default();
-        let mut batch = Batch::new();
         match container.transpose()?.filter(|found| found.id == home) {
             // The container was deleted and may be restored as it was. What it holds ends later.
             None => {
@@ -172,15 +172,16 @@ impl BlobService {
                 } else {
                     Then::Again(self.now() + LATER)
                 };
+                let batch = transaction.batch();
                 if matches!(then, Then::Done) && due.timer == Timer::Merge {
-                    self.drop_merge_of(&mut batch, home, &due.subject)?;
+                    self.drop_merge_of(batch, home, &due.subject)?;
                 }
-                self.end_timer(&mut batch, &due, then);
-                self.write_swept(batch, &admission)?;
+                self.end_timer(batch, &due, then);
+                commit_swept(transaction)?;
             }
             Some(container) => {
                 let key = due.container_key.clone();
-                let mut write = self.open_write(key, container, policy, name, admission)?;
+                let mut write = self.open_write(key, container, policy, name, transaction)?;
                 let then = match due.timer {
                     Timer::Deleted => write.end_deleted(&due)?,
                     Timer::Staging => write.end_staging()?,
@@ -202,16 +203,10 @@ impl BlobService {
                     },
                 };
                 write.end_timer(&due, then);
-                // Not waited for: see `write_swept`.
+                // Not waited for: see `commit_swept`.
                 drop(write.commit()?);
             }
         }
-        Ok(())
-    }
-
-    /// Does not wait for the disk: a sweep that a power cut undoes is repeated.
-    fn write_swept(&self, batch: Batch, admission: &Admission) -> Result<()> {
-        drop(self.db.write_admitted(batch, admission)?);
         Ok(())
     }
 
@@ -255,11 +250,11 @@ impl BlobService {
         }
     }
 
-    fn sweep_container(&self, due: DueTimer, admission: &Admission) -> Result<()> {
+    fn sweep_container(&self, due: DueTimer, mut transaction: Transaction<'_>) -> Result<()> {
         let key = keys::undeleted_container(&due.subject).ok_or_else(corrupt_record)?;
-        let _gate = self.gates.alone(key);
+        transaction.lock([(&self.keyspaces.containers, key)])?;
         let now = self.now();
-        let mut batch = Batch::new();
+        let batch = transaction.batch();
         let mut then = Then::Done;
         if let Some(value) = self.db.get(&self.keyspaces.containers, &due.subject)? {
             let container = codec::decode_container(&value)?;
@@ -268,7 +263,7 @@ impl BlobService {
                 _ => match self.permit_container(&container, None, now) {
                     Ok(permit) => {
                         batch.delete(&self.keyspaces.containers, &due.subject);
-                        self.drop_container(&mut batch, &permit, now)?;
+                        self.drop_container(batch, &permit, now)?;
                     }
                     // An older program deleted it although it holds protected blobs.
                     Err(Error::BlobImmutableDueToPolicy) => then = Then::Again(now + LATER),
@@ -276,8 +271,8 @@ impl BlobService {
                 },
             }
         }
-        self.end_timer(&mut batch, &due, then);
-        self.write_swept(batch, admission)
+        self.end_timer(batch, &due, then);
+        commit_swept(transaction)
     }
 
     /// No operation finds a removed container, but records of others may name files of it. Unreadable and protected rows stay and
@@ -285,7 +280,7 @@ impl BlobService {
     fn sweep_purge(
         &self,
         due: DueTimer,
-        admission: &Admission,
+        transaction: Transaction<'_>,
         failures: &mut Vec<String>,
     ) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
@@ -293,7 +288,7 @@ impl BlobService {
         let mut purge = Purge {
             home,
             now: self.now(),
-            batch: Batch::new(),
+            transaction,
             files: FileChanges::new(home),
             rows: 0,
             stay: 0,
@@ -304,13 +299,14 @@ impl BlobService {
         }
         let Purge {
             now,
-            mut batch,
+            mut transaction,
             files,
             rows,
             stay,
             corrupt_record,
             ..
         } = purge;
+        let batch = transaction.batch();
         let then = if rows >= PURGED_ROWS {
             Then::Again(now)
         } else {
@@ -318,34 +314,35 @@ impl BlobService {
             failures.extend(corrupt_record);
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
             if stay == 0 {
-                self.drop_foreign_mark(&mut batch, home)?;
+                self.drop_foreign_mark(batch, home)?;
                 Then::Done
             } else {
                 Then::Again(now + LATER)
             }
         };
-        self.end_timer(&mut batch, &due, then);
-        let _files = self.settle_files(&mut batch, &files, now)?;
-        self.write_swept(batch, admission)
+        self.end_timer(batch, &due, then);
+        self.settle_files(&mut transaction, &files, now)?;
+        commit_swept(transaction)
     }
 
-    fn sweep_epoch(&self, due: DueTimer, admission: &Admission) -> Result<()> {
+    fn sweep_epoch(&self, due: DueTimer, mut transaction: Transaction<'_>) -> Result<()> {
         let epoch = keys::epoch(&due.subject).ok_or_else(corrupt_record)?;
         let file = due.subject.get(..32).and_then(File::of);
         let file = file.ok_or_else(corrupt_record)?;
-        let _lock = self.file_locks.lock(&file.references());
-        let mut batch = Batch::new();
-        let then = if self.collect_epoch(&mut batch, file, epoch)? {
+        let counts = file.references();
+        transaction.lock([(&self.keyspaces.references, &counts[..])])?;
+        let batch = transaction.batch();
+        let then = if self.collect_epoch(batch, file, epoch)? {
             Then::Done
         } else {
             Then::Again(self.now())
         };
-        self.end_timer(&mut batch, &due, then);
-        self.write_swept(batch, admission)
+        self.end_timer(batch, &due, then);
+        commit_swept(transaction)
     }
 
     /// Deletes rows of a keyspace and what they refer to, until the step has [`PURGED_ROWS`].
-    fn purge(&self, keyspace: &Keyspace, purge: &mut Purge) -> Result<()> {
+    fn purge(&self, keyspace: &Keyspace, purge: &mut Purge<'_>) -> Result<()> {
         let snapshot = self.db.snapshot();
         let range = keys::all_of_container(purge.home);
         let mut rows = snapshot.scan(keyspace, range, Direction::Forward);
@@ -371,7 +368,7 @@ impl BlobService {
             match record {
                 BlobRecord::Uncommitted { id } => {
                     let home = purge.home;
-                    let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
+                    let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
                     rows.drop_file(File { home, id });
                 }
                 BlobRecord::Committed(blob) => {
@@ -383,7 +380,7 @@ impl BlobService {
                     self.purge_blob(&blob, purge)?;
                 }
             }
-            purge.batch.delete(keyspace, rows.key());
+            purge.transaction.batch().delete(keyspace, rows.key());
             purge.rows += 1;
         }
         Ok(())
@@ -391,9 +388,9 @@ impl BlobService {
 
     /// Removes a blob's references to its files and drops its uncommitted blocks. If other containers refer to the file, the blocks
     /// are dropped one by one instead of as a range.
-    fn purge_blob(&self, blob: &Blob, purge: &mut Purge) -> Result<()> {
+    fn purge_blob(&self, blob: &Blob, purge: &mut Purge<'_>) -> Result<()> {
         for layer in &blob.layers {
-            let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
+            let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
             purge.files.remove(&mut rows, layer);
         }
         let Some(id) = blob.staging else {
@@ -401,7 +398,7 @@ impl BlobService {
         };
         let home = purge.home;
         let staging = File { home, id };
-        let mut rows = FileRows::new(&self.keyspaces, &mut purge.batch);
+        let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
         match blob.layers.iter().find(|layer| layer.file == staging) {
             None => rows.drop_file(staging),
             Some(layer) if layer.shared => {
@@ -413,11 +410,17 @@ impl BlobService {
     }
 }
 
+/// Does not wait for the disk: a sweep that a power cut undoes is repeated.
+fn commit_swept(mut transaction: Transaction<'_>) -> Result<()> {
+    drop(transaction.commit()?);
+    Ok(())
+}
+
 /// One step of a purge.
-struct Purge {
+struct Purge<'t> {
     home: u128,
     now: SystemTime,
-    batch: Batch,
+    transaction: Transaction<'t>,
     files: FileChanges,
     /// Rows deleted.
     rows: usize,

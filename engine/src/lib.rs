@@ -19,7 +19,6 @@ mod db;
 mod dump;
 mod format;
 pub mod fs;
-mod lock;
 mod snapshot;
 mod stats;
 #[cfg(test)]
@@ -44,7 +43,6 @@ pub use fs::ids::{IdSource, RandomIds};
 #[cfg(any(test, feature = "testing"))]
 pub use fs::testing::{CountingIds, ManualWallClock};
 pub use fs::wall_clock::{ClockSteps, SystemWallClock, WallClock};
-pub use lock::{KeyGuard, KeyLocks};
 pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;
 pub use transaction::{OptimisticTransaction, Transaction};

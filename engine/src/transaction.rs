@@ -138,6 +138,19 @@ impl Transaction<'_> {
         self.locks.lock(keys.into_iter().map(key))
     }
 
+    /// Unlocks the keys of `keyspace`, and of all that were opened after it: for a transaction of several commits of which each needs
+    /// other keys there. Call it after a commit.
+    pub fn unlock_from(&mut self, keyspace: &Keyspace) {
+        self.locks.unlock_from(keyspace.tree().lock_rank());
+    }
+
+    /// Waits to be admitted to another commit, as [`Db::begin_deletion`] does, but with its keys locked: for a transaction of several
+    /// commits that readers do not wait for. Errors: as [`Db::admit`].
+    pub fn admit_deletion_again(&mut self) -> Result<()> {
+        self.admission = self.db.admit_deletion()?;
+        Ok(())
+    }
+
     /// The value that this transaction has written to a key, or else the newest one. A large value is read whole. Errors: as
     /// [`Db::get`].
     pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {

@@ -9,7 +9,7 @@ mod common;
 use common::{Change, Choices, Model, Store, environment, open_with, random_changes, scale};
 use common::{KEYSPACES, tiny_config};
 use lazurite_engine::fs::DiskFs;
-use lazurite_engine::{Config, Db, Durability, Environment, KeyLocks, KeyRange, Ticket};
+use lazurite_engine::{Config, Db, Durability, Environment, KeyRange, Ticket};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -156,11 +156,10 @@ fn the_child() {
     report("open");
     let environment = Environment::system(session.config.durability);
     let store = open_with(Path::new(&directory), &session.config, environment).unwrap();
-    let locks = KeyLocks::default();
     std::thread::scope(|scope| {
         for writer in 0..session.writers {
-            let (session, store, locks) = (&session, &store, &locks);
-            scope.spawn(move || write(session, store, locks, writer));
+            let (session, store) = (&session, &store);
+            scope.spawn(move || write(session, store, writer));
         }
     });
     store.db.close().unwrap();
@@ -173,11 +172,11 @@ fn report(line: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-fn write(session: &Session, store: &Store, locks: &KeyLocks, writer: u8) {
+fn write(session: &Session, store: &Store, writer: u8) {
     let mut choices = Choices(session.seed + u64::from(writer));
     let all_wait = session.config.durability == Durability::Process;
     for (number, scripted) in (1..=session.batches).zip(session.script(writer)) {
-        let ticket = write_one(store, locks, &scripted);
+        let ticket = write_one(store, &scripted);
         if all_wait || number == session.batches || choices.one_in(4) {
             ticket.wait().unwrap();
             report(&format!("{writer} {number}"));
@@ -186,19 +185,17 @@ fn write(session: &Session, store: &Store, locks: &KeyLocks, writer: u8) {
     }
 }
 
-fn write_one(store: &Store, locks: &KeyLocks, scripted: &Scripted) -> Ticket {
+fn write_one(store: &Store, scripted: &Scripted) -> Ticket {
     let mut batch = store.batch(&scripted.changes).unwrap();
     if !scripted.is_counted {
         return store.db.write(batch).unwrap();
     }
-    let _guard = locks.lock(COUNTER);
+    let keyspace = &store.keyspaces[KEYSPACES.len() - 1];
+    let transaction = store.db.transaction(&[(keyspace, COUNTER)]).unwrap();
     let counted = counter(&store.db, store) + 1;
-    batch.put(
-        &store.keyspaces[KEYSPACES.len() - 1],
-        COUNTER,
-        &counted.to_le_bytes(),
-    );
-    store.db.write(batch).unwrap()
+    batch.put(keyspace, COUNTER, &counted.to_le_bytes());
+    let written = store.db.write_admitted(batch, transaction.admission());
+    written.unwrap()
 }
 
 fn counter(db: &Db, store: &Store) -> u64 {

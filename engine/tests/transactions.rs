@@ -602,3 +602,30 @@ fn histories_of_locking_transactions_are_serial() {
 fn histories_of_optimistic_transactions_are_serial() {
     run_history([run_optimistic; 4], 2);
 }
+
+#[test]
+fn keys_of_later_keyspaces_are_unlocked_between_commits() {
+    let (db, first) = open_in_memory();
+    let second = db.keyspace("b", KeyspaceOptions::default()).unwrap();
+    let both = [(&first, &b"k"[..]), (&second, &b"2"[..])];
+    let mut transaction = db.transaction(&both).unwrap();
+    transaction.batch().put(&first, b"k", b"1");
+    drop(transaction.commit().unwrap());
+    transaction.unlock_from(&second);
+    transaction.admit_deletion_again().unwrap();
+    // Out of order, so that it is refused instead of waiting.
+    let is_free = |keyspace: &Keyspace, key: &[u8]| {
+        let mut other = db.begin().unwrap();
+        let third = db.keyspace("c", KeyspaceOptions::default()).unwrap();
+        other.lock([(&third, key)]).unwrap();
+        other.lock([(keyspace, key)]).is_ok()
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| (is_free(&second, b"2"), is_free(&first, b"k")));
+        assert_eq!(other.join().unwrap(), (true, false));
+    });
+    // Whatever its place beside the one that was unlocked, it is not out of order.
+    transaction.lock([(&second, &b"1"[..])]).unwrap();
+    transaction.batch().put(&second, b"1", b"1");
+    drop(transaction.commit().unwrap());
+}

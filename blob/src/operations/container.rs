@@ -14,7 +14,7 @@ use crate::names;
 use crate::operations::permit::{ContainerPermit, NEVER_PROTECTED};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
-use lazurite_engine::{Admission, Batch, Direction, Ticket};
+use lazurite_engine::{Batch, Direction, Ticket, Transaction};
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
@@ -72,8 +72,7 @@ impl BlobService {
             names::check_scope_name("x-ms-default-encryption-scope", scope)?;
         }
         let key = keys::container(account, container);
-        let admission = self.db.admit()?;
-        let _gate = self.gates.alone(&key);
+        let mut transaction = self.begin_container_change(&key)?;
         if self.db.get(&self.keyspaces.containers, &key)?.is_some() {
             return Err(Error::ContainerAlreadyExists);
         }
@@ -91,12 +90,12 @@ impl BlobService {
             immutable_versions: settings.immutable_versions,
             deleted: None,
         };
-        let mut batch = Batch::new();
         let value = codec::encode_container(&container);
-        batch.put(&self.keyspaces.containers, &key, &value);
         let protected = &self.keyspaces.protected;
+        let batch = transaction.batch();
+        batch.put(&self.keyspaces.containers, &key, &value);
         batch.put(protected, &container.id.to_be_bytes(), NEVER_PROTECTED);
-        Ok((written, self.write_records(batch, &admission)?))
+        Ok((written, self.commit_records(&mut transaction)?))
     }
 
     /// The container: properties, metadata and access policy. Serves Get Container Properties, Metadata and ACL.
@@ -170,14 +169,14 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        let admission = self.db.admit_deletion()?;
+        let mut transaction = self.db.begin_deletion()?;
         let _long = self.begin_long_operation();
         // Writers of the container's blobs do not wait for this search.
         let unprotected = match self.keyspaces.container(&self.db, &key) {
             Ok(container) => self.find_unprotected(&container, self.now())?,
             Err(_) => None,
         };
-        let _gate = self.gates.alone(&key);
+        transaction.lock([(&self.keyspaces.containers, &key[..])])?;
         let mut found = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&found)))?;
         let now = self.now();
@@ -187,7 +186,7 @@ impl BlobService {
         self.check_empty(&found)?;
         let permit = self.permit_container(&found, unprotected.as_ref(), now)?;
         let policy = self.policies.get(&self.db, &self.keyspaces, account)?;
-        let mut batch = Batch::new();
+        let batch = transaction.batch();
         batch.delete(&self.keyspaces.containers, &key);
         match policy.container_retention_days {
             Some(days) => {
@@ -205,9 +204,9 @@ impl BlobService {
                 let timer = keys::timer(SnapshotTime::at(until), Timer::Container, &key);
                 batch.put(&self.keyspaces.timers, &timer, b"");
             }
-            None => self.drop_container(&mut batch, &permit, now)?,
+            None => self.drop_container(batch, &permit, now)?,
         }
-        Ok(self.db.write_admitted(batch, &admission)?)
+        Ok(transaction.commit()?)
     }
 
     /// Fails if a container with immutable versions is not empty.
@@ -282,8 +281,7 @@ impl BlobService {
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
         let key = keys::container(account, container);
-        let admission = self.db.admit()?;
-        let gate = self.gates.alone(&key);
+        let mut transaction = self.begin_container_change(&key)?;
         let deleted_key = keys::deleted_container(account, container, version);
         let mut found = self.keyspaces.container(&self.db, &deleted_key)?;
         if found
@@ -296,12 +294,12 @@ impl BlobService {
             return Err(Error::ContainerAlreadyExists);
         }
         found.deleted = None;
-        let mut batch = Batch::new();
-        batch.delete(&self.keyspaces.containers, &deleted_key);
         let value = codec::encode_container(&found);
+        let batch = transaction.batch();
+        batch.delete(&self.keyspaces.containers, &deleted_key);
         batch.put(&self.keyspaces.containers, &key, &value);
-        let ticket = self.write_records(batch, &admission)?;
-        drop(gate);
+        let ticket = self.commit_records(&mut transaction)?;
+        drop(transaction);
         let description = "The container was deleted while the copy was under way.";
         // The container is restored even if copies cannot be ended; the next start tries them again.
         let _ = self.fail_copies(keys::all_of_container(found.id), description);
@@ -327,8 +325,9 @@ impl BlobService {
             }
         }
         let [old_key, key] = [container, new_name].map(|name| keys::container(account, name));
-        let admission = self.db.admit()?;
-        let gates = self.gates.both_alone([&old_key, &key]);
+        let containers = &self.keyspaces.containers;
+        let both = [(containers, &old_key[..]), (containers, &key[..])];
+        let mut transaction = self.db.transaction(&both)?;
         let mut found = self.keyspaces.container(&self.db, &old_key)?;
         let now = self.now();
         found.lease.check_write(lease_id, now, Leased::Container)?;
@@ -338,13 +337,13 @@ impl BlobService {
         let written = self.stamp(now, Some(Validators::from(&found)));
         found.etag = written.etag;
         found.last_modified = written.last_modified;
-        let mut batch = Batch::new();
-        batch.delete(&self.keyspaces.containers, &old_key);
         let value = codec::encode_container(&found);
+        let batch = transaction.batch();
+        batch.delete(&self.keyspaces.containers, &old_key);
         batch.put(&self.keyspaces.containers, &key, &value);
         batch.put(&self.keyspaces.moved, &found.id.to_be_bytes(), &key);
-        let ticket = self.write_records(batch, &admission)?;
-        drop(gates);
+        let ticket = self.commit_records(&mut transaction)?;
+        drop(transaction);
         let description = "The container was renamed while the copy was under way.";
         let _ = self.fail_copies(keys::all_of_container(found.id), description);
         Ok((written, ticket))
@@ -398,8 +397,7 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        let admission = self.db.admit()?;
-        let _gate = self.gates.alone(&key);
+        let mut transaction = self.begin_container_change(&key)?;
         let mut container = self.keyspaces.container(&self.db, &key)?;
         let before = Validators::from(&container);
         condition.check(WriteKind::Change, Some(before))?;
@@ -409,19 +407,20 @@ impl BlobService {
         container.etag = written.etag;
         container.last_modified = written.last_modified;
         change(&mut container);
-        Ok((written, self.write_container(&key, &container, &admission)?))
+        let ticket = self.write_container(&mut transaction, &key, &container)?;
+        Ok((written, ticket))
     }
 
     pub(crate) fn write_container(
         &self,
+        transaction: &mut Transaction<'_>,
         key: &[u8],
         container: &Container,
-        admission: &Admission,
     ) -> Result<Ticket> {
-        let mut batch = Batch::new();
         let value = codec::encode_container(container);
-        batch.put(&self.keyspaces.containers, key, &value);
-        self.write_records(batch, admission)
+        let containers = &self.keyspaces.containers;
+        transaction.batch().put(containers, key, &value);
+        self.commit_records(transaction)
     }
 }
 

@@ -228,18 +228,29 @@ fn a_write_that_holds_locks_does_not_wait_for_a_late_sync() {
 #[test]
 fn writers_that_wait_for_the_store_hold_no_locks() {
     let held = HeldStore::new();
-    let writers = held.hold(Operation::Sync);
-    let service = held.service.clone();
-    at_once(move || {
-        for container in [CONTAINER, OTHER] {
-            let key = crate::keys::container(ACCOUNT, container);
-            drop(service.gates.alone(&key));
-        }
+    let (began, has_begun) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let (locked, locks) = mpsc::channel();
+    let admitted = held.begin(move |service| {
+        let mut transaction = service.db.begin().unwrap();
+        began.send(()).unwrap();
+        goes_on.recv().unwrap();
+        let keys = [CONTAINER, OTHER].map(|name| crate::keys::container(ACCOUNT, name));
+        let containers = &service.keyspaces.containers;
+        let both = keys.iter().map(|key| (containers, &key[..]));
+        transaction.lock(both).unwrap();
+        let _ = locked.send(());
     });
+    has_begun.recv().unwrap();
+    let writers = held.hold(Operation::Sync);
+    go_on.send(()).unwrap();
+    let outcome = locks.recv_timeout(PATIENCE);
     held.disk.hold(None);
+    admitted.join().unwrap();
     for writer in writers {
         writer.join().unwrap();
     }
+    outcome.expect("a writer waits for the store with locks");
 }
 
 /// Due timers are processed while writers keep the store at its limit.

@@ -656,7 +656,7 @@ fn an_interrupted_undeletion_is_completed_by_the_next_request() {
     assert_eq!(store.read("name").unwrap(), b"body");
 }
 
-/// The look at a container before its gate is taken counts only if nothing has become protected since.
+/// The look at a container before it is locked counts only if nothing has become protected since.
 #[test]
 fn a_hold_set_after_the_search_keeps_the_container() {
     let store = keeping(AccountPolicy::default());

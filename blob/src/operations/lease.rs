@@ -42,14 +42,13 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        let admission = self.db.admit()?;
-        let _gate = self.gates.alone(&key);
+        let mut transaction = self.begin_container_change(&key)?;
         let mut container = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&container)))?;
         let outcome = container
             .lease
             .apply(action, self.now(), || self.new_guid())?;
-        let ticket = self.write_container(&key, &container, &admission)?;
+        let ticket = self.write_container(&mut transaction, &key, &container)?;
         Ok((outcome, container.written(), ticket))
     }
 

@@ -309,9 +309,11 @@ impl<'a> BlobWrite<'a> {
             if layer.shared {
                 // The epochs that other records see must not change meanwhile.
                 let key = layer.file.references();
-                // A second lock of the same stripe would wait for the first.
-                assert!(self.file_lock.is_none(), "a write locks one file of pages");
-                self.file_lock = Some(service.file_locks.lock(&key));
+                // Of two files the second could come before the first, and would be refused if another writer has it.
+                assert!(!self.has_file_lock, "a write locks one file of pages");
+                let references = &service.keyspaces.references;
+                self.transaction.lock([(references, &key[..])])?;
+                self.has_file_lock = true;
             }
             if let Some(writer) = service.writer(layer)? {
                 return Ok((layer.file, writer));

@@ -174,9 +174,9 @@ impl BlobService {
         let home = keys::container_of(key).ok_or_else(corrupt_record)?;
         let container_key = self.current_key(home, container_key)?;
         let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
-        let admission = self.db.admit_deletion()?;
-        let _gate = self.gates.shared(&container_key);
-        let _lock = self.locks.lock(key);
+        let mut transaction = self.db.begin_deletion()?;
+        transaction.lock_shared([(&self.keyspaces.containers, &container_key[..])])?;
+        transaction.lock([(&self.keyspaces.blobs, key)])?;
         let container = self.db.get(&self.keyspaces.containers, &container_key)?;
         let container = container.map(|value| codec::decode_container(&value));
         // A deleted container may be restored: the copy is ended then.
@@ -184,7 +184,7 @@ impl BlobService {
             return Ok(false);
         };
         let policy = AccountPolicy::default();
-        let mut to = self.open_write(container_key, container, policy, name, admission)?;
+        let mut to = self.open_write(container_key, container, policy, name, transaction)?;
         let copy = to.current().and_then(|blob| blob.copy.as_ref());
         let is_pending = copy.is_some_and(|copy| copy.status == CopyStatus::Pending);
         // Does not wait for the disk: the next start repeats what a power cut undoes.

@@ -128,7 +128,7 @@ impl ContainerPermit {
     }
 }
 
-/// Evidence that a container held no protected record before its gate was taken.
+/// Evidence that a container held no protected record before it was locked.
 pub(crate) struct Unprotected {
     home: u128,
     /// The row of `blob.protected` before the search. It changes whenever a record becomes protected.
@@ -150,7 +150,7 @@ impl BlobService {
         Ok(mark.is_none_or(|mark| mark != NEVER_PROTECTED))
     }
 
-    /// Searches for protected records before the gate of the container is taken, because that may take long. `None` if there are
+    /// Searches for protected records before the container is locked, because that may take long. `None` if there are
     /// some.
     pub(crate) fn find_unprotected(
         &self,
@@ -169,7 +169,7 @@ impl BlobService {
         }
     }
 
-    /// Allows deleting the container with everything in it. The caller holds its gate alone; `found` is the result of its search
+    /// Allows deleting the container with everything in it. The caller has locked it; `found` is the result of its search
     /// before. Error: `BlobImmutableDueToPolicy`.
     pub(crate) fn permit_container(
         &self,

@@ -15,10 +15,9 @@ use crate::model::{
 use crate::names;
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
-use lazurite_engine::{Admission, Batch, KeyGuard, Keyspace, Ticket};
+use lazurite_engine::{Batch, Keyspace, Ticket, Transaction};
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::sync::RwLockReadGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -43,14 +42,11 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) uncommitted: Option<u128>,
     /// The merge of layers of the current blob that is under way.
     merge: Option<LayerMerge>,
-    batch: Batch,
     files: FileChanges,
-    /// The store's admission, obtained before the locks: no write waits for the store while it holds them.
-    admission: Admission,
-    // Dropped in this order, the reverse of taking them.
-    pub(crate) file_lock: Option<KeyGuard<'a>>,
-    _lock: Option<KeyGuard<'a>>,
-    _gates: Vec<RwLockReadGuard<'a, ()>>,
+    /// Holds, in this order, the container shared, the name alone, and at the end the files that change hands.
+    pub(crate) transaction: Transaction<'a>,
+    /// Whether it holds a file already: then it can lock no others.
+    pub(crate) has_file_lock: bool,
 }
 
 impl BlobService {
@@ -71,34 +67,32 @@ impl BlobService {
 
     /// As [`BlobService::begin_write`], for operations that snapshots and versions accept too: see [`BlobWrite::find`].
     pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
-        self.begin_admitted(address, || Ok(self.db.admit()?))
+        self.begin_in(address, || Ok(self.db.begin()?))
     }
 
     /// As [`BlobService::begin_any_write`], for an operation that deletes: a full store admits it.
     pub(crate) fn begin_deletion(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
-        self.begin_admitted(address, || Ok(self.db.admit_deletion()?))
+        self.begin_in(address, || Ok(self.db.begin_deletion()?))
     }
 
-    fn begin_admitted(
-        &self,
+    fn begin_in<'s>(
+        &'s self,
         address: &BlobAddress<'_>,
-        admit: impl FnOnce() -> Result<Admission>,
-    ) -> Result<BlobWrite<'_>> {
+        begin: impl FnOnce() -> Result<Transaction<'s>>,
+    ) -> Result<BlobWrite<'s>> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?;
         let container_key = keys::container(address.account, address.container);
-        let admission = admit()?;
-        let gates = vec![self.gates.shared(&container_key)];
+        let mut transaction = begin()?;
+        transaction.lock_shared([(&self.keyspaces.containers, &container_key[..])])?;
         let container = self.keyspaces.container(&self.db, &container_key)?;
-        let lock = self.locks.lock(&keys::blob(container.id, &name));
+        let key = keys::blob(container.id, &name);
+        transaction.lock([(&self.keyspaces.blobs, &key[..])])?;
         let policy = self
             .policies
             .get(&self.db, &self.keyspaces, address.account)?;
         let name = name.into_owned();
-        let mut write = self.open_write(container_key, container, policy, name, admission)?;
-        write._lock = Some(lock);
-        write._gates = gates;
-        Ok(write)
+        self.open_write(container_key, container, policy, name, transaction)
     }
 
     /// Begins two writes at once: to the source of a copy, whose files are about to be shared, and to the destination, which holds
@@ -114,10 +108,10 @@ impl BlobService {
         }
         let container_keys =
             both.map(|address| keys::container(address.account, address.container));
-        let (admission, source_admission) = (self.db.admit()?, self.db.admit()?);
-        let gates = self
-            .gates
-            .shared_both([&container_keys[0], &container_keys[1]]);
+        // The one of the source holds and writes nothing.
+        let (mut transaction, for_source) = (self.db.begin()?, self.db.begin()?);
+        let containers = &self.keyspaces.containers;
+        transaction.lock_shared(container_keys.iter().map(|key| (containers, &key[..])))?;
         let names = [
             names::blob_name(source.blob)?,
             names::blob_name(destination.blob)?,
@@ -133,7 +127,8 @@ impl BlobService {
             keys::blob(source_container.id, &names[0]),
             keys::blob(destination_container.id, &names[1]),
         ];
-        let lock = self.locks.lock_all(keys.iter().map(|key| &key[..]));
+        let blobs = &self.keyspaces.blobs;
+        transaction.lock(keys.iter().map(|key| (blobs, &key[..])))?;
         let [source_name, name] = names.map(|name| name.into_owned());
         let [source_key, key] = container_keys;
         let policy = |account| self.policies.get(&self.db, &self.keyspaces, account);
@@ -144,25 +139,30 @@ impl BlobService {
             source_container,
             from_policy,
             source_name,
-            source_admission,
+            for_source,
         )?;
-        let mut to = self.open_write(key, destination_container, to_policy, name, admission)?;
-        to._lock = Some(lock);
-        to._gates = gates;
+        let to = self.open_write(key, destination_container, to_policy, name, transaction)?;
         Ok([from, to])
     }
 
-    /// Writes records with new ETags.
-    pub(crate) fn write_records(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
+    /// Begins a change of the container of that key: no write to its blobs goes on until the transaction is dropped.
+    pub(crate) fn begin_container_change(&self, key: &[u8]) -> Result<Transaction<'_>> {
+        let mut transaction = self.db.begin()?;
+        transaction.lock([(&self.keyspaces.containers, key)])?;
+        Ok(transaction)
+    }
+
+    /// Commits records with new ETags.
+    pub(crate) fn commit_records(&self, transaction: &mut Transaction<'_>) -> Result<Ticket> {
         self.etags.record(|bound| {
             let mut batch = Batch::new();
             let value = codec::encode_count(bound);
             batch.put(&self.keyspaces.accounts, keys::ETAG_BOUND, &value);
             // The ticket of the records covers this write.
-            drop(self.db.write_admitted(batch, admission)?);
+            drop(self.db.write_admitted(batch, transaction.admission())?);
             Ok(())
         })?;
-        Ok(self.db.write_admitted(batch, admission)?)
+        Ok(transaction.commit()?)
     }
 
     /// Marks an operation that holds locks for long until the guard is dropped: see [`BlobService::has_long_operation`].
@@ -177,14 +177,14 @@ impl BlobService {
     }
 
     /// Reads the record and the clock. The caller holds the locks.
-    pub(crate) fn open_write(
-        &self,
+    pub(crate) fn open_write<'s>(
+        &'s self,
         container_key: Vec<u8>,
         container: Container,
         policy: AccountPolicy,
         name: String,
-        admission: Admission,
-    ) -> Result<BlobWrite<'_>> {
+        transaction: Transaction<'s>,
+    ) -> Result<BlobWrite<'s>> {
         let home = container.id;
         let key = keys::blob(home, &name);
         let (mut current, uncommitted) = match self.keyspaces.record(&self.db, home, &key)? {
@@ -214,12 +214,9 @@ impl BlobService {
             given: Cell::new(None),
             uncommitted,
             merge,
-            batch: Batch::new(),
             files: FileChanges::new(home),
-            admission,
-            file_lock: None,
-            _lock: None,
-            _gates: Vec::new(),
+            transaction,
+            has_file_lock: false,
         };
         write.end_expired()?;
         Ok(write)
@@ -391,7 +388,7 @@ impl<'a> BlobWrite<'a> {
             let mark = self.service.ids.next_id().to_be_bytes();
             let protected = &self.service.keyspaces.protected;
             let home = self.home().to_be_bytes();
-            self.batch.put(protected, &home, &mark);
+            self.transaction.batch().put(protected, &home, &mark);
         }
         match permit.place() {
             RecordSlot::Current => {
@@ -400,7 +397,7 @@ impl<'a> BlobWrite<'a> {
                 if self.uncommitted.is_some() {
                     let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
                     let history = &self.service.keyspaces.history;
-                    self.batch.delete(history, &marker);
+                    self.transaction.batch().delete(history, &marker);
                 }
             }
             RecordSlot::Past(History::Version, moment) => {
@@ -411,14 +408,14 @@ impl<'a> BlobWrite<'a> {
         let (keyspace, key) = self.row(permit.place());
         let key = key.into_owned();
         let value = codec::encode_blob(blob, self.home());
-        self.batch.put(keyspace, &key, &value);
+        self.transaction.batch().put(keyspace, &key, &value);
     }
 
     /// Puts a record of another write, and nothing else, to be committed with this one.
     pub(crate) fn put_for(&mut self, other: &BlobWrite<'_>, permit: &Permit, blob: &Blob) {
         let (keyspace, key) = other.row(permit.place());
         let value = codec::encode_blob(blob, other.home());
-        self.batch.put(keyspace, &key, &value);
+        self.transaction.batch().put(keyspace, &key, &value);
     }
 
     /// Removes a record, and nothing else.
@@ -429,7 +426,7 @@ impl<'a> BlobWrite<'a> {
         }
         let (keyspace, key) = self.row(permit.place());
         let key = key.into_owned();
-        self.batch.delete(keyspace, &key);
+        self.transaction.batch().delete(keyspace, &key);
     }
 
     /// The merge of layers of the current blob that is under way.
@@ -441,7 +438,7 @@ impl<'a> BlobWrite<'a> {
     pub(crate) fn put_merge(&mut self, merge: LayerMerge) {
         let value = codec::encode_merge(&merge, self.home());
         let merges = &self.service.keyspaces.merges;
-        self.batch.put(merges, &self.key, &value);
+        self.transaction.batch().put(merges, &self.key, &value);
         self.merge = Some(merge);
     }
 
@@ -449,7 +446,7 @@ impl<'a> BlobWrite<'a> {
     pub(crate) fn end_merge(&mut self) -> Option<LayerMerge> {
         let merge = self.merge.take()?;
         let merges = &self.service.keyspaces.merges;
-        self.batch.delete(merges, &self.key);
+        self.transaction.batch().delete(merges, &self.key);
         Some(merge)
     }
 
@@ -470,7 +467,7 @@ impl<'a> BlobWrite<'a> {
 
     /// The rows of files that the write puts and deletes.
     pub(crate) fn rows(&mut self) -> FileRows<'_> {
-        FileRows::new(&self.service.keyspaces, &mut self.batch)
+        FileRows::new(&self.service.keyspaces, self.transaction.batch())
     }
 
     /// One more record names the layer's file.
@@ -480,13 +477,13 @@ impl<'a> BlobWrite<'a> {
 
     /// A record no longer names the layer's file. A file that no other record names is dropped.
     pub(crate) fn unname_file(&mut self, layer: &Layer) {
-        let mut rows = FileRows::new(&self.service.keyspaces, &mut self.batch);
+        let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
         self.files.remove(&mut rows, layer);
     }
 
     /// The record of this blob is removed, and no longer names its files.
     pub(crate) fn forget(&mut self, blob: &Blob) {
-        let mut rows = FileRows::new(&self.service.keyspaces, &mut self.batch);
+        let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
         self.files.remove_all(&mut rows, blob);
     }
 
@@ -506,19 +503,21 @@ impl<'a> BlobWrite<'a> {
         let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
         let value = codec::encode_uncommitted(file.id);
         let history = &self.service.keyspaces.history;
-        self.batch.put(history, &marker, &value);
+        self.transaction.batch().put(history, &marker, &value);
     }
 
     /// Lists the blob among those that are being copied to.
     pub(crate) fn list_pending_copy(&mut self) {
         let copies = &self.service.keyspaces.copies;
-        self.batch.put(copies, &self.key, &self.container_key);
+        self.transaction
+            .batch()
+            .put(copies, &self.key, &self.container_key);
     }
 
     /// Removes the blob from the list of those that are being copied to.
     pub(crate) fn unlist_pending_copy(&mut self) {
         let copies = &self.service.keyspaces.copies;
-        self.batch.delete(copies, &self.key);
+        self.transaction.batch().delete(copies, &self.key);
     }
 
     /// The keyspace and the key of a record.
@@ -547,11 +546,11 @@ impl<'a> BlobWrite<'a> {
         let (home, keyspace) = (self.container.id, &self.service.keyspaces.tags);
         for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
             let key = keys::tag(home, name, value, &self.name, version);
-            self.batch.delete(keyspace, &key);
+            self.transaction.batch().delete(keyspace, &key);
         }
         for (name, value) in after.iter().filter(|tag| !before.contains(tag)) {
             let key = keys::tag(home, name, value, &self.name, version);
-            self.batch.put(keyspace, &key, b"");
+            self.transaction.batch().put(keyspace, &key, b"");
         }
     }
 
@@ -656,13 +655,17 @@ impl<'a> BlobWrite<'a> {
 
     /// Deletes the timer with this key in `blob.timers`.
     pub(crate) fn delete_timer(&mut self, key: &[u8]) {
-        self.batch.delete(&self.service.keyspaces.timers, key);
+        self.transaction
+            .batch()
+            .delete(&self.service.keyspaces.timers, key);
     }
 
     pub(crate) fn set_timer(&mut self, due: SystemTime, timer: Timer, subject: &[u8]) {
         let key = keys::timer(SnapshotTime::at(due), timer, subject);
         let timers = &self.service.keyspaces.timers;
-        self.batch.put(timers, &key, &self.container_key);
+        self.transaction
+            .batch()
+            .put(timers, &key, &self.container_key);
     }
 
     /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
@@ -694,9 +697,9 @@ impl<'a> BlobWrite<'a> {
             None => {
                 let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
                 let keyspaces = &self.service.keyspaces;
-                self.batch.delete(&keyspaces.history, &marker);
+                self.transaction.batch().delete(&keyspaces.history, &marker);
                 // Where older stores keep the marker.
-                self.batch.delete(&keyspaces.blobs, &self.key);
+                self.transaction.batch().delete(&keyspaces.blobs, &self.key);
             }
         }
         Ok(())
@@ -728,8 +731,11 @@ impl<'a> BlobWrite<'a> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);
         drop(self.settle_and_write(&files)?);
-        self.admission = self.service.db.admit_deletion()?;
-        Ok(())
+        // The next step may change other files.
+        let references = &self.service.keyspaces.references;
+        self.transaction.unlock_from(references);
+        self.has_file_lock = false;
+        Ok(self.transaction.admit_deletion_again()?)
     }
 
     /// Writes what was put and removed, and releases the locks.
@@ -741,12 +747,11 @@ impl<'a> BlobWrite<'a> {
 
     fn settle_and_write(&mut self, files: &FileChanges) -> Result<Ticket> {
         debug_assert!(
-            self.file_lock.is_none() || files.is_empty(),
+            !self.has_file_lock || files.is_empty(),
             "a lock of a file is held, and others are to be taken"
         );
         let service = self.service;
-        let _files = service.settle_files(&mut self.batch, files, self.now)?;
-        let batch = std::mem::take(&mut self.batch);
-        service.write_records(batch, &self.admission)
+        service.settle_files(&mut self.transaction, files, self.now)?;
+        service.commit_records(&mut self.transaction)
     }
 }

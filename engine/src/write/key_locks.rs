@@ -356,6 +356,12 @@ impl HeldLocks<'_> {
         })
     }
 
+    /// Unlocks the keys of the keyspaces from this rank on.
+    pub(crate) fn unlock_from(&mut self, rank: u32) {
+        let first = self.keys.partition_point(|(key, _)| key.rank < rank);
+        self.release_from(first);
+    }
+
     fn release_from(&mut self, first: usize) {
         if first == 0 && !self.keys.is_empty() {
             HOLDING.with(|holding| holding.set(holding.get() - 1));
