@@ -7,20 +7,23 @@ use lazurite_bench_common::{number, thousands};
 use super::report::{Report, bytes};
 use super::run::{Finding, Measured};
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1b2733;background:#fff}\
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid #d5dde5}\
-.sentence{font-weight:600}.note{background:#fff6df;padding:.5rem .75rem}.wrong{background:#fde4e1;padding:.5rem .75rem}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;white-space:nowrap}\
-td:first-child,th:first-child{text-align:left}tr{border-bottom:1px solid #e6ecf1}svg{width:100%;height:auto;max-width:46rem;display:block;margin:1rem 0}\
-dt{font-weight:600}dd{margin:0 0 .4rem}";
+const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2}\
+@media(prefers-color-scheme:dark){:root{--text:#e3e9ef;--page:#14191f;--line:#36424e;--note:#3d3414;--wrong:#4a2320;--naive:#6f7f8f;--advised:#58a6e8}}\
+body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem;color:var(--text);background:var(--page)}\
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
+.sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
+td{white-space:nowrap}td:first-child,th:first-child{text-align:left}tr{border-bottom:1px solid var(--line)}\
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
+.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}";
 
 /// Sizes of a chart, in units of its view box.
-const WIDTH: f64 = 720.0;
-const LABEL_WIDTH: f64 = 310.0;
-const FIGURE_WIDTH: f64 = 90.0;
-const BAR_HEIGHT: f64 = 20.0;
-const TITLE_HEIGHT: f64 = 26.0;
-const COLOURS: [&str; 2] = ["#8a99a8", "#1f6fb2"];
+const WIDTH: f64 = 320.0;
+const FIGURE_WIDTH: f64 = 70.0;
+const LABEL_HEIGHT: f64 = 16.0;
+const BAR_HEIGHT: f64 = 14.0;
+const ROW_HEIGHT: f64 = 38.0;
+const TITLE_HEIGHT: f64 = 24.0;
 
 pub(super) fn page(report: &Report) -> String {
     let mut page =
@@ -29,7 +32,7 @@ pub(super) fn page(report: &Report) -> String {
     let _ = write!(
         page,
         "<title>Table design guide, measured</title><style>{STYLE}</style></head><body><h1>The table design guide, measured</h1>\
-         <p>{} Against {}, at scale {}, seed {}.</p>\
+         <p>{}. Against {}, at scale {}, seed {}.</p>\
          <p>Prices in {} a month, for {} writes, {} questions and {} items kept. Every bar starts at zero.</p>",
         escape(&sentence_case(&report.verdict())),
         escape(&report.server),
@@ -79,6 +82,7 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
     }
     table(page, report, finding);
     let designs = &finding.designs;
+    page.push_str("<div class=\"charts\">");
     page.push_str(&chart("Requests to answer", designs, |design| {
         design.ask.requests as f64
     }));
@@ -88,7 +92,7 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
     page.push_str(&chart("Price a month", designs, |design| {
         report.monthly(finding, design).total()
     }));
-    page.push_str("</section>");
+    page.push_str("</div></section>");
 }
 
 fn table(page: &mut String, report: &Report, finding: &Finding) {
@@ -129,23 +133,26 @@ fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -
     if most <= 0.0 {
         return String::new();
     }
-    let height = TITLE_HEIGHT + BAR_HEIGHT * 1.4 * designs.len() as f64;
+    let height = TITLE_HEIGHT + ROW_HEIGHT * designs.len() as f64;
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" font-size=\"13\" fill=\"#1b2733\">\
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" font-size=\"13\">\
          <text x=\"0\" y=\"15\" font-weight=\"600\">{title}</text>"
     );
     for (number_of, (design, value)) in designs.iter().zip(&figures).enumerate() {
-        let y = TITLE_HEIGHT + BAR_HEIGHT * 1.4 * number_of as f64;
-        let width = value / most * (WIDTH - LABEL_WIDTH - FIGURE_WIDTH);
-        let colour = COLOURS[usize::from(number_of + 1 == designs.len())];
-        let base = y + BAR_HEIGHT * 0.7;
+        let top = TITLE_HEIGHT + ROW_HEIGHT * number_of as f64;
+        let width = value / most * (WIDTH - FIGURE_WIDTH);
+        let is_advised = number_of + 1 == designs.len();
         let _ = write!(
             svg,
-            "<text x=\"0\" y=\"{base:.1}\">{}</text><rect x=\"{LABEL_WIDTH}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR_HEIGHT}\" \
-             fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{base:.1}\">{}</text>",
+            "<text x=\"0\" y=\"{:.1}\">{}</text><rect class=\"{}\" x=\"0\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR_HEIGHT}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            top + LABEL_HEIGHT * 0.75,
             escape(design.design),
+            if is_advised { "advised" } else { "naive" },
+            top + LABEL_HEIGHT,
             width.max(1.0),
-            LABEL_WIDTH + width + 6.0,
+            width.max(1.0) + 6.0,
+            top + LABEL_HEIGHT + BAR_HEIGHT * 0.85,
             number(*value)
         );
     }
@@ -193,7 +200,7 @@ mod tests {
         let designs = [design("scan", 100), design("point", 25)];
         let svg = chart("Requests", &designs, |design| design.ask.requests as f64);
         assert!(
-            svg.contains("width=\"320.0\"") && svg.contains("width=\"80.0\""),
+            svg.contains("width=\"250.0\"") && svg.contains("width=\"62.5\""),
             "{svg}"
         );
     }

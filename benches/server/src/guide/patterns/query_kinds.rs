@@ -10,7 +10,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     title: "Query kinds",
     problem: "A filter decides how many entities the service has to read, not how many it returns.",
     advice: "Know PartitionKey and RowKey: a point query reads one entity. A range of RowKeys is next, then a partition, then the table.",
-    caution: "A filter with `or` on the keys is not a point query, even if each half names both keys.",
+    caution: "A filter that joins two keys by OR is not a point query, even if each half names both keys.",
     question: "finding an employee by department and id",
     goal: Measure::Examined,
     designs: &[
