@@ -169,8 +169,9 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        let mut transaction = self.db.begin_deletion()?;
+        // Counted for as long as the container is locked.
         let _long = self.begin_long_operation();
+        let mut transaction = self.db.begin_deletion()?;
         // Writers of the container's blobs do not wait for this search.
         let unprotected = match self.keyspaces.container(&self.db, &key) {
             Ok(container) => self.find_unprotected(&container, self.now())?,

@@ -151,6 +151,8 @@ impl KeyLocks {
         };
         if held.holders == 0 {
             (held.mode, held.holders) = (mode, 1);
+            // Readers that were passed read too: else they, and all who come after them, would wait for this one.
+            held.admit_readers();
             return Request::Granted;
         }
         let is_shared = held.mode == Mode::Shared && mode == Mode::Shared;
@@ -245,6 +247,11 @@ impl KeyLock {
         let next = self.waiting.pop_front().expect("there is a waiter");
         self.mode = next.mode;
         self.grant(&next);
+        self.admit_readers();
+    }
+
+    /// Gives a shared lock to the first waiters that want it shared.
+    fn admit_readers(&mut self) {
         while self.mode == Mode::Shared
             && let Some(next) = self
                 .waiting
@@ -400,6 +407,28 @@ mod tests {
 
     fn count(locks: &KeyLocks) -> usize {
         locks.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    #[test]
+    fn reader_that_was_passed_by_a_reader_reads_beside_it() {
+        let locks = KeyLocks::default();
+        let mut writer = locks.begin();
+        lock_one(&mut writer, 1, Mode::Exclusive).unwrap();
+        let Request::Waiting(waiter) = locks.request(key(1), Mode::Shared, true) else {
+            panic!("the writer has the lock");
+        };
+        drop(writer);
+        // Before the one that was woken.
+        assert!(matches!(
+            locks.request(key(1), Mode::Shared, false),
+            Request::Granted
+        ));
+        assert!(waiter.has_lock.load(Ordering::Acquire));
+        // Nobody is left behind whom a third would have to wait.
+        assert!(matches!(
+            locks.request(key(1), Mode::Shared, false),
+            Request::Granted
+        ));
     }
 
     #[test]
