@@ -36,7 +36,7 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// The hash of a whole key by which it is told apart from all others.
+/// The hash of a whole key that identifies it: equal for two keys by accident only.
 pub(crate) fn wide_hash(key: &[u8]) -> u128 {
     xxh3_128(key)
 }

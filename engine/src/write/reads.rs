@@ -1,4 +1,4 @@
-//! Reads: what a transaction has read, to be found unchanged when it commits.
+//! Reads: the keys and ranges that an optimistic transaction has read, and whether they have changed since.
 
 use crate::base::key::{Kind, SequenceNumber, is_before_end};
 use crate::format::change::Change;
@@ -31,7 +31,8 @@ impl Reads {
         self.ranges.push((tree.clone(), range));
     }
 
-    /// Whether what is read at one sequence number is other than at an earlier one, both held by snapshots. Blocks for the disk.
+    /// Whether a read at the later of two sequence numbers, both held by snapshots, differs from one at the earlier. Blocks for the
+    /// disk.
     pub(crate) fn differ(
         &self,
         cache: &Arc<Cache>,

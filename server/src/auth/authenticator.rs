@@ -102,8 +102,8 @@ pub fn authenticate(
 /// The SAS that counts for a request. An `Authorization` header stands instead of one, except beside a SAS that is for
 /// one user alone, who shows a token. Source: Create a user delegation SAS, "Specify a signed delegated user object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
-    match context.headers.contains_key("authorization") && !context.query.has("sduoid") {
-        true => Ok(None),
-        false => sas::Sas::parse(context),
+    if context.headers.contains_key("authorization") && !context.query.has("sduoid") {
+        return Ok(None);
     }
+    sas::Sas::parse(context)
 }

@@ -76,9 +76,10 @@ pub async fn write_unless_blocked<T: Send + 'static>(
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let answer = match long_work || db.makes_writers_wait() {
-        true => on_blocking_pool_limited(work).await,
-        false => read(work),
+    let answer = if long_work || db.makes_writers_wait() {
+        on_blocking_pool_limited(work).await
+    } else {
+        read(work)
     };
     if answer.is_err() {
         db.ticket().await?;

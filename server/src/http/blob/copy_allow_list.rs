@@ -185,13 +185,11 @@ impl tower_service::Service<Name> for Resolver {
             let mut found = found.await?;
             let any = !found.is_empty();
             found.retain(|socket| reach.covers(name.as_str(), socket.ip()));
-            match found.is_empty() && any {
-                true => Err(io::Error::new(
-                    io::ErrorKind::PermissionDenied,
-                    PrivateAddress,
-                )),
-                false => Ok(found.into_iter()),
+            if found.is_empty() && any {
+                let denied = io::ErrorKind::PermissionDenied;
+                return Err(io::Error::new(denied, PrivateAddress));
             }
+            Ok(found.into_iter())
         })
     }
 }

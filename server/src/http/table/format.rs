@@ -20,21 +20,22 @@ pub fn level(context: &Context) -> Result<Level> {
 
 pub fn level_of(accept: &str) -> Result<Level> {
     let is_plain = |byte: u8| !byte.is_ascii_uppercase() && byte.is_ascii_graphic();
-    let accept: Cow<str> = match accept.bytes().all(is_plain) {
-        true => accept.into(),
-        false => {
-            let lower = accept.to_ascii_lowercase();
-            lower.split_whitespace().collect()
-        }
+    let accept: Cow<str> = if accept.bytes().all(is_plain) {
+        accept.into()
+    } else {
+        let lower = accept.to_ascii_lowercase();
+        lower.split_whitespace().collect()
     };
-    match () {
-        () if accept.contains("odata=verbose") => Err(unsupported_format()),
-        () if accept.contains("odata=nometadata") => Ok(Level::None),
-        () if accept.contains("odata=fullmetadata") => Ok(Level::Full),
-        () if accept.contains("json") || accept.contains("*/*") || !accept.contains("atom") => {
-            Ok(Level::Minimal)
-        }
-        () => Err(unsupported_format()),
+    if accept.contains("odata=verbose") {
+        Err(unsupported_format())
+    } else if accept.contains("odata=nometadata") {
+        Ok(Level::None)
+    } else if accept.contains("odata=fullmetadata") {
+        Ok(Level::Full)
+    } else if accept.contains("json") || accept.contains("*/*") || !accept.contains("atom") {
+        Ok(Level::Minimal)
+    } else {
+        Err(unsupported_format())
     }
 }
 
@@ -44,14 +45,14 @@ pub fn check_content_type(context: &Context, batch: bool) -> Result<()> {
     if content_type.contains("atom") {
         return Err(unsupported_format());
     }
-    match !batch && content_type.starts_with("multipart/") {
-        true => Err(Failure::new(
+    if !batch && content_type.starts_with("multipart/") {
+        return Err(Failure::new(
             415,
             "MediaTypeNotSupported",
             "None of the provided media types are supported.",
-        )),
-        false => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 pub fn unsupported_format() -> Failure {
