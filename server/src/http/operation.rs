@@ -3,7 +3,7 @@
 //! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages, the
 //! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
 
-use crate::auth::policy::RequiredPermissions;
+use crate::auth::policy::{Letters::Any, RequiredPermissions};
 use crate::http::body::RequestBody;
 use crate::http::context::{ApiVersion, Context};
 use crate::http::error::{Failure, Result};
@@ -158,6 +158,22 @@ pub enum Permissions {
     /// A bearer token, which the handler asks for.
     Token,
 }
+
+/// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
+pub const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
+    Permissions::Fixed(RequiredPermissions::account_only(
+        resource_types,
+        Any(letters),
+    ))
+}
+
+/// Permissions of either kind of SAS.
+pub const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
+    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
+}
+
+/// For the owner alone: no SAS opens the operation.
+pub const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 
 /// Whether callers without credentials may perform an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
 //! container, or blob".
 
-use crate::auth::policy::{Letters::All, Letters::Any, RequiredPermissions};
+use crate::auth::policy::{Letters::All, RequiredPermissions};
 use crate::http::blob::encryption::SCOPE;
 use crate::http::blob::permissions::{
     READ_BLOB, permissions_of_blocks, permissions_of_container_lease, permissions_of_delete,
@@ -17,28 +17,13 @@ use crate::http::blob_names::blob_names;
 use crate::http::context::Context;
 use crate::http::error::{Failure, Result, known};
 use crate::http::operation::{
-    ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, Operation, Permissions,
-    Resource, Since, Unmatched, find,
+    ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation,
+    Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
 };
 use crate::http::properties;
 use axum::http::Method;
 
 pub type Row = Operation<Request>;
-
-/// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
-const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(RequiredPermissions::account_only(
-        resource_types,
-        Any(letters),
-    ))
-}
-
-/// Permissions of either kind of SAS.
-const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
-}
-
-const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 
 const READ: Row = Row {
     resource: Resource::Blob,

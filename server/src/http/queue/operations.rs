@@ -5,29 +5,14 @@ use crate::auth::policy::{Letters::Any, Letters::Never, RequiredPermissions};
 use crate::http::context::{Context, decode};
 use crate::http::error::{Failure, Result, known};
 use crate::http::operation::{
-    Asked, BodyRule, LogClass, LogName, LongResponse, Operation, Permissions, Resource, Unmatched,
-    find,
+    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
+    Unmatched, account_sas, any_sas, find,
 };
 use crate::http::properties;
 use crate::http::queue::request::Request;
 use crate::http::queue::{messages, queues, service};
 
 type Row = Operation<Request>;
-
-/// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
-const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(RequiredPermissions::account_only(
-        resource_types,
-        Any(letters),
-    ))
-}
-
-/// Permissions of either kind of SAS.
-const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
-}
-
-const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 
 /// Every operation of the service.
 pub static OPERATIONS: &[Row] = &[

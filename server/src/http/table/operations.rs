@@ -1,12 +1,12 @@
 //! The operations of the Table service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table".
 
-use crate::auth::policy::{Letters::All, Letters::Any, RequiredPermissions};
+use crate::auth::policy::{Letters::All, RequiredPermissions};
 use crate::http::context::{Context, text_of};
 use crate::http::error::{Failure, Result, known};
 use crate::http::operation::{
-    Asked, BodyRule, LogClass, LogName, LongResponse, Operation, Permissions, Resource, Unmatched,
-    find,
+    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
+    Unmatched, account_sas, any_sas, find,
 };
 use crate::http::properties;
 use crate::http::table::address::{Address, EntityKeys};
@@ -17,20 +17,6 @@ use lazurite_table::{IfMatch, Write, check_table_name};
 
 pub type Row = Operation<Request>;
 
-/// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
-const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(RequiredPermissions::account_only(
-        resource_types,
-        Any(letters),
-    ))
-}
-
-/// Permissions of either kind of SAS.
-const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
-    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
-}
-
-const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 /// Each operation of a transaction needs permissions of its own.
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
 const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
