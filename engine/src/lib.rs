@@ -34,7 +34,9 @@ pub use base::config::{
     BATCH_BYTES_MAX, Background, Compression, Config, Durability, KEY_BYTES_MAX, KeyspaceOptions,
 };
 pub use base::error::{Error, Result};
+pub use base::escape;
 pub use base::range::{Direction, KeyRange};
+pub use base::varint;
 pub use catalog::recovery::foreign_file;
 pub use db::{Admission, Db};
 pub use dump::dump_file;

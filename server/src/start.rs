@@ -3,24 +3,25 @@
 //! Standard output holds the lines that tools wait for and the access log; what is meant for people goes to standard
 //! error.
 
-use crate::access_log::AccessLog;
 use crate::accounts::Accounts;
 use crate::analytics::{Analytics, Inputs};
 use crate::announce::{self, Address};
+use crate::app::App;
 use crate::auth::Authenticator;
+use crate::blob::Fetcher;
 use crate::cli::Cli;
 use crate::codec::date;
-use crate::http::blob::Fetcher;
-use crate::http::context::{RequestIds, ServiceKind};
-use crate::http::properties::PropertiesStore;
-use crate::http::{
-    App, ConnectionThreads, Connections, Endpoint, blob, on_blocking_pool, queue, serve, table,
-};
+use crate::connection::tls::{Opening, Tls};
+use crate::connection::{ConnectionThreads, Connections, Endpoint, on_blocking_pool, serve};
+use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
+use crate::properties::PropertiesStore;
+use crate::request::context::{RequestIds, ServiceKind};
 use crate::services::Services;
-use crate::tls::{Opening, Tls};
-use crate::{data_directory, http, leases, limits, log, port_holder, private_files};
+use crate::{
+    blob, data_directory, leases, limits, log, port_holder, private_files, queue, response, table,
+};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -597,7 +598,7 @@ impl FailureLog {
     }
 
     /// The result of a sweep that succeeded.
-    fn success<T>(&mut self, outcome: http::error::Result<T>) -> Option<T> {
+    fn success<T>(&mut self, outcome: response::error::Result<T>) -> Option<T> {
         let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
         match outcome {
             Ok(swept) => Some(swept),
