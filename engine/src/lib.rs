@@ -43,7 +43,7 @@ pub use dump::dump_file;
 pub use fs::environment::Environment;
 pub use fs::ids::{IdSource, RandomIds};
 #[cfg(any(test, feature = "testing"))]
-pub use fs::testing::{CountingIds, ManualWallClock};
+pub use fs::testing::{CountingIds, ManualWallClock, test_seeds};
 pub use fs::wall_clock::{ClockSteps, SystemWallClock, WallClock};
 pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, text};
+use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, skips_clients, text};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const MISSING: &str =
@@ -16,6 +16,9 @@ const MISSING: &str =
 
 #[test]
 fn the_wheel_serves_a_test_suite() {
+    if skips_clients() {
+        return;
+    }
     let clients = python();
     let scratch = TempDir::new().unwrap();
     let environment = scratch.path().join("venv");
@@ -53,6 +56,9 @@ fn the_wheel_serves_a_test_suite() {
 
 #[test]
 fn the_npm_packages_serve_a_test_suite() {
+    if skips_clients() {
+        return;
+    }
     let clients = node();
     let scratch = TempDir::new().unwrap();
     let project = scratch.path();
