@@ -12,6 +12,7 @@
 
 mod access_log;
 mod accounts;
+mod advisor;
 mod analytics;
 mod announce;
 mod auth;

@@ -4,7 +4,7 @@ pub mod address;
 pub mod blob;
 pub mod blob_names;
 pub mod body;
-mod browser;
+pub mod browser;
 mod busy_poll;
 mod common_headers;
 mod connection_threads;
@@ -43,6 +43,7 @@ pub use listener::{Endpoint, serve};
 pub use run::on_blocking_pool;
 
 use crate::access_log::{AccessLog, redact};
+use crate::advisor::{self, Watched};
 use crate::analytics::{Access, Analytics, Entry};
 use crate::auth::{Authenticator, Caller, bearer};
 use crate::clock;
@@ -57,6 +58,7 @@ use error::{Dialect, Failure, Result, known};
 use framing::RawHead;
 use head_case::HeaderNames;
 use hyper::body::Incoming;
+use lazurite_advisor::Advisor;
 use limits::check_framing;
 use listener::{Client, Server};
 use memory::Share;
@@ -84,6 +86,7 @@ pub struct App {
     /// Longest that a request may take until its answer begins.
     pub request_timeout: Option<Duration>,
     pub analytics: Analytics,
+    pub advisor: Advisor,
     pub request_ids: Arc<RequestIds>,
 }
 
@@ -191,6 +194,9 @@ async fn answer(
         app.analytics
             .take(entry.end(&response, app.services.clock.now()));
     }
+    if let Some(watched) = learned.watched {
+        watched.end(&app.advisor, &mut response, app.services.clock.now());
+    }
     let status = response.status().as_u16();
     app.access_log
         .request(peer.ip(), now, method.as_str(), &target, status);
@@ -208,6 +214,8 @@ struct ResponseFacts {
     properties: Option<Arc<ServiceProperties>>,
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
+    /// For the advisor, if it wants the request.
+    watched: Option<Box<Watched>>,
     /// Room for an answer that may be long.
     room: Option<Share>,
 }
@@ -240,6 +248,11 @@ async fn respond(
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
+    let path = parts.uri.path().trim_start_matches('/');
+    if let Some(page) = advisor::Page::of(&parts.method, path) {
+        let (peer, now) = (arrival.peer.ip(), arrival.now);
+        return advisor::answer(&app.advisor, page, peer, &host, &parts.headers, now);
+    }
     if app.authenticator.accepts_bearer_tokens
         && identity::is_asked(&app.services.accounts, arrival, &parts, &host)
     {
@@ -265,6 +278,18 @@ async fn respond(
     if !is_covered && has_credentials && app.services.accounts.is_well_known(&context.account) {
         browser::check_page(&context.headers)?;
     }
+    if let (Some(page), Caller::Owner) = (
+        advisor::Page::of(&context.method, &context.resource),
+        &caller,
+    ) {
+        return Ok(advisor::answer_owner(
+            &app.advisor,
+            page,
+            &context.account,
+            arrival.now,
+        ));
+    }
+    learned.watched = Watched::begin(&app.advisor, &context, facts.logged);
     learned.entry = log_entry(&context, facts.logged, &caller, &properties);
     check_location(&context, facts.changes_state)?;
     learned.room = long_responses::reserve(facts.long_response).await?;
