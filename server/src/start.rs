@@ -525,6 +525,7 @@ impl App {
             connections: Arc::new(connections(cli)),
             request_timeout: cli.request_timeout.map(Duration::from_secs),
             analytics: Analytics::default(),
+            advisor: lazurite_advisor::Advisor::default(),
             request_ids,
         })
     }
