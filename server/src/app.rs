@@ -2,6 +2,7 @@
 
 mod sub_request;
 
+use crate::advisor::{self, Watched};
 use crate::analytics::{Access, Analytics, Entry};
 use crate::auth::{Authenticator, Caller, bearer, identity};
 use crate::connection::framing::RawHead;
@@ -24,6 +25,7 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT, CONNECTION, HeaderValue, ORIGIN};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
+use lazurite_advisor::Advisor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,6 +47,7 @@ pub struct App {
     /// Longest that a request may take until its answer begins.
     pub request_timeout: Option<Duration>,
     pub analytics: Analytics,
+    pub advisor: Advisor,
     pub request_ids: Arc<RequestIds>,
 }
 
@@ -152,6 +155,9 @@ async fn answer(
         app.analytics
             .take(entry.end(&response, app.services.clock.now()));
     }
+    if let Some(watched) = learned.watched {
+        watched.end(&app.advisor, &mut response, app.services.clock.now());
+    }
     let status = response.status().as_u16();
     app.access_log
         .request(peer.ip(), now, method.as_str(), &target, status);
@@ -169,6 +175,8 @@ struct ResponseFacts {
     properties: Option<Arc<ServiceProperties>>,
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
+    /// For the advisor, if it wants the request.
+    watched: Option<Box<Watched>>,
     /// Room for an answer that may be long.
     room: Option<Share>,
 }
@@ -201,6 +209,11 @@ async fn respond(
     if parts.uri.path() == "/_lazurite/health" {
         return Ok(health(app));
     }
+    let path = parts.uri.path().trim_start_matches('/');
+    if let Some(page) = advisor::Page::of(&parts.method, path) {
+        let (peer, now) = (arrival.peer.ip(), arrival.now);
+        return advisor::answer(&app.advisor, page, peer, &host, &parts.headers, now);
+    }
     if app.authenticator.accepts_bearer_tokens
         && identity::is_asked(&app.services.accounts, arrival, &parts, &host)
     {
@@ -226,6 +239,18 @@ async fn respond(
     if !is_covered && has_credentials && app.services.accounts.is_well_known(&context.account) {
         browser_guard::check_page(&context.headers)?;
     }
+    if let (Some(page), Caller::Owner) = (
+        advisor::Page::of(&context.method, &context.resource),
+        &caller,
+    ) {
+        return Ok(advisor::answer_owner(
+            &app.advisor,
+            page,
+            &context.account,
+            arrival.now,
+        ));
+    }
+    learned.watched = Watched::begin(&app.advisor, &context, facts.logged);
     learned.entry = log_entry(&context, facts.logged, &caller, &properties);
     check_location(&context, facts.changes_state)?;
     learned.room = long_responses::reserve(facts.long_response).await?;

@@ -11,6 +11,7 @@
 //! The store ends when it is dropped. The program `lazurite` is the same server with flags, signals and lines on standard output.
 
 mod accounts;
+mod advisor;
 mod analytics;
 mod announce;
 mod app;

@@ -149,6 +149,8 @@ pub struct Guest {
     pub ready: std::sync::mpsc::Sender<Vec<Address>>,
     /// The clock of the services.
     pub clock: Arc<dyn WallClock>,
+    /// What the store runs on; `None` chooses by the flags.
+    pub environment: Option<Environment>,
     /// Completes when the server is to stop, also when the other end is dropped.
     pub stop: oneshot::Receiver<()>,
 }
@@ -158,7 +160,7 @@ async fn serve_until_stopped(
     accounts: Accounts,
     tls: Option<Tls>,
     out: &LineWriter,
-    host: Host<'_>,
+    mut host: Host<'_>,
 ) -> Result<(), String> {
     let services = match &host {
         Host::Program(program) => program.services.clone(),
@@ -177,7 +179,11 @@ async fn serve_until_stopped(
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
     let listening = addresses.clone();
-    let db = open_store(cli)?;
+    let environment = match &mut host {
+        Host::Program(_) => None,
+        Host::Process(guest) => guest.environment.take(),
+    };
+    let db = open_store(cli, environment)?;
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
@@ -389,14 +395,14 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     Err(Refusal { holder, sentence })
 }
 
-fn open_store(cli: &Cli) -> Result<Db, String> {
+fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String> {
     let durability = cli.durability();
     let config = Config {
         durability,
         quota_bytes: cli.disk_quota.map(|megabytes| megabytes << 20),
         ..Config::default()
     };
-    let mut environment = Environment::system(durability);
+    let mut environment = environment.unwrap_or_else(|| Environment::system(durability));
     if cli.in_memory {
         environment.fs = Arc::new(MemoryFs::volatile_up_to(memory_limit(cli)?));
     } else {
@@ -519,6 +525,7 @@ impl App {
             connections: Arc::new(connections(cli)),
             request_timeout: cli.request_timeout.map(Duration::from_secs),
             analytics: Analytics::default(),
+            advisor: lazurite_advisor::Advisor::default(),
             request_ids,
         })
     }

@@ -61,6 +61,11 @@ pub fn check_page(headers: &HeaderMap) -> Result<()> {
     Ok(())
 }
 
+/// Whether a `Host` header can only mean this machine.
+pub fn names_this_machine(host: &str) -> bool {
+    name_of(host).is_some_and(is_this_machine)
+}
+
 /// Whether a page of this host came from this machine, as far as names tell.
 fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,5 +1,6 @@
 //! Operations on messages.
 
+use crate::advisor;
 use crate::codec::date;
 use crate::codec::xml::{Writer, read_list};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
@@ -157,6 +158,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     };
     let (messages, ticket) = taken;
     ticket.await?;
+    let delivered = advisor::delivered(messages.iter().map(|message| message.dequeue_count));
     let bytes = messages.iter().map(|message| message.text.len()).sum();
     let document = move || {
         messages_document(messages.iter().map(|message| Shown {
@@ -167,7 +169,9 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
             content: Some((message.dequeue_count, &message.text)),
         }))
     };
-    Ok(uncached(xml(200, written(bytes, document).await?)))
+    let mut response = uncached(xml(200, written(bytes, document).await?));
+    advisor::note(&mut response, delivered);
+    Ok(response)
 }
 
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {

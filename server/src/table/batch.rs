@@ -1,5 +1,6 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
+use crate::advisor::{self, TransactionFacts};
 use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use crate::connection::blocking_pool::{on_blocking_pool, on_blocking_pool_limited};
@@ -41,7 +42,7 @@ struct FailedChange {
 }
 
 /// The answers of all operations, or the one of the first that failed.
-type Applied = std::result::Result<(Vec<SubResponse>, Ticket), FailedChange>;
+type Applied = std::result::Result<(Vec<SubResponse>, Ticket, TransactionFacts), FailedChange>;
 
 /// What became of a batch on the thread that read it.
 enum Outcome {
@@ -76,21 +77,20 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
         }
         Outcome::Applied(applied) => applied,
     };
-    let responses = match applied {
-        Ok((answers, ticket)) => {
+    let (responses, facts) = match applied {
+        Ok((answers, ticket, facts)) => {
             ticket.await?;
-            answers
+            (answers, Some(facts))
         }
         Err(failed) => {
             // As `run::write` does with a refusal.
             db.ticket().await?;
-            vec![failed.answer(&id, now)]
+            (vec![failed.answer(&id, now)], None)
         }
     };
-    Ok(long_responses::hold(
-        share,
-        answer_batch(&id, &responses, true),
-    ))
+    let mut response = answer_batch(&id, &responses, true);
+    advisor::note(&mut response, facts);
+    Ok(long_responses::hold(share, response))
 }
 
 fn answer_batch(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
@@ -226,6 +226,11 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         return refused(0, Level::Minimal, known::INVALID_INPUT.into());
     };
     let table = first.table.clone();
+    let facts = TransactionFacts {
+        table: table.clone(),
+        partition_key: first.operation.entity.partition_key.clone(),
+        entities: changes.len() as u32,
+    };
     let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
     if let Some(index) = changes.iter().position(other) {
         return refused(index, changes[index].level, known::INVALID_INPUT.into());
@@ -248,7 +253,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
                 };
                 answer_change(&frame, operation, prefer, timestamp)
             });
-            Ok(Ok((answers.collect::<Result<_>>()?, ticket)))
+            Ok(Ok((answers.collect::<Result<_>>()?, ticket, facts)))
         }
         Err(error) => {
             let failure = Failure::from(error.error);

@@ -1,5 +1,6 @@
 //! Operations on entities, one by one and by query.
 
+use crate::advisor;
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
@@ -211,6 +212,7 @@ async fn insert(
                 json(201, request.level, body)
             }
         };
+        advisor::note(&mut response, advisor::large_entity(&entity));
         put(&mut response, "location", location);
         put(&mut response, "etag", entity.etag().to_text());
         Ok((response, ticket))
@@ -261,6 +263,7 @@ pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Res
     check_range(request.range.as_ref(), &keys)?;
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
     let entity = addressed(keys, body)?;
+    let size = advisor::large_entity(&entity);
     let db = request.state.services.db.clone();
     let (timestamp, ticket) = blocking_pool::write(&db, move || {
         Ok(apply(
@@ -275,6 +278,7 @@ pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Res
     ticket.await?;
     let mut response = uncached(empty(204));
     put(&mut response, "etag", ETag(timestamp).to_text());
+    advisor::note(&mut response, size);
     Ok(response)
 }
 

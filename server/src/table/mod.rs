@@ -2,7 +2,7 @@
 
 mod access;
 mod acl;
-mod address;
+pub mod address;
 mod batch;
 mod entity;
 mod format;
