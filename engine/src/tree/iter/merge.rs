@@ -11,6 +11,7 @@ use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
 use crate::tree::empty_spans::{EmptySpans, HIDDEN_ROWS_MIN};
 use crate::tree::keyspace::Tree;
+use crate::tree::memtable::Memtable;
 use crate::tree::version::overlapping;
 use crate::{KeyRange, Result};
 use std::borrow::Cow;
@@ -55,13 +56,37 @@ struct Search {
 
 impl Rows {
     pub(crate) fn new(tree: &Tree, cache: Arc<Cache>, at: SequenceNumber, scan: ScanRange) -> Rows {
+        let spans = tree.empty_spans.clone();
+        Rows::of(tree, cache, at, scan, Vec::new(), spans)
+    }
+
+    /// The live rows of a range if the changes of `writes`, numbered up to `last`, came after all others.
+    pub(crate) fn with_writes(
+        tree: &Tree,
+        cache: Arc<Cache>,
+        at: SequenceNumber,
+        scan: ScanRange,
+        (writes, last): (Arc<Memtable>, SequenceNumber),
+    ) -> Rows {
+        let source = Source::Memtable(MemtableRows::new(writes, last, Arc::new(scan.clone())));
+        // A span without rows may have one of these, and a span that these empty has rows for everyone else.
+        Rows::of(tree, cache, at, scan, vec![source], Arc::default())
+    }
+
+    fn of(
+        tree: &Tree,
+        cache: Arc<Cache>,
+        at: SequenceNumber,
+        scan: ScanRange,
+        mut sources: Vec<Source>,
+        empty_spans: Arc<EmptySpans>,
+    ) -> Rows {
         let view = tree.view();
         let (direction, scan) = (scan.direction, Arc::new(scan));
         let memtables = std::iter::once(&view.active).chain(&view.immutable);
         let memtables = memtables.filter(|memtable| !memtable.is_empty());
-        let mut sources: Vec<Source> = memtables
-            .map(|memtable| Source::Memtable(MemtableRows::new(memtable.clone(), at, scan.clone())))
-            .collect();
+        let rows = |memtable: &Arc<Memtable>| MemtableRows::new(memtable.clone(), at, scan.clone());
+        sources.extend(memtables.map(|memtable| Source::Memtable(rows(memtable))));
         let version = &view.version;
         let mut add = |level, files| {
             let run = RunRows::new(cache.clone(), version.clone(), level, files, at, direction);
@@ -91,7 +116,7 @@ impl Rows {
             current: None,
             order: Vec::new(),
             is_ordered: false,
-            empty_spans: tree.empty_spans.clone(),
+            empty_spans,
             at,
             passed: 0,
             seeks: 0,
