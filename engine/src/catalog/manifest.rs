@@ -99,7 +99,7 @@ impl Manifest {
     }
 
     /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the disk is full; after any other failure
-    /// nobody knows whether the edit will be found, and the caller must stop writing.
+    /// the edit may or may not be found, and the caller must stop writing.
     pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
         use crate::format::edit::Field;
         edit.fields.push(Field::NextFile(self.state.next_file));

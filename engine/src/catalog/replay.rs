@@ -55,7 +55,7 @@ impl Parts {
             let bytes = used.try_recv().unwrap_or_default();
             self.read_wal(number, meta, bytes).transpose()
         };
-        // Whoever steps the work wants it in the same order every time.
+        // Stepped work runs in the same order every time.
         if self.background.is_stepped() {
             return self.replay_all(&wals, &mut wals.iter().filter_map(read), &give_back);
         }
@@ -136,7 +136,7 @@ impl Parts {
                 }
             }
             is_whole = log.apply(&checked)?;
-            // Nobody takes it when all has been read.
+            // The receiver is gone once everything has been read.
             let _ = give_back.send(checked.segment.into_bytes());
         }
         log.finish()

@@ -109,7 +109,7 @@ pub(crate) struct VersionEdit {
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;
-    /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure nobody knows, and the
+    /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure it may be, and the
     /// caller must stop writing.
     fn append(&self, fields: Vec<Field>) -> Result<()>;
     /// Notes that segment `number` of the log, and those before it, are durable up to `end`, unless that is known or the segment

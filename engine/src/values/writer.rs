@@ -54,7 +54,7 @@ struct ChunkSlot {
     start: u64,
 }
 
-/// A chunk of a value, to be written where waiting for the disk holds up nobody.
+/// A chunk of a value, to be written on a thread that may block.
 #[derive(Debug)]
 pub struct UnwrittenChunk {
     log: Arc<ValueLog>,
@@ -436,7 +436,7 @@ impl ValueLog {
     }
 }
 
-/// A record of zeros that takes so many bytes, and its checksum; nothing if it takes none.
+/// A record of zeros of the given length, and its checksum; empty for length 0.
 fn filler_record(segment: u64, offset: u64, bytes: u64) -> (Vec<u8>, u64) {
     let Some(zeros) = bytes.checked_sub(CHUNK_HEADER_BYTES as u64) else {
         return (Vec::new(), 0);

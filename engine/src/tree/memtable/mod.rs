@@ -685,7 +685,7 @@ mod tests {
         let found = |at: u64| find(at).unwrap().entry.map(|entry| entry.sequence);
         assert_eq!(found(1), Some(1));
         assert_eq!(found(150_000), Some(150_000));
-        // Nobody reads at the old ones any more, and the first step finds it.
+        // No snapshot reads the old versions any more, and the first step finds the newest one.
         let change = Change::Set {
             keyspace: 0,
             key: b"hot",

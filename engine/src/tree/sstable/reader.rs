@@ -131,7 +131,7 @@ impl SstableReader {
         Ok(())
     }
 
-    /// Sets memory of the cache aside, which [`SstableReader::pinned_bytes`] tells to give back.
+    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] is what to release.
     fn pin(&self, cache: &Cache, bytes: u64) -> bool {
         let pinned = cache.pin(bytes);
         if pinned {
