@@ -171,7 +171,7 @@ fn encode_record(number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
     out
 }
 
-/// The payload of the record at `offset`, if a whole and unharmed one stands there.
+/// The payload of the record at `offset`, if its checksum matches.
 fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
     let mut decoder = Decoder::new(bytes.get(offset..)?);
     let length = decoder.u32()?;
@@ -181,7 +181,7 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
         .then_some(payload)
 }
 
-/// How many times as much as hashing decoding costs, about.
+/// Approximate cost of decoding a byte, in hashed bytes.
 const DECODE_COST: usize = 8;
 
 /// Where the first whole record stands, from `offset` on. Looks at every offset: the damaged bytes may be a length.

@@ -144,7 +144,7 @@ pub(crate) fn beginning_of(bytes: &[u8], key: u64) -> Option<Beginning> {
     Beginning::decode(payload)
 }
 
-/// The frame at `offset`, if a whole and unharmed one with a sequence number behind `last` stands there.
+/// The frame at `offset`, if its checksum matches and its sequence number is behind `last`.
 pub(crate) fn frame_at(
     bytes: &[u8],
     key: u64,

@@ -73,7 +73,7 @@ impl Missed {
         Missed((0..places).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Notes that a block was missed. Answers whether it was before, as far as is remembered.
+    /// Records a miss of a block. Returns whether a recent miss of it is remembered.
     fn note(&self, number: u64, offset: u64) -> bool {
         let mixed = (offset ^ number.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = mixed ^ mixed >> 32;

@@ -178,7 +178,7 @@ impl Tree {
     ) -> Result<Option<Entry>> {
         let (view, hash) = (self.load_view(), hash(key));
         for memtable in std::iter::once(&view.active).chain(&view.immutable) {
-            // Before the look at the memtable: what is not visible yet need not be found there.
+            // Before the memtable is read: rows that are not visible yet need not be found there.
             at();
             if memtable.is_empty() || memtable.lacks(hash) {
                 continue;

@@ -53,7 +53,7 @@ struct Place {
     _writing: Writing,
 }
 
-/// Counts as a writer of its segment until dropped, after what it wrote was settled.
+/// Counts as a writer of its segment until dropped, which comes after its records are complete.
 #[derive(Debug)]
 struct Writing(Arc<Writable>);
 
@@ -160,7 +160,7 @@ pub(crate) struct ValueLog {
     directory: Directory,
     store: u128,
     chunk_bytes: usize,
-    /// Memory to put chunk records together in, used again: new memory costs more than what is written to it.
+    /// Reused buffers for chunk records: fresh memory costs more than filling it.
     buffers: ArrayQueue<PageBuffer>,
     segment_bytes: u64,
     /// Keeps small values that are read.

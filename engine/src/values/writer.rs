@@ -47,7 +47,7 @@ pub struct ValueWriter {
     is_misled: bool,
 }
 
-/// Which part of which value a chunk is.
+/// The value and the position of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChunkSlot {
     writer: u64,
@@ -360,7 +360,7 @@ impl ValueLog {
         written.map(|_| ())
     }
 
-    /// Appends a value that is at hand as a whole: as one chunk, unless it is very large.
+    /// Appends a value that is wholly in memory: as one chunk, unless it is very large.
     pub(crate) fn write_whole(self: &Arc<Self>, value: &[u8]) -> Result<LargeValue> {
         if value.is_empty() || value.len() > WHOLE_BYTES_MAX {
             let mut writer = ValueWriter::new(self.clone());

@@ -157,7 +157,7 @@ impl Rows {
             None => self.step(),
         };
         match stepped {
-            // Made anew: to copy what `step` answered would wait for its parts to be stored.
+            // A new value: copying the result of `step` would stall until its parts are stored.
             Ok(true) => Ok(true),
             ended => {
                 self.end_search(None);
@@ -180,7 +180,7 @@ impl Rows {
         }
     }
 
-    /// What `step` would do, without what has nothing to do here.
+    /// As `step`, without the work that a single source does not need.
     #[inline]
     fn step_alone(&mut self, only: usize) -> Result<bool> {
         let source = &mut self.sources[only];
@@ -284,7 +284,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Where a walk that begins at `start` may as well begin: behind the gap around it.
+    /// Where a walk from `start` begins: behind the empty span around it, if one is known.
     fn begin_search(&self, start: Vec<u8>) -> Vec<u8> {
         self.empty_spans
             .end_around(&start, self.at)
@@ -339,7 +339,7 @@ impl Rows {
         order.then(a.cmp(&b)).is_lt()
     }
 
-    /// The source whose row comes first; of several with one key the newest.
+    /// The source with the first row; for equal keys the newest source.
     fn first(&mut self) -> Option<usize> {
         if !self.is_ordered {
             self.is_ordered = true;
@@ -429,7 +429,7 @@ impl Rows {
 impl Drop for Rows {
     fn drop(&mut self) {
         self.end_search(None);
-        // The newest memtable is told what it costs to be one source more: see `Store::is_read_across`.
+        // Charges the newest memtable for being an extra source: see `is_read_across`.
         if let [first, .., last] = &self.sources[..]
             && let (Some(memtable), None) = (first.memtable(), last.memtable())
         {

@@ -40,7 +40,7 @@ pub(crate) struct SstableReader {
     around: Readahead,
 }
 
-/// A partition of the index: of a reader, or one that is not kept in memory.
+/// A partition of the index: pinned by the reader, or loaded for one use.
 #[derive(Debug)]
 pub(super) enum Partition<T> {
     Pinned(T),
@@ -58,7 +58,7 @@ struct Scratch {
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// For blocks of which only a row is wanted: memory that is used again is in the processor's cache.
+    /// For blocks of which only one row is needed: reused memory is in the processor's cache.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -85,7 +85,7 @@ impl SstableReader {
         Ok(reader)
     }
 
-    /// Of a file of `length` bytes of which only the footer has been read.
+    /// A reader of a file of `length` bytes; reads only the footer.
     pub(super) fn of_file(file: &OpenFile, number: u64, length: u64) -> Result<SstableReader> {
         if length < HEADER_BYTES + FOOTER_BYTES as u64 {
             return Err(file.corrupt(0, "the file ends inside its footer"));
@@ -161,7 +161,7 @@ impl SstableReader {
         })
     }
 
-    /// The same, in memory that is at hand: the block is in either.
+    /// As `read_block`, in the caller's buffers: the block is in one of them.
     fn read_block_to<'a>(
         &self,
         file: &OpenFile,
@@ -173,7 +173,7 @@ impl SstableReader {
         let length = self
             .stored_length(handle)
             .ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
-        // Of memory that is used again only what it grows by is filled.
+        // Fills only the part by which a reused buffer grows.
         stored.resize(stored.len().max(length as usize), 1);
         let stored = &mut stored[..length as usize];
         let around = || self.around.of(handle.offset, self.length);
@@ -290,7 +290,7 @@ impl SstableReader {
         Ok(filter::may_contain(&filter, hash))
     }
 
-    /// The newest version of `key` at or before `at`, of which `hash` is the hash.
+    /// The newest version of `key`, whose hash is `hash`, at or before `at`.
     pub(crate) fn get(
         self: &Arc<Self>,
         cache: &Cache,
