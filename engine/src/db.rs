@@ -202,7 +202,7 @@ impl Db {
     }
 
     /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions or syncs lag behind: a hint for
-    /// those who must not block.
+    /// callers that must not block.
     pub fn makes_writers_wait(&self) -> bool {
         let parts = self.parts();
         self.work().is_near_limit()

@@ -3,6 +3,7 @@
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
 use crate::tree::iter::{Rows, ScanRange, Source};
+use crate::tree::memtable::Memtable;
 use crate::values::ValueReader;
 use crate::{Direction, KeyRange, Keyspace, Result};
 use bytes::Bytes;
@@ -54,6 +55,20 @@ impl Snapshot {
         let parts = &self.0.parts;
         let range = ScanRange { range, direction };
         let rows = Rows::new(keyspace.tree(), parts.cache.clone(), self.0.sequence, range);
+        Scan::new(self.clone(), keyspace.clone(), rows)
+    }
+
+    /// As [`Snapshot::scan`], as if the changes of `writes`, numbered up to the given number, came after all others.
+    pub(crate) fn scan_with(
+        &self,
+        keyspace: &Keyspace,
+        range: KeyRange,
+        direction: Direction,
+        writes: (Arc<Memtable>, SequenceNumber),
+    ) -> Scan {
+        let scan = ScanRange { range, direction };
+        let cache = self.0.parts.cache.clone();
+        let rows = Rows::with_writes(keyspace.tree(), cache, self.0.sequence, scan, writes);
         Scan::new(self.clone(), keyspace.clone(), rows)
     }
 

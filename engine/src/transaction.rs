@@ -7,8 +7,9 @@
 //!             -> [`Transaction::commit`] -> dropped: unlocked -> ticket awaited
 
 use crate::base::codec::wide_hash;
-use crate::base::key::{Kind, is_before_end};
+use crate::base::key::{Kind, SEQUENCE_MAX, is_before_end};
 use crate::format::change::{Change, Changes};
+use crate::tree::memtable::Memtable;
 use crate::write::key_locks::{HeldLocks, LockedKey, Mode};
 use crate::write::reads::{CheckedReads, Reads};
 use crate::{
@@ -17,6 +18,8 @@ use crate::{
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Holds locks on keys until it is dropped. Writes that are not committed by then are discarded.
 ///
@@ -160,6 +163,13 @@ impl Transaction<'_> {
         }
     }
 
+    /// The rows of a range as they are now, with the writes of this transaction so far. Only locked keys stay as they are: a row that
+    /// is not locked may change during the scan and after it.
+    pub fn scan(&self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
+        let snapshot = self.db.snapshot();
+        self.writes.scan(&snapshot, keyspace, range, direction)
+    }
+
     /// The writes of the next commit. Add to this batch; do not replace it by another one.
     pub fn batch(&mut self) -> &mut Batch {
         &mut self.writes.batch
@@ -189,11 +199,11 @@ impl OptimisticTransaction<'_> {
         Ok(value)
     }
 
-    /// The rows of a range when the transaction began, without its own writes. The whole range counts as read: a row that another
+    /// The rows of a range when the transaction began, with its own writes so far. The whole range counts as read: a row that another
     /// writer adds to it is a conflict.
     pub fn scan(&mut self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
         self.reads.add_range(keyspace.tree(), range.clone());
-        self.snapshot.scan(keyspace, range, direction)
+        self.writes.scan(&self.snapshot, keyspace, range, direction)
     }
 
     /// The writes of the next commit. Add to this batch; do not replace it by another one.
@@ -244,6 +254,27 @@ impl Writes {
             *deleted == id && range.start[..] <= *key && is_before_end(key, range.end.as_deref())
         };
         self.deleted.iter().any(covers).then_some(Written::Deleted)
+    }
+
+    fn scan(
+        &self,
+        snapshot: &Snapshot,
+        keyspace: &Keyspace,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Scan {
+        let changes = Changes::new(&self.batch.payload);
+        let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
+        let own = changes.filter(|change| change.keyspace() == keyspace.id());
+        let writes = Memtable::new(Duration::ZERO);
+        let mut last = 0;
+        let counted = (1..).zip(own).inspect(|(sequence, _)| last = *sequence);
+        // No reader sees a part of them: a later change replaces earlier ones.
+        writes.apply(counted, SEQUENCE_MAX);
+        if last == 0 {
+            return snapshot.scan(keyspace, range, direction);
+        }
+        snapshot.scan_with(keyspace, range, direction, (Arc::new(writes), last))
     }
 
     /// Indexes what was written since the last read.

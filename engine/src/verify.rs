@@ -10,12 +10,12 @@ use crate::{Config, Direction, Environment, Error, KeyRange, Keyspace, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a verification has read, and what it found wrong.
+/// The extent of a verification, and the damage that it found.
 #[derive(Debug, Clone, Default)]
 pub struct Verified {
     /// SSTables, each read whole.
     pub sstables: u64,
-    /// Sealed value-log segments, each read whole, what is no longer referred to included.
+    /// Sealed value-log segments, each read whole, unreferenced values included.
     pub value_segments: u64,
     /// Live rows.
     pub rows: u64,

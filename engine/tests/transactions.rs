@@ -5,7 +5,7 @@ mod common;
 use common::{Choices, DIRECTORY, environment, scale};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs};
 use lazurite_engine::{
-    Background, Config, Db, Direction, Durability, Environment, Error, KeyRange, Keyspace,
+    Background, Batch, Config, Db, Direction, Durability, Environment, Error, KeyRange, Keyspace,
     KeyspaceOptions, Result, Ticket,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Memtables so small that they are sealed and flushed all the time.
 fn config() -> Config {
@@ -66,7 +68,7 @@ fn a_transaction_reads_what_it_has_written() {
     put(&db, &keyspace, b"range/1", b"1");
     let mut transaction = db.transaction(&[(&keyspace, b"old")]).unwrap();
     let mut optimistic = db.optimistic();
-    let mut get = |key: &[u8], change: &dyn Fn(&mut lazurite_engine::Batch)| {
+    let mut get = |key: &[u8], change: &dyn Fn(&mut Batch)| {
         change(transaction.batch());
         change(optimistic.batch());
         let value = transaction.get(&keyspace, key).unwrap();
@@ -74,18 +76,18 @@ fn a_transaction_reads_what_it_has_written() {
         value.map(|value| value.to_vec())
     };
     assert_eq!(get(b"old", &|_| {}), Some(b"1".to_vec()));
-    let put_2 = |batch: &mut lazurite_engine::Batch| batch.put(&keyspace, b"old", b"2");
+    let put_2 = |batch: &mut Batch| batch.put(&keyspace, b"old", b"2");
     assert_eq!(get(b"old", &put_2), Some(b"2".to_vec()));
-    let delete = |batch: &mut lazurite_engine::Batch| batch.delete(&keyspace, b"old");
+    let delete = |batch: &mut Batch| batch.delete(&keyspace, b"old");
     assert_eq!(get(b"old", &delete), None);
-    let put_large = |batch: &mut lazurite_engine::Batch| {
+    let put_large = |batch: &mut Batch| {
         let value = db.write_value(&large).unwrap();
         batch.put_large(&keyspace, b"large", value);
     };
     assert_eq!(get(b"large", &put_large), Some(large.clone()));
-    let put_range = |batch: &mut lazurite_engine::Batch| batch.put(&keyspace, b"range/2", b"2");
+    let put_range = |batch: &mut Batch| batch.put(&keyspace, b"range/2", b"2");
     assert_eq!(get(b"range/2", &put_range), Some(b"2".to_vec()));
-    let delete_range = |batch: &mut lazurite_engine::Batch| {
+    let delete_range = |batch: &mut Batch| {
         batch.delete_range(&keyspace, KeyRange::prefix(b"range/"));
     };
     assert_eq!(get(b"range/2", &delete_range), None);
@@ -97,6 +99,96 @@ fn a_transaction_reads_what_it_has_written() {
     assert_eq!(db.get(&keyspace, b"large").unwrap().unwrap(), large);
     // The other one has read what this one changed.
     assert!(matches!(optimistic.commit(), Err(Error::Conflict)));
+}
+
+/// The same random change of a batch and of a map.
+fn change(db: &Db, choices: &mut Choices, targets: (&mut Batch, &mut Map), keyspace: &Keyspace) {
+    let (batch, map) = targets;
+    let (key, value) = (choices.key(), choices.value(1500));
+    match choices.below(8) {
+        0 | 1 => {
+            batch.delete(keyspace, &key);
+            map.remove(&key);
+        }
+        2 => {
+            let end = choices.key();
+            let range = KeyRange {
+                start: key.clone(),
+                end: Some(end.clone()),
+            };
+            batch.delete_range(keyspace, range);
+            map.retain(|here, _| *here < key || *here >= end);
+        }
+        3 => {
+            batch.put_large(keyspace, &key, db.write_value(&value).unwrap());
+            map.insert(key, value);
+        }
+        _ => {
+            batch.put(keyspace, &key, &value);
+            map.insert(key, value);
+        }
+    }
+}
+
+/// All rows that a scan finds, from the least key to the greatest.
+fn rows_of(mut rows: lazurite_engine::Scan, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    while rows.advance().unwrap() {
+        found.push((rows.key().to_vec(), rows.value().unwrap().to_vec()));
+    }
+    if direction == Direction::Backward {
+        found.reverse();
+    }
+    found
+}
+
+#[test]
+fn scans_of_a_transaction_see_its_writes_like_a_sorted_map() {
+    let (db, keyspace) = open_in_memory();
+    let other = db.keyspace("b", KeyspaceOptions::default()).unwrap();
+    let mut committed = Map::new();
+    let mut choices = Choices(31);
+    for round in 0..(200.0 * scale()) as u64 {
+        let mut transaction = db.begin().unwrap();
+        let mut optimistic = db.optimistic();
+        let mut expected = committed.clone();
+        for _ in 0..choices.below(12) {
+            let mut again = choices.clone();
+            let targets = (transaction.batch(), &mut expected);
+            change(&db, &mut choices, targets, &keyspace);
+            let targets = (optimistic.batch(), &mut expected);
+            change(&db, &mut again, targets, &keyspace);
+            transaction
+                .batch()
+                .put(&other, &choices.key(), b"elsewhere");
+        }
+        for direction in [Direction::Forward, Direction::Backward] {
+            let start = choices.key();
+            let end = Some(choices.key()).filter(|end| *end > start);
+            let range = KeyRange { start, end };
+            let in_range = |key: &[u8]| {
+                key >= &range.start[..] && range.end.as_ref().is_none_or(|end| key < &end[..])
+            };
+            let rows = expected.iter().filter(|(key, _)| in_range(key));
+            let rows: Vec<_> = rows
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            let scan = transaction.scan(&keyspace, range.clone(), direction);
+            assert_eq!(rows_of(scan, direction), rows, "round {round}");
+            let scan = optimistic.scan(&keyspace, range.clone(), direction);
+            assert_eq!(rows_of(scan, direction), rows, "round {round}");
+        }
+        if choices.one_in(2) {
+            drop(transaction.commit().unwrap());
+            committed = expected;
+        }
+        // What only a transaction saw is not remembered as the state of the store.
+        let scan = db
+            .snapshot()
+            .scan(&keyspace, KeyRange::all(), Direction::Forward);
+        let found: Map = rows_of(scan, Direction::Forward).into_iter().collect();
+        assert_eq!(found, committed, "round {round}");
+    }
 }
 
 #[test]
@@ -206,7 +298,7 @@ fn batch_that_is_replaced_is_read_like_any_other() {
     let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
     transaction.batch().put(&keyspace, b"k", &[1; 100]);
     transaction.get(&keyspace, b"k").unwrap();
-    let mut batch = lazurite_engine::Batch::new();
+    let mut batch = Batch::new();
     batch.put(&keyspace, b"other", b"");
     *transaction.batch() = batch;
     assert_eq!(transaction.get(&keyspace, b"k").unwrap(), None);
@@ -224,7 +316,7 @@ fn write_to_another_keyspace_is_no_conflict_for_a_long_range() {
             },
         )
         .unwrap();
-    let mut batch = lazurite_engine::Batch::new();
+    let mut batch = Batch::new();
     (0..20_000u32).for_each(|row| batch.put(&long, &row.to_be_bytes(), b""));
     drop(db.write(batch).unwrap());
     let mut optimistic = db.optimistic();
@@ -311,7 +403,7 @@ fn commit_after(meanwhile: impl FnOnce(&Db, &Keyspace)) -> Result<Ticket> {
 
 #[test]
 fn a_change_of_what_was_read_is_a_conflict_whoever_makes_it() {
-    type Change = fn(&mut lazurite_engine::Batch, &Keyspace);
+    type Change = fn(&mut Batch, &Keyspace);
     let conflicts: [Change; 9] = [
         |batch, keyspace| batch.put(keyspace, b"key", b"1"),
         |batch, keyspace| batch.delete(keyspace, b"key"),
@@ -335,7 +427,7 @@ fn a_change_of_what_was_read_is_a_conflict_whoever_makes_it() {
     for (number, (change, is_conflict)) in all.enumerate() {
         for then in 0..3 {
             let committed = commit_after(|db, keyspace| {
-                let mut batch = lazurite_engine::Batch::new();
+                let mut batch = Batch::new();
                 change(&mut batch, keyspace);
                 drop(db.write(batch).unwrap());
                 match then {

@@ -1,7 +1,7 @@
 //! Fixed integers, varints, length-prefixed bytes and checksums: the letters of every format.
 //!
 //! Integers are little-endian. Decoding never panics: `None` means the bytes are not what was written, and the caller,
-//! who knows the file and the offset, turns it into `Corrupt`.
+//! which knows the file and the offset, turns it into `Corrupt`.
 
 pub(crate) use crate::base::varint::put as put_varint;
 

@@ -35,7 +35,7 @@ pub enum Durability {
     /// The death of the process; a power cut may take at most the last 250 ms of acknowledged writes, as a suffix, however long
     /// a sync takes ([`Config::sync_milliseconds`]).
     Process,
-    /// A power cut. What nobody has waited for yet may go with the process.
+    /// A power cut. Writes whose tickets were not awaited may be lost with the process.
     Disk,
 }
 

@@ -66,7 +66,7 @@ pub enum Error {
         /// What this program reads, in words.
         supported: String,
     },
-    /// An earlier failure stopped all writing: nobody knows what the disk kept. Reads go on; reopen to write again.
+    /// An earlier failure stopped all writing: the disk may have kept any part. Reads go on; reopen to write again.
     #[error(
         "the store is read-only since an earlier failure: {reason}; mend the cause and reopen it"
     )]

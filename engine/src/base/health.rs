@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// Something that threads or tasks wait for.
 pub(crate) trait Wakes: Send + Sync + Debug {
-    /// Has everyone who waits look again.
+    /// Makes all waiters check again.
     fn wake_everyone(&self);
 }
 
@@ -59,7 +59,7 @@ impl Health {
         }
     }
 
-    /// Stops all writing until the store is reopened, and wakes everyone who waits for it. The first failure is the one
+    /// Stops all writing until the store is reopened, and wakes all waiters. The first failure is the one
     /// remembered.
     pub(crate) fn fail(&self, error: &Error) {
         if self.failure.set(error.clone()).is_ok() {
@@ -78,7 +78,7 @@ impl Health {
     }
 }
 
-/// Stops all writing if the thread panics while this lives: nobody knows what it has left half done, and others may be waiting
+/// Stops all writing if the thread panics while this lives: its work may be half done, and others may be waiting
 /// for it to be done.
 pub(crate) struct PanicGuard<'a> {
     health: &'a Health,

@@ -5,7 +5,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread_local;
 
-/// Parking, and who parks.
+/// Parking, and handles of parked threads.
 pub(crate) mod thread {
     pub(crate) use std::thread::{Thread, ThreadId, current, park, yield_now};
 }

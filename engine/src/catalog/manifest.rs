@@ -14,12 +14,15 @@ use crate::format::edit::VersionEdit;
 use crate::format::header::{
     FORMAT_VERSION, HEADER_BYTES, check_header, check_version, encode_header,
 };
+use crate::format::search::{Exhausted, SearchBudget};
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 use crate::{Error, Result};
 use std::path::Path;
 
 const RECORD_HEADER_BYTES: usize = 12;
+/// A longer file is not read into memory: it would describe more than ten million SSTables.
+const BYTES_MAX: u64 = 4 << 30;
 /// The manifest is rewritten when it is this many times as long as it was after its first record.
 const REWRITE_RATIO: u64 = 4;
 
@@ -96,7 +99,7 @@ impl Manifest {
     }
 
     /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the disk is full; after any other failure
-    /// nobody knows whether the edit will be found, and the caller must stop writing.
+    /// the edit may or may not be found, and the caller must stop writing.
     pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
         use crate::format::edit::Field;
         edit.fields.push(Field::NextFile(self.state.next_file));
@@ -168,7 +171,7 @@ fn encode_record(number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
     out
 }
 
-/// The payload of the record at `offset`, if a whole and unharmed one stands there.
+/// The payload of the record at `offset`, if its checksum matches.
 fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
     let mut decoder = Decoder::new(bytes.get(offset..)?);
     let length = decoder.u32()?;
@@ -178,22 +181,47 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
         .then_some(payload)
 }
 
-/// Where the first whole record stands, from `offset` on. Every place is looked at: what is bad may be a length.
-fn next_record(bytes: &[u8], number: u64, offset: usize) -> Option<usize> {
-    (offset..bytes.len())
-        .find(|&at| is_plausible(bytes, at) && record_at(bytes, number, at).is_some())
+/// Approximate cost of decoding a byte, in hashed bytes.
+const DECODE_COST: usize = 8;
+
+/// Where the first whole record stands, from `offset` on. Looks at every offset: the damaged bytes may be a length.
+fn next_record(
+    bytes: &[u8],
+    number: u64,
+    offset: usize,
+) -> std::result::Result<Option<usize>, Exhausted> {
+    let mut budget = SearchBudget::of(bytes.len());
+    for at in offset..bytes.len() {
+        if let Some(length) = plausible_length(bytes, at, &mut budget)? {
+            budget.charge(length)?;
+            if record_at(bytes, number, at).is_some() {
+                return Ok(Some(at));
+            }
+        }
+    }
+    Ok(None)
 }
 
-/// Whether the bytes at `offset` could be a record: its edit decodes. Cheaper than a checksum over a length that may be anything, and
-/// true of hardly any place that is no record: a damaged manifest of megabytes would take hours otherwise.
-fn is_plausible(bytes: &[u8], offset: usize) -> bool {
+/// The length of what could be the edit of a record at `offset`: it decodes. That is cheaper than a checksum over a length that
+/// may be anything, and true of hardly any offset without a record: without it a search of megabytes would take hours.
+fn plausible_length(
+    bytes: &[u8],
+    offset: usize,
+    budget: &mut SearchBudget,
+) -> std::result::Result<Option<usize>, Exhausted> {
     let mut decoder = Decoder::new(&bytes[offset..]);
     let mut payload = || {
         let length = decoder.u32()?;
         let _sum = decoder.u64()?;
         decoder.take(length as usize)
     };
-    payload().is_some_and(|payload| !payload.is_empty() && VersionEdit::decode(payload).is_some())
+    let Some(payload) = payload().filter(|payload| !payload.is_empty()) else {
+        return Ok(None);
+    };
+    let mut fields = Decoder::new(payload);
+    let decodes = VersionEdit::decodes(&mut fields);
+    budget.charge(fields.position() * DECODE_COST)?;
+    Ok(decodes.then_some(payload.len()))
 }
 
 fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
@@ -218,6 +246,9 @@ pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
             format!("the file ends early: CURRENT knows {length_min} bytes of it"),
         ));
     }
+    if length > BYTES_MAX {
+        return Err(file.corrupt(0, "the file is too long for a manifest"));
+    }
     let bytes = file.read_exact(0, length as usize)?;
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
     let store = check_header(header, FileKind::Manifest, number, file.path())?;
@@ -236,12 +267,13 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
         offset += RECORD_HEADER_BYTES + payload.len();
     }
     let torn_first = offset == HEADER_BYTES as usize;
-    if torn_first || next_record(bytes, number, offset + 1).is_some() {
-        return Err(Error::corrupt(
-            path,
-            offset as u64,
-            "the checksum of the edit does not match",
-        ));
+    let reason = match next_record(bytes, number, offset + 1) {
+        Ok(None) if !torn_first => None,
+        Ok(_) => Some("the checksum of the edit does not match"),
+        Err(Exhausted) => Some("too much behind a bad edit looks like edits"),
+    };
+    if let Some(reason) = reason {
+        return Err(Error::corrupt(path, offset as u64, reason));
     }
     if offset < bytes.len() {
         tracing::warn!(
@@ -261,7 +293,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     while offset < bytes.len() {
         let Some(payload) = record_at(&bytes, number, offset) else {
             let next = next_record(&bytes, number, offset + 1);
-            let lost = next.unwrap_or(bytes.len()) - offset;
+            let lost = next.ok().flatten().unwrap_or(bytes.len()) - offset;
             dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
             offset += lost;
             continue;
@@ -337,9 +369,51 @@ mod tests {
             starts.push(bytes.len());
             bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
         }
-        let plausible = (0..bytes.len()).filter(|&at| is_plausible(&bytes, at));
+        let mut budget = SearchBudget::of(bytes.len());
+        let mut is_plausible = |at| plausible_length(&bytes, at, &mut budget).unwrap().is_some();
+        let plausible = (0..bytes.len()).filter(|&at| is_plausible(at));
         assert_eq!(plausible.count(), starts.len());
-        assert_eq!(next_record(&bytes, 7, starts[5] + 1), Some(starts[6]));
-        assert_eq!(next_record(&bytes, 8, 0), None);
+        assert_eq!(next_record(&bytes, 7, starts[5] + 1), Ok(Some(starts[6])));
+        assert_eq!(next_record(&bytes, 8, 0), Ok(None));
+    }
+
+    #[test]
+    fn hostile_bytes_behind_a_bad_edit_are_corrupt_and_cost_bounded_work() {
+        let mut bytes = encode_header(FileKind::Manifest, 1, 7);
+        let fields = vec![Field::NextFile(9)];
+        bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+        let bad = bytes.len();
+        bytes.push(0xee);
+        // Heads of records that reach to the end of the file. The fields behind each decode, and the last hides the next head.
+        let end = 4 << 20;
+        while bytes.len() + 64 < end {
+            let payload = (end - bytes.len() - RECORD_HEADER_BYTES) as u32 & 0x7f7f_7f7f;
+            bytes.extend(payload.to_le_bytes());
+            bytes.extend([0; 8]);
+            bytes.push(11);
+            bytes.extend([8; 16]);
+            bytes.extend([3, 0, 12]);
+        }
+        bytes.resize(end, 0);
+        let replayed = replay(&bytes, 7, "manifest".as_ref());
+        let Err(Error::Corrupt { offset, .. }) = replayed else {
+            panic!("the search ended: {replayed:?}");
+        };
+        assert_eq!(offset, bad as u64);
+    }
+
+    #[test]
+    fn longest_bounds_decode_and_longer_ones_do_not() {
+        let with_bound = |length| {
+            let mut edit = edit(1);
+            if let Field::AddFile(_, _, meta) = &mut edit.fields[0] {
+                meta.range.end = Some(vec![0xff; length]);
+            }
+            edit
+        };
+        let longest = with_bound(crate::KEY_BYTES_MAX + 1);
+        assert_eq!(VersionEdit::decode(&longest.encode()), Some(longest));
+        let longer = with_bound(crate::KEY_BYTES_MAX + 2);
+        assert_eq!(VersionEdit::decode(&longer.encode()), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::format::edit::{EditLog, Field, VersionEdit, WalMeta};
 use manifest::Manifest;
 use std::sync::{Mutex, MutexGuard};
 
-/// The manifest of an open store, shared by all who change what it lists.
+/// The manifest of an open store, shared by everything that changes the listed files.
 #[derive(Debug)]
 pub(crate) struct Catalog(Mutex<Manifest>);
 

@@ -85,7 +85,7 @@ fn first(damages: Vec<Error>) -> Result<()> {
     damages.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// A store that was opened to be read only: its parts, and what is wrong with its log and its list of files.
+/// A store opened read-only: its parts, and the damage to its log and its list of files.
 pub(crate) struct Inspected {
     pub(crate) parts: Parts,
     pub(crate) damages: Vec<Error>,

@@ -1,6 +1,6 @@
 //! Replay: the log of the last process goes into the memtables.
 //!
-//! Segments are read and checked a few ahead of those that are being applied, by a thread of their own. Nothing on disk
+//! A separate thread reads and checks segments a few ahead of the one being applied. Nothing on disk
 //! changes here: damage that shows behind what was applied still leaves the directory as it was.
 
 use crate::base::key::{Kind, SequenceNumber};
@@ -24,7 +24,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 /// Frames of the log that are applied under one hold of the locks.
 const FRAMES_AT_ONCE: usize = 256;
 
-/// Segments that are in memory at once beside the one that is being applied.
+/// Segments held in memory beside the one being applied.
 const SEGMENTS_AHEAD: usize = 2;
 
 /// What replay found.
@@ -55,7 +55,7 @@ impl Parts {
             let bytes = used.try_recv().unwrap_or_default();
             self.read_wal(number, meta, bytes).transpose()
         };
-        // Whoever steps the work wants it in the same order every time.
+        // Stepped work runs in the same order every time.
         if self.background.is_stepped() {
             return self.replay_all(&wals, &mut wals.iter().filter_map(read), &give_back);
         }
@@ -68,7 +68,7 @@ impl Parts {
         })
     }
 
-    /// What is wrong with the segments of the log, each by itself.
+    /// Damage found within single segments of the log.
     pub(crate) fn log_damages(&self) -> Vec<Error> {
         let wals = self.catalog.lock().state.wals.clone();
         let read = |(number, meta): (u64, WalMeta)| {
@@ -136,7 +136,7 @@ impl Parts {
                 }
             }
             is_whole = log.apply(&checked)?;
-            // Nobody takes it when all has been read.
+            // The receiver is gone once everything has been read.
             let _ = give_back.send(checked.segment.into_bytes());
         }
         log.finish()
@@ -188,7 +188,7 @@ struct Replay<'a> {
     flushed: Vec<SequenceNumber>,
     /// The last sequence number that SSTables hold.
     in_sstables: SequenceNumber,
-    /// The last one that was known to be durable when some frame was written.
+    /// The highest sequence number that any frame records as durable.
     durable: SequenceNumber,
     /// The last one applied.
     last: SequenceNumber,
@@ -263,7 +263,7 @@ impl<'a> Replay<'a> {
         Ok(lost.is_none())
     }
 
-    /// Notes what is lost of a segment if the log ends before its frame `whole`.
+    /// Records the loss if the log ends before frame `whole` of a segment.
     fn cut_off(&mut self, segment: &Segment, whole: usize) {
         let torn = segment.torn_from(whole);
         if torn.batches > 0 {
@@ -275,7 +275,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Applies what is not in SSTables yet.
+    /// Applies changes that are not in SSTables yet.
     fn apply_frames(&mut self, segment: &Segment, frames: &[Frame]) {
         let mut last = self.last;
         let changes = frames.iter().flat_map(|frame| {

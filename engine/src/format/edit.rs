@@ -3,6 +3,7 @@
 //! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied whole or not at all.
 
 use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
+use crate::base::config::KEY_BYTES_MAX;
 use crate::base::key::{SEQUENCE_MAX, SequenceNumber, is_before_end};
 use crate::format::dump::{End, Escaped};
 use crate::fs::name::NUMBER_MAX;
@@ -11,6 +12,9 @@ use std::fmt::{self, Debug, Display};
 
 /// More bytes than any file or its values have; sums of less do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
+
+/// The longest bound of a range: behind all versions of the longest key.
+const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
 /// How many levels a keyspace can have.
 pub(crate) const LEVELS: usize = 7;
@@ -105,7 +109,7 @@ pub(crate) struct VersionEdit {
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;
-    /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure nobody knows, and the
+    /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure it may be, and the
     /// caller must stop writing.
     fn append(&self, fields: Vec<Field>) -> Result<()>;
     /// Notes that segment `number` of the log, and those before it, are durable up to `end`, unless that is known or the segment
@@ -127,6 +131,16 @@ impl VersionEdit {
             fields.push(Field::decode(&mut decoder)?);
         }
         Some(VersionEdit { fields })
+    }
+
+    /// Whether all that is left is an edit, without memory for it. The decoder stops at the first field that is none.
+    pub(crate) fn decodes(decoder: &mut Decoder<'_>) -> bool {
+        while !decoder.is_empty() {
+            if Field::decode(decoder).is_none() {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -286,9 +300,14 @@ impl FileMeta {
         if number >= NUMBER_MAX || size >= BYTES_MAX {
             return None;
         }
+        let start = decoder.bytes().filter(|key| key.len() <= BOUND_BYTES_MAX)?;
+        let end = decoder.optional()?;
+        if end.is_some_and(|end| end.len() > BOUND_BYTES_MAX) {
+            return None;
+        }
         let range = KeyRange {
-            start: decoder.bytes()?.to_vec(),
-            end: decoder.optional()?.map(<[u8]>::to_vec),
+            start: start.to_vec(),
+            end: end.map(<[u8]>::to_vec),
         };
         let (sequence_min, sequence_max) = (decoder.varint()?, decoder.varint()?);
         let (entries, tombstones, range_tombstones) =

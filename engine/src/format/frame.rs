@@ -23,6 +23,8 @@ use crate::base::key::{SEQUENCE_MAX, SequenceNumber};
 use crate::format::change::Changes;
 use crate::format::dump::Dump;
 use crate::format::header::{HEADER_BYTES, named_in_header};
+use crate::format::search::{Exhausted, SearchBudget};
+use std::collections::BTreeMap;
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 16;
 pub(crate) const FRAME_BATCH: u32 = 1;
@@ -142,7 +144,7 @@ pub(crate) fn beginning_of(bytes: &[u8], key: u64) -> Option<Beginning> {
     Beginning::decode(payload)
 }
 
-/// The frame at `offset`, if a whole and unharmed one with a sequence number behind `last` stands there.
+/// The frame at `offset`, if its checksum matches and its sequence number is behind `last`.
 pub(crate) fn frame_at(
     bytes: &[u8],
     key: u64,
@@ -165,16 +167,17 @@ pub(crate) fn frame_at(
     })
 }
 
-/// How many times the length of a segment is hashed at most in the search for frames behind a bad one.
-const SEARCH_PASSES: usize = 64;
+/// How many candidates for frames are looked at: more would take memory.
+const CANDIDATES_MAX: usize = 1 << 22;
 
 /// How many changes of a payload are decoded to see whether it could be one.
 const PLAUSIBLE_CHANGES: usize = 8;
 
-/// The good frames behind the bad one at `offset`, in their order, and whether all of them were looked for.
+/// The good frames behind the bad one at `offset`, in their order, and whether the budget sufficed to look for all of them.
 ///
-/// Every offset is looked at: what is bad may be a length. Values of outsiders may look like frames, each of which would be hashed to
-/// the end of the segment. So the shortest are tried first, and the work is bounded.
+/// Looks at every offset: the damaged bytes may be a length. Tries the shortest candidates first, and none that overlaps a good
+/// frame: so good frames are found although values of outsiders look like longer ones. A segment that was used before ends with
+/// old frames, hostile values included, so a spent budget is no sign of damage.
 pub(crate) fn find_frames(
     bytes: &[u8],
     key: u64,
@@ -182,30 +185,34 @@ pub(crate) fn find_frames(
     offset: usize,
     last: SequenceNumber,
 ) -> (Vec<Frame>, bool) {
-    let mut candidates = plausible_frames(bytes, base, offset, last);
+    let mut budget = SearchBudget::of(bytes.len());
+    let (mut candidates, mut is_complete) =
+        plausible_frames(bytes, base, offset, last, &mut budget);
     candidates.sort_unstable();
-    let mut budget = bytes.len().saturating_mul(SEARCH_PASSES);
-    let mut found = Vec::new();
-    let mut is_complete = true;
+    let mut found: BTreeMap<usize, Frame> = BTreeMap::new();
     for (length, at) in candidates {
-        let Some(left) = budget.checked_sub(length) else {
+        let before = found.range(..at + FRAME_HEADER_BYTES + length).next_back();
+        if before.is_some_and(|(_, frame)| frame.end > at) {
+            continue;
+        }
+        if budget.charge(length).is_err() {
             is_complete = false;
             break;
-        };
-        budget = left;
-        found.extend(frame_at(bytes, key, base, at, last));
+        }
+        let frame = frame_at(bytes, key, base, at, last);
+        found.extend(frame.map(|frame| (at, frame)));
     }
-    found.sort_unstable_by_key(|frame| frame.offset);
-    (found, is_complete)
+    (found.into_values().collect(), is_complete)
 }
 
-/// The lengths and offsets of what could be a frame behind `offset`.
+/// The lengths and offsets of what could be a frame behind `offset`, and whether all were found.
 fn plausible_frames(
     bytes: &[u8],
     base: SequenceNumber,
     offset: usize,
     last: SequenceNumber,
-) -> Vec<(usize, usize)> {
+    budget: &mut SearchBudget,
+) -> (Vec<(usize, usize)>, bool) {
     let least = (last - base) as u32;
     let most = least.saturating_add(u32::try_from(bytes.len() - offset).unwrap_or(u32::MAX));
     let mut found = Vec::new();
@@ -221,16 +228,20 @@ fn plausible_frames(
         for (index, first) in window[8..].windows(4).enumerate() {
             let first = u32::from_le_bytes(first.try_into().expect("a window of four"));
             // Cheaper than a checksum over a length that may be anything, and true of hardly any place that is no frame.
-            if first > least
-                && first <= most
-                && let Some(length) = plausible_length(bytes, next + index)
-            {
-                found.push((length, next + index));
+            if first <= least || first > most {
+                continue;
+            }
+            match plausible_length(bytes, next + index, budget) {
+                Ok(None) => {}
+                Ok(Some(length)) if found.len() < CANDIDATES_MAX => {
+                    found.push((length, next + index));
+                }
+                Ok(Some(_)) | Err(Exhausted) => return (found, false),
             }
         }
         next += window.len() - 11;
     }
-    found
+    (found, true)
 }
 
 /// Shows the frames of a segment.
@@ -294,16 +305,27 @@ fn show_frame(dump: &mut Dump<'_>, bytes: &[u8], frame: &Frame) -> Result<()> {
 }
 
 /// The length of what could be the payload of a frame at `offset`: its first changes decode.
-fn plausible_length(bytes: &[u8], offset: usize) -> Option<usize> {
+fn plausible_length(
+    bytes: &[u8],
+    offset: usize,
+    budget: &mut SearchBudget,
+) -> std::result::Result<Option<usize>, Exhausted> {
     let mut decoder = Decoder::new(&bytes[offset..]);
-    let _sum = decoder.u32()?;
-    let tag = decoder.u32()?;
-    decoder.take(8)?;
-    let payload = decoder.take((tag >> 2) as usize)?;
+    let mut payload = || {
+        let _sum = decoder.u32()?;
+        let tag = decoder.u32().filter(|tag| tag & 3 == FRAME_BATCH)?;
+        decoder.take(8)?;
+        let length = (tag >> 2) as usize;
+        decoder.take(length).filter(|_| length <= BATCH_BYTES_MAX)
+    };
+    let Some(payload) = payload() else {
+        return Ok(None);
+    };
+    // A change decodes by steps over its key and value.
+    budget.charge(PLAUSIBLE_CHANGES)?;
     let mut changes = Changes::new(payload).take(PLAUSIBLE_CHANGES);
-    changes
-        .all(|change| change.is_ok())
-        .then_some(payload.len())
+    let decode = changes.all(|change| change.is_ok());
+    Ok(decode.then_some(payload.len()))
 }
 
 #[cfg(test)]

@@ -7,3 +7,4 @@ pub(crate) mod fragment;
 pub(crate) mod frame;
 pub(crate) mod header;
 pub(crate) mod pointer;
+pub(crate) mod search;

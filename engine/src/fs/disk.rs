@@ -332,7 +332,7 @@ impl File for MappedFile {
     }
 }
 
-/// Lets the calling thread stand back by so many steps of `nice`, where threads have a priority of their own.
+/// Raises the calling thread's `nice` value, where threads have a priority of their own.
 #[cfg(target_os = "linux")]
 pub(crate) fn lower_priority(nice: i32) {
     if nice > 0 {

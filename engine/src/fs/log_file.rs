@@ -19,7 +19,7 @@ use std::sync::Mutex;
 /// Bytes that go to the disk in one write.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A log segment for a writer who syncs.
+/// A log segment for writers that sync.
 #[derive(Debug)]
 pub(super) struct GatheredFile {
     file: DirectFile,

@@ -62,7 +62,7 @@ pub trait Fs: Send + Sync + Debug {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name, perhaps in another directory; an error if something has that name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file; those who have it open may read on.
+    /// Removes a file; open handles stay readable.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in the directory durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
@@ -76,7 +76,7 @@ pub trait Fs: Send + Sync + Debug {
         let _ = path;
         Ok(0)
     }
-    /// Takes the lock file at `path` for this process, until the guard is dropped; answers who has it otherwise.
+    /// Takes the lock file at `path` for this process, until the guard is dropped; otherwise returns its owner.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 

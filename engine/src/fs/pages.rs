@@ -16,7 +16,7 @@ pub(crate) struct PageBuffer {
 }
 
 impl PageBuffer {
-    /// With room for so many bytes.
+    /// With room for `room` bytes.
     pub(crate) fn new(room: usize) -> PageBuffer {
         let bytes = vec![0; room.next_multiple_of(PAGE_BYTES) + PAGE_BYTES].into_boxed_slice();
         let address = bytes.as_ptr().addr();

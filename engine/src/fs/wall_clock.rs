@@ -66,7 +66,7 @@ impl WallClock for SystemWallClock {
 pub struct ClockSteps(AtomicI64);
 
 impl ClockSteps {
-    /// Sets the clock by so many seconds.
+    /// Moves the clock by this many seconds.
     pub fn step(&self, seconds: i64) {
         self.0.fetch_add(seconds, Ordering::SeqCst);
     }

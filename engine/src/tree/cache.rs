@@ -38,7 +38,7 @@ pub(crate) struct Cache {
     /// How many may be; none if the SSTables belong to another cache.
     pinned_max: u64,
     reads: AtomicU64,
-    /// SSTables that nobody refers to any more, to be removed by background work: a removal takes milliseconds, and the last
+    /// Unreferenced SSTables, to be removed by background work: a removal takes milliseconds, and the last
     /// reference may be a reader's.
     obsolete: Mutex<Vec<u64>>,
     /// There was no room for more once; from then on blocks have to be missed twice.
@@ -73,7 +73,7 @@ impl Missed {
         Missed((0..places).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Notes that a block was missed. Answers whether it was before, as far as is remembered.
+    /// Records a miss of a block. Returns whether a recent miss of it is remembered.
     fn note(&self, number: u64, offset: u64) -> bool {
         let mixed = (offset ^ number.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = mixed ^ mixed >> 32;
@@ -187,7 +187,7 @@ impl Cache {
         Ok(file)
     }
 
-    /// Closes an SSTable that nobody refers to any more, for [`Cache::remove_obsolete`].
+    /// Closes an unreferenced SSTable, for [`Cache::remove_obsolete`].
     pub(crate) fn discard(&self, number: u64) {
         self.files.remove(&number);
         lock(&self.obsolete).push(number);

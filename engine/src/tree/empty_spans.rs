@@ -15,7 +15,7 @@ use std::ops::Bound;
 
 /// Hidden rows in a stretch above which it is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
-/// More than this many are all forgotten: scans find again those that matter.
+/// Beyond this many, all spans are dropped: scans find the useful ones again.
 const SPANS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]

@@ -39,7 +39,7 @@ pub(crate) struct Tree {
     view: ArcSwap<View>,
     /// The last sequence number that a memtable had which is an SSTable now.
     flushed_through: AtomicU64,
-    /// Held by who makes a view out of the present one.
+    /// Held while a new view is made from the present one.
     changing: Mutex<()>,
 }
 
@@ -124,7 +124,7 @@ impl Tree {
         self.view.store(Arc::new(change(&self.view.load())));
     }
 
-    /// Begins a new active memtable unless the present one is empty. Only for who applies commits.
+    /// Begins a new active memtable unless the present one is empty. The caller applies commits.
     pub(crate) fn seal(&self, now: Duration) -> bool {
         if self.load_view().active.is_empty() {
             return false;
@@ -178,7 +178,7 @@ impl Tree {
     ) -> Result<Option<Entry>> {
         let (view, hash) = (self.load_view(), hash(key));
         for memtable in std::iter::once(&view.active).chain(&view.immutable) {
-            // Before the look at the memtable: what is not visible yet need not be found there.
+            // Before the memtable is read: rows that are not visible yet need not be found there.
             at();
             if memtable.is_empty() || memtable.lacks(hash) {
                 continue;

@@ -39,7 +39,7 @@ impl LiveFile {
         let opened = Arc::new(SstableReader::open(&self.cache, &self.meta)?);
         let reader = self.reader.get_or_init(|| opened.clone());
         if !Arc::ptr_eq(reader, &opened) {
-            // Another thread was faster, and what it has set aside in the cache suffices.
+            // Another thread was faster, and its reservation in the cache suffices.
             self.cache.unpin(opened.pinned_bytes());
         }
         Ok(reader)

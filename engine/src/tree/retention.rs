@@ -60,7 +60,7 @@ impl Retention {
         deletions.any(|&deletion| self.stripe(deletion) == stripe)
     }
 
-    /// Keeps what is needed of the deletions of one span; `None` if nothing is.
+    /// Keeps the needed deletions of one span; `None` if none is needed.
     pub(crate) fn keep_fragment(&self, mut fragment: Fragment, bottom: bool) -> Option<Fragment> {
         let mut newer = None;
         fragment.sequences.retain(|&sequence| {

@@ -1,4 +1,4 @@
-//! Snapshots: what is visible, and the sequence numbers at which someone reads; the oldest is what compaction must respect.
+//! Snapshots: the published sequence number, and those at which readers read; compaction must respect the oldest.
 
 use crate::base::key::SequenceNumber;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl Snapshots {
         boundaries
     }
 
-    /// Holds what is visible now until it is released.
+    /// Registers a reader at the published sequence number until `release`.
     pub(crate) fn hold(&self) -> SequenceNumber {
         let mut held = self.held();
         let sequence = self.published();

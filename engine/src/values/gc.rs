@@ -33,7 +33,7 @@ impl ValueLog {
         segments.sealed.keys().filter(free).copied().collect()
     }
 
-    /// Retires active segments that no one writes to and of which more than `percent` is garbage.
+    /// Retires active segments without a writer of which more than `percent` is garbage.
     pub(crate) fn retire_wasteful(&self, references: &HashMap<u64, u64>, percent: u64) {
         let mut segments = lock(&self.segments);
         let is_idle = |number: u64| segments.pins[&number].load(Ordering::SeqCst) == 0;

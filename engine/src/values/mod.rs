@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Segments that take appends at once: a file system lets only one thread at a time write to a file.
 const ACTIVE_MAX: usize = 4;
 
-/// Buffers of a chunk record that are kept while nobody uses them.
+/// Unused buffers for chunk records that are kept.
 const BUFFERS_MAX: usize = 8;
 
 /// A place for chunk records, to be written there and settled.
@@ -53,7 +53,7 @@ struct Place {
     _writing: Writing,
 }
 
-/// Counts as a writer of its segment until dropped, after what it wrote was settled.
+/// Counts as a writer of its segment until dropped, which comes after its records are complete.
 #[derive(Debug)]
 struct Writing(Arc<Writable>);
 
@@ -160,7 +160,7 @@ pub(crate) struct ValueLog {
     directory: Directory,
     store: u128,
     chunk_bytes: usize,
-    /// Memory to put chunk records together in, used again: new memory costs more than what is written to it.
+    /// Reused buffers for chunk records: fresh memory costs more than filling it.
     buffers: ArrayQueue<PageBuffer>,
     segment_bytes: u64,
     /// Keeps small values that are read.
@@ -177,7 +177,7 @@ pub(crate) struct ValueLog {
 }
 
 impl Segments {
-    /// An active segment that nobody writes to, the preferred one first, or, if told so, any; `None` if another is to be made.
+    /// An active segment without a writer, the preferred one first, or, if told so, any; `None` if another is to be made.
     fn choose(&self, preferred: Option<u64>, or_busy: bool) -> Option<Arc<Writable>> {
         let writers = |segment: &Arc<Writable>| segment.writing.load(Ordering::SeqCst);
         let best = self
@@ -328,7 +328,7 @@ impl ValueLog {
             return Err(error);
         }
         let synced = file.sync().and_then(|()| self.directory.sync());
-        // Nobody knows what the disk kept, and a sync is never tried again.
+        // The disk may have kept any part, and a sync is never tried again.
         synced.inspect_err(|error| self.health.fail(error))?;
         self.files.insert(number, file.clone());
         Ok(Writable {

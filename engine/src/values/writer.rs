@@ -47,14 +47,14 @@ pub struct ValueWriter {
     is_misled: bool,
 }
 
-/// Which part of which value a chunk is.
+/// The value and the position of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChunkSlot {
     writer: u64,
     start: u64,
 }
 
-/// A chunk of a value, to be written where waiting for the disk holds up nobody.
+/// A chunk of a value, to be written on a thread that may block.
 #[derive(Debug)]
 pub struct UnwrittenChunk {
     log: Arc<ValueLog>,
@@ -360,7 +360,7 @@ impl ValueLog {
         written.map(|_| ())
     }
 
-    /// Appends a value that is at hand as a whole: as one chunk, unless it is very large.
+    /// Appends a value that is wholly in memory: as one chunk, unless it is very large.
     pub(crate) fn write_whole(self: &Arc<Self>, value: &[u8]) -> Result<LargeValue> {
         if value.is_empty() || value.len() > WHOLE_BYTES_MAX {
             let mut writer = ValueWriter::new(self.clone());
@@ -436,7 +436,7 @@ impl ValueLog {
     }
 }
 
-/// A record of zeros that takes so many bytes, and its checksum; nothing if it takes none.
+/// A record of zeros of the given length, and its checksum; empty for length 0.
 fn filler_record(segment: u64, offset: u64, bytes: u64) -> (Vec<u8>, u64) {
     let Some(zeros) = bytes.checked_sub(CHUNK_HEADER_BYTES as u64) else {
         return (Vec::new(), 0);

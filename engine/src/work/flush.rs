@@ -198,7 +198,7 @@ impl Work {
     }
 
     /// Appends an edit that adds the SSTables `added`. If the disk is full the edit is certainly not there, and neither
-    /// need they be. After any other failure nobody knows: they stay, and writing stops.
+    /// need they be. After any other failure they may be referenced: they stay, and writing stops.
     pub(crate) fn append_or_remove(
         &self,
         manifest: &mut Manifest,

@@ -78,7 +78,7 @@ impl Work {
                 Job::Compaction
             };
             if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
-                // In production the threads try again; who steps the jobs finds out by trying.
+                // In production the threads try again; a test that steps the jobs finds out by trying.
                 if !self.parts.background.is_stepped() {
                     return Err(error);
                 }

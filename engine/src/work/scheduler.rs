@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Wakes whoever waits for work, or for work to be done.
+/// Wakes threads that wait for work, or for work to be done.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     round: Mutex<u64>,
@@ -152,7 +152,7 @@ impl Work {
     pub(crate) fn sync_loop(&self) {
         while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
             match self.parts.log.sync().wait_for_due() {
-                // If it fails for lack of space the commit that needs the segment tries again, and tells its caller.
+                // If it fails for lack of space the commit that needs the segment tries again and returns the error.
                 Due::Segment => {
                     let log = &self.parts.log;
                     let _ = log

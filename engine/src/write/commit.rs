@@ -2,7 +2,7 @@
 //!
 //! Writers queue their batches and try for the log. Who gets it commits the whole queue: numbers the batches, appends them
 //! to the WAL in one write, applies them to the memtables, publishes the last sequence number, and wakes the others, whose
-//! batches are done. Whoever waits for the disk as well does so in `durability.rs`.
+//! batches are done. Waiting for the disk is the task of `durability.rs`.
 //!
 //! A memtable is sealed between groups only: before one is applied, or after it was published. So what a memtable holds becomes visible
 //! whole, whichever memtables a reader looks at first.
@@ -39,7 +39,7 @@ use std::time::Duration;
 /// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// After how long writers see that the one who was to commit their batches has panicked.
+/// After how long writers notice that their leader has panicked.
 const PANIC_NOTICED: Duration = Duration::from_secs(1);
 
 /// How often a writer looks whether the log is free before it sleeps.
@@ -189,7 +189,7 @@ impl CommitLog {
         }
     }
 
-    /// Makes the next segment if it is overdue, or waits for whoever makes it. The caller holds no lock.
+    /// Makes the next segment if it is overdue, or waits until another thread has made it. The caller holds no lock.
     pub(crate) fn await_segment(&self) -> Result<()> {
         if !self.segments.is_awaited() {
             return Ok(());
@@ -226,7 +226,7 @@ impl CommitLog {
         }
     }
 
-    /// Commits what is queued, if nobody holds the log.
+    /// Commits what is queued, if the log is free.
     fn try_to_lead(&self) -> Result<()> {
         for _ in 0..LEAD_TRIES {
             match self.log.try_lock() {
@@ -261,7 +261,7 @@ impl CommitLog {
         done
     }
 
-    /// A leader has panicked: nobody knows what of its group was applied.
+    /// A leader has panicked: any part of its group may have been applied.
     fn broken(&self) -> Error {
         let error = Error::ReadOnly {
             reason: "a commit was broken off by a panic".into(),
@@ -423,7 +423,7 @@ impl CommitLog {
         });
         let floor = match when {
             Applied::Live => self.snapshots.floor(),
-            // Nobody reads yet: what later changes hide may have lost its values already.
+            // There are no readers yet, and versions that later changes hide may have lost their values already.
             Applied::Replay => SEQUENCE_MAX,
         };
         let bytes = active.apply(noted, floor);
@@ -432,7 +432,7 @@ impl CommitLog {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Keyspaces are sealed by who holds the log; this is for everyone else.
+    /// Seals a keyspace for callers that do not hold the log.
     pub(crate) fn seal(&self, tree: &Tree) {
         self.with_log(|_| tree.seal(self.clock.now()));
     }

@@ -79,7 +79,7 @@ pub(crate) struct SyncCounters {
     pub(crate) stalled_microseconds: AtomicU64,
 }
 
-/// How far the log is synced, and who waits for more.
+/// How far the log is synced, and the threads and tasks that wait for more.
 #[derive(Debug)]
 pub(crate) struct SharedSync {
     config: Arc<Config>,
@@ -134,7 +134,7 @@ enum ValueSync {
 }
 
 impl Wakes for SharedSync {
-    /// Lets everyone who waits see that the store has failed.
+    /// Wakes all waiters so that they see that the store has failed.
     fn wake_everyone(&self) {
         let everyone = std::mem::take(&mut lock(&self.progress).waiters);
         everyone.into_iter().for_each(|waiter| waiter.waker.wake());
@@ -367,7 +367,7 @@ impl SharedSync {
         Ok(())
     }
 
-    /// Syncs what has been appended, and wakes who waits for that.
+    /// Syncs what has been appended, and wakes its waiters.
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
         let _guard = PanicGuard::new(&self.health, "a sync");
         progress.running = true;

@@ -151,7 +151,7 @@ impl KeyLocks {
         };
         if held.holders == 0 {
             (held.mode, held.holders) = (mode, 1);
-            // Readers that were passed read too: else they, and all who come after them, would wait for this one.
+            // Readers that were passed read too: otherwise they, and everything behind them, would wait for this one.
             held.admit_readers();
             return Request::Granted;
         }
@@ -424,7 +424,7 @@ mod tests {
             Request::Granted
         ));
         assert!(waiter.has_lock.load(Ordering::Acquire));
-        // Nobody is left behind whom a third would have to wait.
+        // No waiter is left for a third reader to queue behind.
         assert!(matches!(
             locks.request(key(1), Mode::Shared, false),
             Request::Granted

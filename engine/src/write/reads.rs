@@ -90,7 +90,7 @@ fn have_different_rows(mut before: Rows, mut now: Rows) -> Result<bool> {
 
 impl CheckedReads {
     /// Whether the memtables have a change of what was read. Also `true` if they may have lost one to an SSTable since. Called by
-    /// who applies commits; does not block for the disk.
+    /// the leader that applies commits; does not block for the disk.
     pub(crate) fn may_have_changed(&self) -> bool {
         let Reads { keys, ranges } = &self.reads;
         let is_changed = |tree: &Tree, start: &[u8], end: Option<&[u8]>| {

@@ -11,6 +11,7 @@ use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
 use crate::tree::empty_spans::{EmptySpans, HIDDEN_ROWS_MIN};
 use crate::tree::keyspace::Tree;
+use crate::tree::memtable::Memtable;
 use crate::tree::version::overlapping;
 use crate::{KeyRange, Result};
 use std::borrow::Cow;
@@ -55,13 +56,37 @@ struct Search {
 
 impl Rows {
     pub(crate) fn new(tree: &Tree, cache: Arc<Cache>, at: SequenceNumber, scan: ScanRange) -> Rows {
+        let spans = tree.empty_spans.clone();
+        Rows::of(tree, cache, at, scan, Vec::new(), spans)
+    }
+
+    /// The live rows of a range if the changes of `writes`, numbered up to `last`, came after all others.
+    pub(crate) fn with_writes(
+        tree: &Tree,
+        cache: Arc<Cache>,
+        at: SequenceNumber,
+        scan: ScanRange,
+        (writes, last): (Arc<Memtable>, SequenceNumber),
+    ) -> Rows {
+        let source = Source::Memtable(MemtableRows::new(writes, last, Arc::new(scan.clone())));
+        // A span without rows may have one of these, and a span that these empty has rows for everyone else.
+        Rows::of(tree, cache, at, scan, vec![source], Arc::default())
+    }
+
+    fn of(
+        tree: &Tree,
+        cache: Arc<Cache>,
+        at: SequenceNumber,
+        scan: ScanRange,
+        mut sources: Vec<Source>,
+        empty_spans: Arc<EmptySpans>,
+    ) -> Rows {
         let view = tree.view();
         let (direction, scan) = (scan.direction, Arc::new(scan));
         let memtables = std::iter::once(&view.active).chain(&view.immutable);
         let memtables = memtables.filter(|memtable| !memtable.is_empty());
-        let mut sources: Vec<Source> = memtables
-            .map(|memtable| Source::Memtable(MemtableRows::new(memtable.clone(), at, scan.clone())))
-            .collect();
+        let rows = |memtable: &Arc<Memtable>| MemtableRows::new(memtable.clone(), at, scan.clone());
+        sources.extend(memtables.map(|memtable| Source::Memtable(rows(memtable))));
         let version = &view.version;
         let mut add = |level, files| {
             let run = RunRows::new(cache.clone(), version.clone(), level, files, at, direction);
@@ -91,7 +116,7 @@ impl Rows {
             current: None,
             order: Vec::new(),
             is_ordered: false,
-            empty_spans: tree.empty_spans.clone(),
+            empty_spans,
             at,
             passed: 0,
             seeks: 0,
@@ -132,7 +157,7 @@ impl Rows {
             None => self.step(),
         };
         match stepped {
-            // Made anew: to copy what `step` answered would wait for its parts to be stored.
+            // A new value: copying the result of `step` would stall until its parts are stored.
             Ok(true) => Ok(true),
             ended => {
                 self.end_search(None);
@@ -155,7 +180,7 @@ impl Rows {
         }
     }
 
-    /// What `step` would do, without what has nothing to do here.
+    /// As `step`, without the work that a single source does not need.
     #[inline]
     fn step_alone(&mut self, only: usize) -> Result<bool> {
         let source = &mut self.sources[only];
@@ -259,7 +284,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Where a walk that begins at `start` may as well begin: behind the gap around it.
+    /// Where a walk from `start` begins: behind the empty span around it, if one is known.
     fn begin_search(&self, start: Vec<u8>) -> Vec<u8> {
         self.empty_spans
             .end_around(&start, self.at)
@@ -314,7 +339,7 @@ impl Rows {
         order.then(a.cmp(&b)).is_lt()
     }
 
-    /// The source whose row comes first; of several with one key the newest.
+    /// The source with the first row; for equal keys the newest source.
     fn first(&mut self) -> Option<usize> {
         if !self.is_ordered {
             self.is_ordered = true;
@@ -404,7 +429,7 @@ impl Rows {
 impl Drop for Rows {
     fn drop(&mut self) {
         self.end_search(None);
-        // The newest memtable is told what it costs to be one source more: see `Store::is_read_across`.
+        // Charges the newest memtable for being an extra source: see `is_read_across`.
         if let [first, .., last] = &self.sources[..]
             && let (Some(memtable), None) = (first.memtable(), last.memtable())
         {

@@ -45,7 +45,7 @@ struct Leaf {
     next: NodeId,
 }
 
-/// `children[i]` holds what comes before key `i`, the last child the rest.
+/// `children[i]` holds the keys before key `i`, the last child the rest.
 #[derive(Debug)]
 struct Inner {
     keys: Keys,
@@ -298,7 +298,7 @@ impl Index {
         None
     }
 
-    /// Adds a key that lies behind all others, if the last leaf has room: what comes in order is not searched for.
+    /// Adds a key that lies behind all others, if the last leaf has room: inserts in key order need no search.
     fn append(&mut self, key: &[u8], row: RowId, arena: &Arena) -> bool {
         let keys = &mut self.leaves[self.last_leaf as usize].keys;
         let last = keys.length - 1;

@@ -267,7 +267,7 @@ impl Memtable {
         !self.has_range_tombstones() && !self.keys.may_contain(hash)
     }
 
-    /// What is known of `key`, of which `hash` is the hash, at the sequence number that `at` answers under the lock.
+    /// Looks up `key`, whose hash is `hash`, at the sequence number that `at` returns under the lock.
     pub(crate) fn find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Found {
         loop {
             if let Some(found) = self.try_find(key, hash, &at) {
@@ -434,7 +434,7 @@ impl Rows {
         bytes
     }
 
-    /// The newest row of `key`, of which `hash` is the hash.
+    /// The newest row of `key`, whose hash is `hash`.
     fn find(&self, key: &[u8], hash: u64) -> Option<RowId> {
         match self.hash_index.find(hash, |row| self.arena.key(row) == key) {
             Known::Newest(row) => Some(row),
@@ -443,7 +443,7 @@ impl Rows {
         }
     }
 
-    /// The row, and what is older of its key.
+    /// The row and the older versions of its key.
     fn versions(&self, newest: RowId) -> impl Iterator<Item = Version<'_>> {
         let mut next = newest;
         std::iter::from_fn(move || {
@@ -465,7 +465,7 @@ impl Rows {
         }
     }
 
-    /// Looks for the newest version at or before `at` among `version` and what is older, until `VISITED_MAX` are visited.
+    /// Looks for the newest version at or before `at` among `version` and older versions, until `VISITED_MAX` are visited.
     fn walk(&self, version: RowId, at: SequenceNumber, visited: &mut usize) -> Walk<'_> {
         let mut id = version;
         while id != NO_ROW {
@@ -685,7 +685,7 @@ mod tests {
         let found = |at: u64| find(at).unwrap().entry.map(|entry| entry.sequence);
         assert_eq!(found(1), Some(1));
         assert_eq!(found(150_000), Some(150_000));
-        // Nobody reads at the old ones any more, and the first step finds it.
+        // No snapshot reads the old versions any more, and the first step finds the newest one.
         let change = Change::Set {
             keyspace: 0,
             key: b"hot",

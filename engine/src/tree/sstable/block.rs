@@ -76,7 +76,7 @@ impl BlockBuilder {
         self.count += 1;
     }
 
-    /// Bytes of the block, but for those that all keys share.
+    /// Bytes of the block, without the prefix that all keys share.
     pub(crate) fn bytes(&self) -> usize {
         self.out.len() + self.values.len() + RESTART_BYTES * self.restarts.len() + TAIL_BYTES
     }
@@ -89,7 +89,7 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// Appends what is behind the entries; the block is whole until [`BlockBuilder::clear`].
+    /// Appends values, restart points and the tail. The block stays valid until [`BlockBuilder::clear`].
     pub(crate) fn finish(&mut self) -> &[u8] {
         let skip = shared(&self.first_key, &self.last_key);
         let entries_end = self.out.len() as u32;
@@ -123,7 +123,7 @@ impl BlockBuilder {
     }
 }
 
-/// The block is not one that a builder made, although its checksum matches.
+/// The checksum matches, but no builder makes such a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -276,7 +276,7 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
         let value = place.value..next.value;
         place = next;
         if entry.shared == 0 {
-            // A restart point does not say what it shares with the entry before.
+            // A restart point does not record how much it shares with the entry before.
             matched = 0;
         }
         match entry.shared.cmp(&matched) {

@@ -31,7 +31,7 @@ pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
     bits(hash).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-/// Which of so many lines has the bits of this hash.
+/// The line, out of `lines`, that has the bits of this hash.
 pub(crate) fn line(hash: u64, lines: usize) -> usize {
     ((u128::from(hash) * lines as u128) >> 64) as usize
 }

@@ -121,7 +121,7 @@ fn decompress<'a>(
 ) -> std::result::Result<&'a [u8], &'static str> {
     let unpack = match compression {
         0 if payload.len() == length as usize => return Ok(payload),
-        1 if length <= BLOCK_BYTES_MAX => unpack_zstd,
+        1 if length <= BLOCK_BYTES_MAX && is_zstd_length(payload, length) => unpack_zstd,
         2 if length <= BLOCK_BYTES_MAX && is_lz4_ratio(payload.len(), length) => unpack_lz4,
         _ => return Err("the block has an unknown compression or a wrong length"),
     };
@@ -135,6 +135,12 @@ fn decompress<'a>(
 /// LZ4 packs at most 255 bytes into one: a length beyond that is not believed before memory is taken for it.
 fn is_lz4_ratio(packed: usize, length: u32) -> bool {
     length as usize / 255 <= packed
+}
+
+/// A frame of zstd says how long its contents are.
+fn is_zstd_length(payload: &[u8], length: u32) -> bool {
+    let contents = zstd::zstd_safe::get_frame_content_size(payload);
+    matches!(contents, Ok(Some(contents)) if contents == u64::from(length))
 }
 
 fn malformed(path: &std::path::Path, offset: u64) -> impl Fn(block::Malformed) -> Error {

@@ -40,7 +40,7 @@ pub(crate) struct SstableReader {
     around: Readahead,
 }
 
-/// A partition of the index: of a reader, or one that is not kept in memory.
+/// A partition of the index: pinned by the reader, or loaded for one use.
 #[derive(Debug)]
 pub(super) enum Partition<T> {
     Pinned(T),
@@ -58,7 +58,7 @@ struct Scratch {
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// For blocks of which only a row is wanted: memory that is used again is in the processor's cache.
+    /// For blocks of which only one row is needed: reused memory is in the processor's cache.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -85,7 +85,7 @@ impl SstableReader {
         Ok(reader)
     }
 
-    /// Of a file of `length` bytes of which only the footer has been read.
+    /// A reader of a file of `length` bytes; reads only the footer.
     pub(super) fn of_file(file: &OpenFile, number: u64, length: u64) -> Result<SstableReader> {
         if length < HEADER_BYTES + FOOTER_BYTES as u64 {
             return Err(file.corrupt(0, "the file ends inside its footer"));
@@ -131,7 +131,7 @@ impl SstableReader {
         Ok(())
     }
 
-    /// Sets memory of the cache aside, which [`SstableReader::pinned_bytes`] tells to give back.
+    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] is what to release.
     fn pin(&self, cache: &Cache, bytes: u64) -> bool {
         let pinned = cache.pin(bytes);
         if pinned {
@@ -161,7 +161,7 @@ impl SstableReader {
         })
     }
 
-    /// The same, in memory that is at hand: the block is in either.
+    /// As `read_block`, in the caller's buffers: the block is in one of them.
     fn read_block_to<'a>(
         &self,
         file: &OpenFile,
@@ -170,12 +170,10 @@ impl SstableReader {
         unpacked: &'a mut Vec<u8>,
     ) -> Result<&'a [u8]> {
         let corrupt = |reason| file.corrupt(handle.offset, reason);
-        let with_trailer = handle.length.checked_add(TRAILER_BYTES as u64);
-        let with_trailer =
-            with_trailer.filter(|length| handle.offset.checked_add(*length).is_some());
-        let length = with_trailer.filter(|length| *length <= u64::from(super::BLOCK_BYTES_MAX));
-        let length = length.ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
-        // Of memory that is used again only what it grows by is filled.
+        let length = self
+            .stored_length(handle)
+            .ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
+        // Fills only the part by which a reused buffer grows.
         stored.resize(stored.len().max(length as usize), 1);
         let stored = &mut stored[..length as usize];
         let around = || self.around.of(handle.offset, self.length);
@@ -188,6 +186,13 @@ impl SstableReader {
         let (payload, trailer) = summed.split_at(handle.length as usize);
         let length = u32::from_le_bytes(trailer[1..5].try_into().expect("four bytes follow"));
         decompress(payload, trailer[0], length, unpacked).map_err(corrupt)
+    }
+
+    /// Bytes of a block with its trailer; `None` if the file does not have them. Checked before memory is taken for them.
+    fn stored_length(&self, handle: BlockHandle) -> Option<u64> {
+        let length = handle.length.checked_add(TRAILER_BYTES as u64)?;
+        let end = handle.offset.checked_add(length)?;
+        (end <= self.length && length <= u64::from(super::BLOCK_BYTES_MAX)).then_some(length)
     }
 
     pub(super) fn block(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
@@ -285,7 +290,7 @@ impl SstableReader {
         Ok(filter::may_contain(&filter, hash))
     }
 
-    /// The newest version of `key` at or before `at`, of which `hash` is the hash.
+    /// The newest version of `key`, whose hash is `hash`, at or before `at`.
     pub(crate) fn get(
         self: &Arc<Self>,
         cache: &Cache,
@@ -426,4 +431,40 @@ fn decode_footer(bytes: &[u8]) -> Option<Footer> {
         entries,
         tombstones,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::directory::Directory;
+    use crate::fs::{Fs, MemoryFs};
+
+    #[test]
+    fn blocks_behind_the_end_of_the_file_are_refused_before_memory_is_taken() {
+        let fs = MemoryFs::volatile();
+        let path = "/data".as_ref();
+        fs.create_directory(path).unwrap();
+        let directory = Directory::new(Arc::new(fs), path);
+        let name = FileName::Numbered(FileKind::Sstable, 7);
+        let file = directory.create(name).unwrap();
+        let mut footer = vec![0; HEADER_BYTES as usize + FOOTER_BYTES];
+        let offset = HEADER_BYTES as usize;
+        footer[offset + 80..offset + 84].copy_from_slice(&1u32.to_le_bytes());
+        let sum = checksum(
+            7,
+            HEADER_BYTES,
+            &[&footer[offset..offset + FOOTER_BYTES - 16]],
+        );
+        footer[offset + FOOTER_BYTES - 16..][..8].copy_from_slice(&sum.to_le_bytes());
+        footer[offset + FOOTER_BYTES - 8..].copy_from_slice(FOOTER_MAGIC);
+        file.write(&footer, 0).unwrap();
+        let reader = SstableReader::of_file(&file, 7, footer.len() as u64).unwrap();
+        for (offset, length) in [(0, 1 << 29), (100, 100), (u64::MAX, 1), (0, u64::MAX)] {
+            let read = reader.read_block(&file, BlockHandle { offset, length });
+            let Err(Error::Corrupt { reason, .. }) = read else {
+                panic!("{length} bytes from {offset}: {read:?}");
+            };
+            assert_eq!(reason, "the length of the block is out of bounds");
+        }
+    }
 }

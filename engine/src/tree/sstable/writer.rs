@@ -202,7 +202,7 @@ impl SstableWriter {
         }
     }
 
-    /// Writes so many bytes of what waits.
+    /// Writes the first `length` buffered bytes.
     fn flush(&mut self, length: usize) -> Result<()> {
         let bytes = &self.buffer[..length];
         self.file.write(bytes, self.written)?;

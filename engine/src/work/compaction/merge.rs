@@ -1,4 +1,4 @@
-//! One merge: reads its inputs in order, drops what nobody needs, writes SSTables.
+//! One merge: reads its inputs in order, drops unneeded versions, writes SSTables.
 
 use super::inputs::Inputs;
 use super::picker;

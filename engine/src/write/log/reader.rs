@@ -1,6 +1,7 @@
 //! Reading a segment of the log: its whole frames, and what is lost behind them.
 
 use crate::Result;
+use crate::base::config::WAL_SEGMENT_BYTES_MAX;
 use crate::base::key::SequenceNumber;
 use crate::format::frame::{
     BEGINNING_DAMAGED, Beginning, DAMAGED, FIRST_BATCH, FRAME_HEADER_BYTES, Frame, beginning_of,
@@ -9,6 +10,9 @@ use crate::format::frame::{
 use crate::format::header::{FORMAT_VERSION, HEADER_BYTES, check_header};
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
+
+/// A longer file is not read into memory. A segment ends with the first batch beyond [`WAL_SEGMENT_BYTES_MAX`].
+const BYTES_MAX: u64 = 2 * WAL_SEGMENT_BYTES_MAX;
 
 /// The whole frames of a segment, and where the last of them ends.
 #[derive(Debug)]
@@ -45,6 +49,9 @@ pub(crate) fn read(
     let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
     let length = file.length()?;
     let length = end.unwrap_or(length).min(length);
+    if length > BYTES_MAX {
+        return Err(file.corrupt(0, "the file is too long for a segment of the log"));
+    }
     bytes.resize(length as usize, 0);
     file.read_exact_into(0, &mut bytes)?;
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
@@ -200,7 +207,7 @@ fn frames_behind(
     if !is_complete {
         tracing::warn!(
             offset,
-            "what stands behind a bad frame of the log looks like a great many frames; not all were tried"
+            "too much behind a bad frame of the log looks like frames: not all of it was searched"
         );
     }
     Behind {

@@ -1,0 +1,31 @@
+//! SearchBudget: bounds the search for whole records behind a damaged one.
+//!
+//! Such a search looks at every offset, because the damaged bytes may be a length. Keys and values of outsiders may look like
+//! records there, each of which would be decoded and hashed to the end of the file.
+
+/// How many times the length of a file is decoded or hashed at most.
+const PASSES: usize = 64;
+
+/// The budget of a short file, so that no file of a healthy store exceeds it.
+const BYTES_MIN: usize = 1 << 30;
+
+/// Bytes that a search may still decode or hash.
+#[derive(Debug)]
+pub(crate) struct SearchBudget(usize);
+
+/// The budget is spent: records behind this place may have been missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exhausted;
+
+impl SearchBudget {
+    /// For a file of `length` bytes.
+    pub(crate) fn of(length: usize) -> SearchBudget {
+        SearchBudget(length.saturating_mul(PASSES).max(BYTES_MIN))
+    }
+
+    /// Charges work that was done, whatever came of it, or that is about to be done.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        self.0 = self.0.checked_sub(bytes).ok_or(Exhausted)?;
+        Ok(())
+    }
+}
