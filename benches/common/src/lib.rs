@@ -13,7 +13,7 @@ mod text;
 pub use machine::{MachineUse, MachineWatch};
 pub use measurements::{Measurement, OldRun};
 pub use random::Random;
-pub use results::{Better, Findings, OURS, Results};
+pub use results::{Better, Findings, OURS, Results, median};
 pub use significance::mann_whitney;
 pub use text::{number, share, thousands};
 

@@ -24,6 +24,7 @@ pub struct MachineWatch {
     busy: Duration,
     stolen: Duration,
     load: f64,
+    knows_all: bool,
 }
 
 /// How busy the machine was.
@@ -31,7 +32,7 @@ pub struct MachineWatch {
 pub struct MachineUse {
     /// The load of the last minute when the run began.
     pub load: f64,
-    /// Cores that other processes kept busy.
+    /// Cores that other processes kept busy; 0 if the server's process is unknown.
     pub other_cores: f64,
     /// The share of all processors' time that the host gave to others.
     pub stolen: f64,
@@ -39,6 +40,14 @@ pub struct MachineUse {
 }
 
 impl MachineWatch {
+    /// Begins beside a server of unknown process, perhaps of another machine: the CPU time of others is not judged.
+    pub fn start_beside_unknown() -> MachineWatch {
+        MachineWatch {
+            knows_all: false,
+            ..MachineWatch::start(&[])
+        }
+    }
+
     /// Begins. The CPU time of this process and of `others`, such as a server that was started, is our own.
     pub fn start(others: &[Process]) -> MachineWatch {
         let own = [Process::own()];
@@ -49,6 +58,7 @@ impl MachineWatch {
             busy: machine_busy(),
             stolen: machine_stolen(),
             load: load(),
+            knows_all: true,
         }
     }
 
@@ -66,7 +76,11 @@ impl MachineWatch {
         let processors = processors();
         MachineUse {
             load: self.load,
-            other_cores: (busy - own).max(0.0) / seconds,
+            other_cores: if self.knows_all {
+                (busy - own).max(0.0) / seconds
+            } else {
+                0.0
+            },
             stolen: stolen / seconds / processors,
             processors,
         }

@@ -85,7 +85,7 @@ impl Results {
     pub fn figure(&self, case: &str, peer: &str, name: &str) -> Option<f64> {
         let runs = self.runs(case, peer).iter();
         let figures = runs.filter_map(|findings| findings.figures.get(name).copied());
-        median(figures.collect())
+        median(&figures.collect::<Vec<_>>())
     }
 
     /// The names of all figures of `case` on `peer`, sorted.
@@ -125,14 +125,15 @@ impl Results {
     }
 }
 
-/// `None` without figures.
-pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    if figures.len() % 2 == 1 {
-        return Some(figures[middle]);
+/// The median; `None` without figures.
+pub fn median(figures: &[f64]) -> Option<f64> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return Some(sorted[middle]);
     }
-    Some((figures.get(middle.checked_sub(1)?)? + figures[middle]) / 2.0)
+    Some((sorted.get(middle.checked_sub(1)?)? + sorted[middle]) / 2.0)
 }
 
 #[cfg(test)]

@@ -43,6 +43,16 @@ pub(super) fn page(report: &Report) -> String {
         number(report.prices.questions),
         number(report.prices.items_kept)
     );
+    if let Some(noisy) = report.noise() {
+        let _ = write!(
+            page,
+            "<p class=\"note\">{}.</p>",
+            escape(&sentence_case(&noisy))
+        );
+    }
+    for line in &report.comparison {
+        let _ = write!(page, "<p>{}.</p>", escape(&sentence_case(line)));
+    }
     for finding in &report.findings {
         section(&mut page, report, finding);
     }
@@ -193,6 +203,8 @@ mod tests {
                 build: Default::default(),
                 ask: Default::default(),
                 stored: Default::default(),
+                build_seconds: Vec::new(),
+                ask_seconds: Vec::new(),
             };
             measured.ask.requests = requests;
             measured
