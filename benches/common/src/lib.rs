@@ -1,9 +1,10 @@
 //! Shared by the benches of the engine and of the server: seeded random numbers, a reader of `/proc`, results over several runs,
-//! the bars that results are compared with, and the comparison with an older run. No HTTP, no engine.
+//! the bars that results are compared with, the comparison with an older run, and the report as a page. No HTTP, no engine.
 
 pub mod bars;
 mod machine;
 pub mod measurements;
+pub mod page;
 pub mod process;
 mod random;
 mod results;

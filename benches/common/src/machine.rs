@@ -71,17 +71,39 @@ impl MachineWatch {
             .iter()
             .map(|(process, before)| since(process.cpu(), *before))
             .sum();
-        let stolen = since(machine_stolen(), self.stolen);
-        let busy = since(machine_busy(), self.busy) - stolen;
-        let processors = processors();
+        let machine = Spent {
+            seconds,
+            busy: since(machine_busy(), self.busy),
+            stolen: since(machine_stolen(), self.stolen),
+            own,
+        };
+        let used = machine.used(processors());
         MachineUse {
             load: self.load,
             other_cores: if self.knows_all {
-                (busy - own).max(0.0) / seconds
+                used.other_cores
             } else {
                 0.0
             },
-            stolen: stolen / seconds / processors,
+            ..used
+        }
+    }
+}
+
+/// Seconds that passed, and of all processors: busy (with those stolen), stolen, and busy with our processes.
+struct Spent {
+    seconds: f64,
+    busy: f64,
+    stolen: f64,
+    own: f64,
+}
+
+impl Spent {
+    fn used(&self, processors: f64) -> MachineUse {
+        MachineUse {
+            load: 0.0,
+            other_cores: (self.busy - self.stolen - self.own).max(0.0) / self.seconds,
+            stolen: self.stolen / self.seconds / processors,
             processors,
         }
     }
@@ -165,13 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn own_work_is_no_foreign_work() {
-        let watch = MachineWatch::start(&[]);
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(300) {
-            std::hint::black_box(began.elapsed());
-        }
-        let busy = watch.end();
-        assert!(busy.other_cores <= busy.processors - 0.5, "{busy:?}");
+    fn own_work_and_stolen_time_are_no_work_of_other_processes() {
+        let spent = Spent {
+            seconds: 10.0,
+            busy: 15.0,
+            stolen: 2.0,
+            own: 8.0,
+        };
+        let used = spent.used(2.0);
+        assert_eq!((used.other_cores, used.stolen), (0.5, 0.1));
+        let clocks_differ = Spent { own: 14.0, ..spent };
+        assert_eq!(clocks_differ.used(2.0).other_cores, 0.0);
     }
 }

@@ -1,6 +1,6 @@
 //! The report: a table in the terminal and JSON, each pattern ending in one sentence.
 
-use lazurite_bench_common::{Better, Measurement, measurements, number, thousands};
+use lazurite_bench_common::{Better, Measurement, measurements, number, page, thousands};
 use serde_json::{Value, json};
 
 use super::pattern::{Measure, Pattern};
@@ -54,7 +54,7 @@ impl Report {
 
     /// The warning of a run on a busy machine.
     pub(super) fn noise(&self) -> Option<String> {
-        (!self.noisy.is_empty()).then(|| format!("noisy: do not quote: {}", self.noisy.join("; ")))
+        page::noise(&self.noisy)
     }
 
     /// What an older and a newer run are compared by.

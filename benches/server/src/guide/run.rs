@@ -1,14 +1,12 @@
 //! Runs the patterns one after the other, verifies the answers of every design, and reports.
 
 use std::cell::Cell;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use lazurite_bench_common::{OldRun, Outcome, measurements, median};
+use lazurite_bench_common::{OldRun, Outcome, measurements, median, page};
 
 use super::args::GuideArgs;
 use super::data::Data;
@@ -74,9 +72,9 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     report.comparison = old.map_or_else(Vec::new, |old| old.compare(&report.measurements()));
     report::print(&report);
     // One that cannot be written does not keep the other from being written.
-    let json = write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
-    let page = write(args.html.as_deref(), || html::page(&report));
-    json.and(page)?;
+    let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
+    let html = page::write(args.html.as_deref(), || html::page(&report));
+    json.and(html)?;
     match &report.error {
         None => Ok(report.wrongs()),
         Some(error) => Err(format!(
@@ -90,12 +88,6 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
 
 fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
     lazurite_bench_common::chosen(&args.only, PATTERNS.iter().copied())
-}
-
-fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Outcome<()> {
-    let Some(path) = path else { return Ok(()) };
-    let shown = path.display();
-    Ok(fs::write(path, text()).map_err(|error| format!("{shown} cannot be written: {error}"))?)
 }
 
 /// The first Ctrl-C ends the run before its next request.
@@ -306,6 +298,7 @@ mod tests {
     use clap::Parser;
     use lazurite_engine::fs::{Failure, Fault, FaultFs, Operation};
     use lazurite_engine::{Durability, Environment};
+    use std::fs;
 
     #[derive(Parser)]
     struct TestCli {
