@@ -1,9 +1,10 @@
 //! Shared by the benches of the engine and of the server: seeded random numbers, a reader of `/proc`, results over several runs,
-//! the bars that results are compared with, and the comparison with an older run. No HTTP, no engine.
+//! the bars that results are compared with, the comparison with an older run, and the report as a page. No HTTP, no engine.
 
 pub mod bars;
 mod machine;
 pub mod measurements;
+pub mod page;
 pub mod process;
 mod random;
 mod results;
@@ -13,7 +14,7 @@ mod text;
 pub use machine::{MachineUse, MachineWatch};
 pub use measurements::{Measurement, OldRun};
 pub use random::Random;
-pub use results::{Better, Findings, OURS, Results};
+pub use results::{Better, Findings, OURS, Results, median};
 pub use significance::mann_whitney;
 pub use text::{number, share, thousands};
 

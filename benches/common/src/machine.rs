@@ -24,6 +24,7 @@ pub struct MachineWatch {
     busy: Duration,
     stolen: Duration,
     load: f64,
+    knows_all: bool,
 }
 
 /// How busy the machine was.
@@ -31,7 +32,7 @@ pub struct MachineWatch {
 pub struct MachineUse {
     /// The load of the last minute when the run began.
     pub load: f64,
-    /// Cores that other processes kept busy.
+    /// Cores that other processes kept busy; 0 if the server's process is unknown.
     pub other_cores: f64,
     /// The share of all processors' time that the host gave to others.
     pub stolen: f64,
@@ -39,6 +40,14 @@ pub struct MachineUse {
 }
 
 impl MachineWatch {
+    /// Begins beside a server of unknown process, perhaps of another machine: the CPU time of others is not judged.
+    pub fn start_beside_unknown() -> MachineWatch {
+        MachineWatch {
+            knows_all: false,
+            ..MachineWatch::start(&[])
+        }
+    }
+
     /// Begins. The CPU time of this process and of `others`, such as a server that was started, is our own.
     pub fn start(others: &[Process]) -> MachineWatch {
         let own = [Process::own()];
@@ -49,6 +58,7 @@ impl MachineWatch {
             busy: machine_busy(),
             stolen: machine_stolen(),
             load: load(),
+            knows_all: true,
         }
     }
 
@@ -61,13 +71,39 @@ impl MachineWatch {
             .iter()
             .map(|(process, before)| since(process.cpu(), *before))
             .sum();
-        let stolen = since(machine_stolen(), self.stolen);
-        let busy = since(machine_busy(), self.busy) - stolen;
-        let processors = processors();
+        let machine = Spent {
+            seconds,
+            busy: since(machine_busy(), self.busy),
+            stolen: since(machine_stolen(), self.stolen),
+            own,
+        };
+        let used = machine.used(processors());
         MachineUse {
             load: self.load,
-            other_cores: (busy - own).max(0.0) / seconds,
-            stolen: stolen / seconds / processors,
+            other_cores: if self.knows_all {
+                used.other_cores
+            } else {
+                0.0
+            },
+            ..used
+        }
+    }
+}
+
+/// Seconds that passed, and of all processors: busy (with those stolen), stolen, and busy with our processes.
+struct Spent {
+    seconds: f64,
+    busy: f64,
+    stolen: f64,
+    own: f64,
+}
+
+impl Spent {
+    fn used(&self, processors: f64) -> MachineUse {
+        MachineUse {
+            load: 0.0,
+            other_cores: (self.busy - self.stolen - self.own).max(0.0) / self.seconds,
+            stolen: self.stolen / self.seconds / processors,
             processors,
         }
     }
@@ -151,13 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn own_work_is_no_foreign_work() {
-        let watch = MachineWatch::start(&[]);
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(300) {
-            std::hint::black_box(began.elapsed());
-        }
-        let busy = watch.end();
-        assert!(busy.other_cores <= busy.processors - 0.5, "{busy:?}");
+    fn own_work_and_stolen_time_are_no_work_of_other_processes() {
+        let spent = Spent {
+            seconds: 10.0,
+            busy: 15.0,
+            stolen: 2.0,
+            own: 8.0,
+        };
+        let used = spent.used(2.0);
+        assert_eq!((used.other_cores, used.stolen), (0.5, 0.1));
+        let clocks_differ = Spent { own: 14.0, ..spent };
+        assert_eq!(clocks_differ.used(2.0).other_cores, 0.0);
     }
 }

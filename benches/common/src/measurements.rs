@@ -24,22 +24,25 @@ pub struct Measurement {
     pub name: String,
     /// Stands after the figure.
     pub unit: String,
+    /// Which of two values is the better one.
     pub better: Better,
     /// Whether it is a count that the same input always gives. It is compared without statistics.
     pub is_exact: bool,
+    /// In the order of the runs.
     pub values: Vec<f64>,
 }
 
 impl Measurement {
+    /// The median of the values; 0 without any.
     pub fn median(&self) -> f64 {
-        median(self.values.clone()).unwrap_or_default()
+        median(&self.values).unwrap_or_default()
     }
 
     /// The median distance from the median, as a share of it.
     pub fn spread(&self) -> f64 {
         let middle = self.median();
         let distances = self.values.iter().map(|value| (value - middle).abs());
-        median(distances.collect()).unwrap_or_default() / middle.abs().max(1e-12)
+        median(&distances.collect::<Vec<_>>()).unwrap_or_default() / middle.abs().max(1e-12)
     }
 
     fn to_json(&self) -> Value {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::page::{Buckets, buckets};
+
 /// The peer that the bars are for.
 pub const OURS: &str = "lazurite";
 
@@ -41,6 +43,8 @@ pub struct Results {
 struct Case {
     name: String,
     peers: Vec<(&'static str, Vec<Findings>)>,
+    /// Of all runs, by peer.
+    latencies: BTreeMap<&'static str, Buckets>,
 }
 
 impl Results {
@@ -51,6 +55,7 @@ impl Results {
             self.cases.push(Case {
                 name: case.to_owned(),
                 peers: Vec::new(),
+                latencies: BTreeMap::new(),
             });
             self.cases.len() - 1
         });
@@ -85,7 +90,31 @@ impl Results {
     pub fn figure(&self, case: &str, peer: &str, name: &str) -> Option<f64> {
         let runs = self.runs(case, peer).iter();
         let figures = runs.filter_map(|findings| findings.figures.get(name).copied());
-        median(figures.collect())
+        median(&figures.collect::<Vec<_>>())
+    }
+
+    /// The figure of each run.
+    pub fn values(&self, case: &str, peer: &str, name: &str) -> Vec<f64> {
+        let runs = self.runs(case, peer).iter();
+        runs.filter_map(|findings| findings.figures.get(name).copied())
+            .collect()
+    }
+
+    /// Adds latencies to those of a case that was added before.
+    pub fn add_latencies(&mut self, case: &str, peer: &'static str, latencies: Buckets) {
+        let case = self.cases.iter_mut().find(|known| known.name == case);
+        if let Some(case) = case {
+            let all = case.latencies.entry(peer).or_default();
+            let known = std::mem::take(all);
+            *all = buckets(known.into_iter().chain(latencies));
+        }
+    }
+
+    /// Latencies of all runs together; empty where they were not kept.
+    pub fn latencies(&self, case: &str, peer: &str) -> Buckets {
+        let case = self.cases.iter().find(|known| known.name == case);
+        let latencies = case.and_then(|case| case.latencies.get(peer));
+        latencies.cloned().unwrap_or_default()
     }
 
     /// The names of all figures of `case` on `peer`, sorted.
@@ -125,14 +154,15 @@ impl Results {
     }
 }
 
-/// `None` without figures.
-pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    if figures.len() % 2 == 1 {
-        return Some(figures[middle]);
+/// The median; `None` without figures.
+pub fn median(figures: &[f64]) -> Option<f64> {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        return Some(sorted[middle]);
     }
-    Some((figures.get(middle.checked_sub(1)?)? + figures[middle]) / 2.0)
+    Some((sorted.get(middle.checked_sub(1)?)? + sorted[middle]) / 2.0)
 }
 
 #[cfg(test)]

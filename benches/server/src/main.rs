@@ -13,6 +13,7 @@ mod load;
 mod many_clients;
 mod neighbours;
 mod report;
+mod report_files;
 mod server;
 mod services;
 mod slow_disk;
@@ -29,7 +30,7 @@ use report::Report;
 
 fn main() -> ExitCode {
     let mismatches = match Cli::parse().command {
-        Command::Job(args) => job::run(&args).map(shown),
+        Command::Job(args) => job::run(&args),
         Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
         Command::ManyClients(args) => many_clients::run(&args).map(shown),
         Command::Neighbours(args) => neighbours::run(&args).map(shown),

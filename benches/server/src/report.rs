@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lazurite_bench_common::thousands;
+use lazurite_bench_common::page::{Section, buckets};
+use lazurite_bench_common::{Better, Measurement, thousands};
 
 /// Mismatches of one phase that are printed in words; beyond that they are only counted.
 const MISMATCHES_SHOWN_MAX: usize = 5;
@@ -111,16 +112,16 @@ impl Row {
         latency.map_or("-".into(), |us| format!("{:.2}", f64::from(*us) / 1000.0))
     }
 
-    fn line(&self) -> String {
+    /// In the order of [`COLUMNS`].
+    fn cells(&self) -> [String; 10] {
         let seconds = self.elapsed.as_secs_f64().max(1e-6);
         let mib = self.bytes as f64 / (1024.0 * 1024.0) / seconds;
-        format!(
-            "{:22} {:>9} {:12} {:>8.2} {:>9.0} {:>8} {:>9} {:>8} {:>8} {:>10}",
-            self.name,
+        [
+            self.name.to_owned(),
             thousands(self.items),
-            self.unit,
-            seconds,
-            self.items as f64 / seconds,
+            self.unit.to_owned(),
+            format!("{seconds:.2}"),
+            format!("{:.0}", self.items as f64 / seconds),
             if self.bytes > 0 {
                 format!("{mib:.1}")
             } else {
@@ -129,9 +130,29 @@ impl Row {
             thousands(self.latencies_us.len() as u64),
             self.quantile(0.5),
             self.quantile(0.99),
-            self.mismatches.len(),
-        )
+            self.mismatches.len().to_string(),
+        ]
     }
+}
+
+const COLUMNS: [&str; 10] = [
+    "phase",
+    "count",
+    "of",
+    "seconds",
+    "per s",
+    "MiB/s",
+    "requests",
+    "p50 ms",
+    "p99 ms",
+    "mismatches",
+];
+
+fn print_cells([name, count, unit, rest @ ..]: [String; 10]) {
+    let [seconds, rate, mib, requests, p50, p99, mismatches] = rest;
+    println!(
+        "{name:22} {count:>9} {unit:12} {seconds:>8} {rate:>9} {mib:>8} {requests:>9} {p50:>8} {p99:>8} {mismatches:>10}"
+    );
 }
 
 /// The finished phases, and remarks to print after them.
@@ -163,6 +184,48 @@ impl Report {
         self.rows.iter().map(|row| row.mismatches.len()).sum()
     }
 
+    /// The phases as a section of a page, with a histogram of each.
+    pub(crate) fn section(&self) -> Section {
+        let histograms = self.rows.iter().map(|row| {
+            let latencies = row.latencies_us.iter().map(|us| (f64::from(*us), 1));
+            (row.name.to_owned(), buckets(latencies))
+        });
+        Section {
+            title: "Phases".into(),
+            columns: COLUMNS.iter().map(|column| (*column).to_owned()).collect(),
+            rows: self.rows.iter().map(Row::cells).map(Vec::from).collect(),
+            histograms: histograms.filter(|(_, all)| !all.is_empty()).collect(),
+        }
+    }
+
+    /// The rate and the median latency of each phase, one value for each of several runs.
+    pub(crate) fn measurements(reports: &[Report]) -> Vec<Measurement> {
+        let mut all: Vec<Measurement> = Vec::new();
+        for row in reports.iter().flat_map(|report| &report.rows) {
+            let rate = row.items as f64 / row.elapsed.as_secs_f64().max(1e-6);
+            let middle = row.latencies_us.get(row.latencies_us.len() / 2);
+            let middle = middle.map(|us| f64::from(*us) / 1e3);
+            for (figure, unit, better, value) in [
+                ("rate", "per s", Better::More, Some(rate)),
+                ("p50", "ms", Better::Less, middle),
+            ] {
+                let Some(value) = value else { continue };
+                let name = format!("{}: {figure}", row.name);
+                match all.iter_mut().find(|known| known.name == name) {
+                    Some(known) => known.values.push(value),
+                    None => all.push(Measurement {
+                        name,
+                        unit: unit.to_owned(),
+                        better,
+                        is_exact: false,
+                        values: vec![value],
+                    }),
+                }
+            }
+        }
+        all
+    }
+
     /// Prints the table and the remarks on standard output.
     pub(crate) fn print(&self) {
         if !self.rows.is_empty() {
@@ -174,21 +237,10 @@ impl Report {
     }
 
     fn print_rows(&self) {
-        println!(
-            "\n{:22} {:>9} {:12} {:>8} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10}",
-            "phase",
-            "count",
-            "of",
-            "seconds",
-            "per s",
-            "MiB/s",
-            "requests",
-            "p50 ms",
-            "p99 ms",
-            "mismatches"
-        );
+        println!();
+        print_cells(COLUMNS.map(str::to_owned));
         for row in &self.rows {
-            println!("{}", row.line());
+            print_cells(row.cells());
         }
     }
 }
@@ -213,5 +265,26 @@ mod tests {
         assert_eq!(phase.add(2), 2);
         report.finish(phase);
         assert_eq!(report.mismatches(), 1);
+    }
+
+    #[test]
+    fn phases_of_several_runs_are_measured_once_each() {
+        let run = || {
+            let mut report = Report::default();
+            let phase = Phase::start("a", "things", 1);
+            let answered: Result<(), ()> = phase.time(|| Ok(()));
+            answered.unwrap();
+            phase.add(1);
+            report.finish(phase);
+            report
+        };
+        let reports = [run(), run()];
+        let measured = Report::measurements(&reports);
+        let names: Vec<_> = measured.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, ["a: rate", "a: p50"]);
+        assert!(measured.iter().all(|one| one.values.len() == 2));
+        let section = reports[0].section();
+        assert_eq!(section.rows[0].len(), section.columns.len());
+        assert_eq!(section.histograms.len(), 1);
     }
 }

@@ -17,5 +17,5 @@ pub(crate) use error::Error;
 pub(crate) use http::{Client, Observer, Outage};
 pub(crate) use queue::Message;
 pub(crate) use request::{Request, escape_path};
-pub(crate) use table::{Change, Entity, Query, Write};
+pub(crate) use table::{Change, Continuation, Entity, Query, Write};
 pub(crate) use template::{Outgoing, Template};

@@ -25,6 +25,12 @@ pub(crate) struct GuideArgs {
     /// Seed of the data
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
+    /// Run each pattern this many times; figures of time are medians
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) runs: u16,
+    /// Compare with the figures that an older run wrote with --json
+    #[arg(long, value_name = "FILE")]
+    pub(super) compare: Option<PathBuf>,
     /// Prices and load, as --print-prices prints them [default: examples]
     #[arg(long, value_name = "FILE")]
     pub(super) prices: Option<PathBuf>,

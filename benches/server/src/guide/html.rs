@@ -2,20 +2,11 @@
 
 use std::fmt::Write;
 
+use lazurite_bench_common::page::{escape, head, sentence_case};
 use lazurite_bench_common::{number, thousands};
 
 use super::report::{Report, bytes};
 use super::run::{Finding, Measured};
-
-const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2}\
-@media(prefers-color-scheme:dark){:root{--text:#e3e9ef;--page:#14191f;--line:#36424e;--note:#3d3414;--wrong:#4a2320;--naive:#6f7f8f;--advised:#58a6e8}}\
-body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem;color:var(--text);background:var(--page)}\
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
-.sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
-td{white-space:nowrap}td:first-child,th:first-child{text-align:left}tr{border-bottom:1px solid var(--line)}\
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
-.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}";
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 320.0;
@@ -26,13 +17,10 @@ const ROW_HEIGHT: f64 = 38.0;
 const TITLE_HEIGHT: f64 = 24.0;
 
 pub(super) fn page(report: &Report) -> String {
-    let mut page =
-        String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">");
+    let mut page = head("The table design guide, measured");
     let _ = write!(
         page,
-        "<title>Table design guide, measured</title><style>{STYLE}</style></head><body><h1>The table design guide, measured</h1>\
-         <p>{}. Against {}, at scale {}, seed {}.</p>\
+        "<p>{}. Against {}, at scale {}, seed {}.</p>\
          <p>Prices in {} a month, for {} writes, {} questions and {} items kept. Every bar starts at zero.</p>",
         escape(&sentence_case(&report.verdict())),
         escape(&report.server),
@@ -43,6 +31,16 @@ pub(super) fn page(report: &Report) -> String {
         number(report.prices.questions),
         number(report.prices.items_kept)
     );
+    if let Some(noisy) = report.noise() {
+        let _ = write!(
+            page,
+            "<p class=\"note\">{}.</p>",
+            escape(&sentence_case(&noisy))
+        );
+    }
+    for line in &report.comparison {
+        let _ = write!(page, "<p>{}.</p>", escape(&sentence_case(line)));
+    }
     for finding in &report.findings {
         section(&mut page, report, finding);
     }
@@ -160,17 +158,6 @@ fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -
     svg
 }
 
-fn escape(text: &str) -> String {
-    quick_xml::escape::escape(text).into_owned()
-}
-
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +180,8 @@ mod tests {
                 build: Default::default(),
                 ask: Default::default(),
                 stored: Default::default(),
+                build_seconds: Vec::new(),
+                ask_seconds: Vec::new(),
             };
             measured.ask.requests = requests;
             measured

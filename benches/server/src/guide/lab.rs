@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::data::{Data, Employee};
 use super::prices::Stored;
+use super::server::GuideServer;
 use crate::client::{Change, Client, Entity, Error, ListBlobs, Query, Service, Write};
 
 /// Most operations of an entity group transaction.
@@ -15,19 +16,32 @@ pub(super) struct Lab<'a> {
     /// Every request is counted.
     pub(super) client: Client,
     pub(super) data: &'a Data,
+    server: &'a GuideServer,
     /// Distinguishes designs and runs: lower-case letters and digits.
     prefix: String,
     resources: RefCell<Vec<(Service, String)>>,
 }
 
 impl<'a> Lab<'a> {
-    pub(super) fn new(client: Client, data: &'a Data, prefix: String) -> Lab<'a> {
+    pub(super) fn new(
+        client: Client,
+        data: &'a Data,
+        server: &'a GuideServer,
+        prefix: String,
+    ) -> Lab<'a> {
         Lab {
             client,
             data,
+            server,
             prefix,
             resources: RefCell::default(),
         }
+    }
+
+    /// Kills the server and starts it again, if it is ours.
+    pub(super) fn restart_server(&self) -> Result<(), Error> {
+        let restarted = self.server.restart();
+        restarted.map_err(|error| Error::Unreachable(error.to_string()))
     }
 
     /// The name of a resource of this design, in lower-case letters.

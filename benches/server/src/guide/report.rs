@@ -1,8 +1,9 @@
 //! The report: a table in the terminal and JSON, each pattern ending in one sentence.
 
-use lazurite_bench_common::{number, thousands};
+use lazurite_bench_common::{Better, Measurement, measurements, number, page, thousands};
 use serde_json::{Value, json};
 
+use super::pattern::{Measure, Pattern};
 use super::prices::Prices;
 use super::run::{Finding, Measured};
 
@@ -15,6 +16,10 @@ pub(super) struct Report {
     pub(super) error: Option<String>,
     pub(super) scale: f64,
     pub(super) seed: u64,
+    /// Why the figures are not to be quoted.
+    pub(super) noisy: Vec<String>,
+    /// What changed since an older run.
+    pub(super) comparison: Vec<String>,
 }
 
 impl Report {
@@ -26,6 +31,8 @@ impl Report {
             error: None,
             scale,
             seed,
+            noisy: Vec::new(),
+            comparison: Vec::new(),
         }
     }
 
@@ -45,6 +52,22 @@ impl Report {
         }
     }
 
+    /// The warning of a run on a busy machine.
+    pub(super) fn noise(&self) -> Option<String> {
+        page::noise(&self.noisy)
+    }
+
+    /// What an older and a newer run are compared by.
+    pub(super) fn measurements(&self) -> Vec<Measurement> {
+        let mut all = Vec::new();
+        for finding in &self.findings {
+            for design in &finding.designs {
+                all.extend(design.measurements(finding.pattern));
+            }
+        }
+        all
+    }
+
     pub(super) fn to_json(&self) -> Value {
         let findings = self.findings.iter();
         json!({
@@ -53,6 +76,9 @@ impl Report {
             "seed": self.seed,
             "prices": self.prices.to_json(),
             "verdict": self.verdict(),
+            "noisy": self.noisy,
+            "comparison": self.comparison,
+            "measurements": measurements::to_json(&self.measurements()),
             "patterns": findings.map(|finding| self.finding_json(finding)).collect::<Vec<_>>(),
         })
     }
@@ -141,6 +167,37 @@ impl Monthly {
     }
 }
 
+impl Measured {
+    fn measurements(&self, pattern: &Pattern) -> Vec<Measurement> {
+        let measurement =
+            |figure: &str, unit: &str, is_exact: bool, values: Vec<f64>| Measurement {
+                name: format!("{}, {}: {figure}", pattern.name, self.design),
+                unit: unit.to_owned(),
+                better: Better::Less,
+                is_exact,
+                values,
+            };
+        let millis = |seconds: &[f64]| seconds.iter().map(|seconds| seconds * 1e3).collect();
+        // Chance decides how many requests lose a race.
+        let is_race = pattern.goal == Measure::Refused;
+        let mut all = vec![
+            measurement("time to write", "ms", false, millis(&self.build_seconds)),
+            measurement("time to answer", "ms", false, millis(&self.ask_seconds)),
+        ];
+        if !is_race {
+            let counts = [
+                ("requests to write", Some(self.build.requests)),
+                ("requests to answer", Some(self.ask.requests)),
+                ("rows examined", self.ask.examined),
+            ];
+            all.extend(counts.into_iter().filter_map(|(figure, count)| {
+                Some(measurement(figure, "", true, vec![count? as f64]))
+            }));
+        }
+        all
+    }
+}
+
 impl Finding {
     /// Where our server is cleverer than the hosted service.
     pub(super) fn warning(&self) -> Option<String> {
@@ -214,6 +271,12 @@ pub(super) fn print(report: &Report) {
         }
     }
     let prices = &report.prices;
+    for line in &report.comparison {
+        println!("{line}");
+    }
+    if let Some(noisy) = report.noise() {
+        println!("{noisy}");
+    }
     println!(
         "\nprices in {} for {} writes, {} questions and {} items kept a month\n{}",
         prices.currency,

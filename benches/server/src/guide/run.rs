@@ -1,13 +1,12 @@
 //! Runs the patterns one after the other, verifies the answers of every design, and reports.
 
-use std::fs;
-use std::path::Path;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use lazurite_bench_common::Outcome;
+use lazurite_bench_common::{OldRun, Outcome, measurements, median, page};
 
 use super::args::GuideArgs;
 use super::data::Data;
@@ -27,6 +26,9 @@ pub(super) struct Measured {
     pub(super) build: Usage,
     pub(super) ask: Usage,
     pub(super) stored: Stored,
+    /// Seconds of each run to build and to ask. The usage above is that of the first run with the medians of these.
+    pub(super) build_seconds: Vec<f64>,
+    pub(super) ask_seconds: Vec<f64>,
 }
 
 /// What one pattern showed.
@@ -53,17 +55,26 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     watch_interrupts(interrupted.clone())?;
     let server = GuideServer::start(args)?;
     check_connection(&server.account)?;
+    let old = args.compare.as_deref().map(OldRun::read).transpose()?;
     let mut report = Report::new(server.description.clone(), prices, args.scale, args.seed);
-    let ended = run_patterns(args, &server.account, &interrupted, &mut report);
+    let watch = server.watch_machine();
+    let ended = run_patterns(args, &server, &interrupted, &mut report);
     report.error = match &ended {
         Ok(()) => None,
         // Whatever the request was told: a server that we started is interrupted with us.
         Err(_) if interrupted.load(Ordering::Relaxed) => Some("interrupted".into()),
         Err(error) => Some(error.to_string()),
     };
+    report.noisy = watch.end().reasons();
+    report
+        .noisy
+        .extend(measurements::spread_reason(&report.measurements()));
+    report.comparison = old.map_or_else(Vec::new, |old| old.compare(&report.measurements()));
     report::print(&report);
-    write(args.json.as_deref(), || format!("{:#}\n", report.to_json()))?;
-    write(args.html.as_deref(), || html::page(&report))?;
+    // One that cannot be written does not keep the other from being written.
+    let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
+    let html = page::write(args.html.as_deref(), || html::page(&report));
+    json.and(html)?;
     match &report.error {
         None => Ok(report.wrongs()),
         Some(error) => Err(format!(
@@ -77,12 +88,6 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
 
 fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
     lazurite_bench_common::chosen(&args.only, PATTERNS.iter().copied())
-}
-
-fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Outcome<()> {
-    let Some(path) = path else { return Ok(()) };
-    let shown = path.display();
-    Ok(fs::write(path, text()).map_err(|error| format!("{shown} cannot be written: {error}"))?)
 }
 
 /// The first Ctrl-C ends the run before its next request.
@@ -117,12 +122,12 @@ fn check_connection(account: &Account) -> Outcome<()> {
 
 fn run_patterns(
     args: &GuideArgs,
-    account: &Account,
+    server: &GuideServer,
     interrupted: &Arc<AtomicBool>,
     report: &mut Report,
 ) -> Outcome<()> {
     let data = Data::new(args.seed, args.scale);
-    let client = Client::new(account.clone());
+    let client = Client::new(server.account.clone());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let run = format!("g{:x}", now.unwrap_or_default().as_secs());
     for pattern in chosen(args) {
@@ -132,11 +137,16 @@ fn run_patterns(
             client: &client,
             meter: &meter,
             data: &data,
+            server,
             run: &run,
             keep: args.keep,
+            serial: Cell::new(0),
             is_sabotaged: false,
         };
-        let finding = match bench.run(pattern) {
+        let finding = match bench.run_repeatedly(pattern, args.runs) {
+            Err(error @ Error::Refused { status: 507, .. }) => {
+                return Err(format!("the disk of the server is full: {error}").into());
+            }
             // The server does not know an operation, or answers what no design expects: the other patterns may do.
             Err(error @ (Error::Refused { .. } | Error::Malformed(_))) => {
                 bench.failure(pattern, &error)
@@ -155,13 +165,34 @@ struct Bench<'a> {
     client: &'a Client,
     meter: &'a Arc<Meter>,
     data: &'a Data,
+    server: &'a GuideServer,
     run: &'a str,
     keep: bool,
+    /// Distinguishes the runs of a pattern.
+    serial: Cell<usize>,
     /// Whether the advised design is broken before it is asked.
     is_sabotaged: bool,
 }
 
 impl Bench<'_> {
+    /// Runs a pattern several times. What is counted is that of the first run, times are medians.
+    fn run_repeatedly(&self, pattern: &'static Pattern, runs: u16) -> Result<Finding, Error> {
+        let mut all = self.run(pattern)?;
+        for _ in 1..runs {
+            let again = self.run(pattern)?;
+            for (design, repeated) in all.designs.iter_mut().zip(again.designs) {
+                design.build_seconds.push(repeated.build.seconds);
+                design.ask_seconds.push(repeated.ask.seconds);
+            }
+            all.wrong.extend(again.wrong);
+        }
+        for design in &mut all.designs {
+            design.build.seconds = median(&design.build_seconds).unwrap_or_default();
+            design.ask.seconds = median(&design.ask_seconds).unwrap_or_default();
+        }
+        Ok(all)
+    }
+
     fn run(&self, pattern: &'static Pattern) -> Result<Finding, Error> {
         let truth = (pattern.truth)(self.data);
         let mut finding = Finding {
@@ -173,8 +204,16 @@ impl Bench<'_> {
         };
         for (number, design) in pattern.designs.iter().enumerate() {
             let letters = pattern.name.replace('-', "");
-            let prefix = format!("{}{letters}{number}", self.run);
-            let lab = Lab::new(self.client.observed(self.meter.clone()), self.data, prefix);
+            // A hosted service takes a while to delete a table, whose name is not free until then.
+            let serial = self.serial.get();
+            self.serial.set(serial + 1);
+            let prefix = format!("{}x{serial}{letters}{number}", self.run);
+            let lab = Lab::new(
+                self.client.observed(self.meter.clone()),
+                self.data,
+                self.server,
+                prefix,
+            );
             let is_last = number + 1 == pattern.designs.len();
             let measured = self.measure(&lab, pattern, design, is_last);
             if !self.keep {
@@ -220,6 +259,8 @@ impl Bench<'_> {
         let ask = self.meter.take(began.elapsed());
         let measured = Measured {
             design: design.name,
+            build_seconds: vec![build.seconds],
+            ask_seconds: vec![ask.seconds],
             build,
             ask,
             stored,
@@ -254,6 +295,16 @@ fn difference(truth: &Answers, answers: &Answers) -> Option<String> {
 mod tests {
     use super::*;
     use crate::guide::pattern::Measure;
+    use clap::Parser;
+    use lazurite_engine::fs::{Failure, Fault, FaultFs, Operation};
+    use lazurite_engine::{Durability, Environment};
+    use std::fs;
+
+    #[derive(Parser)]
+    struct TestCli {
+        #[command(flatten)]
+        args: GuideArgs,
+    }
 
     fn each_pattern(is_sabotaged: bool, look: impl Fn(&Finding)) {
         let server = GuideServer::for_test();
@@ -266,8 +317,10 @@ mod tests {
                 client: &client,
                 meter: &meter,
                 data: &data,
+                server: &server,
                 run,
                 keep: false,
+                serial: Cell::new(0),
                 is_sabotaged,
             };
             match bench.run(pattern) {
@@ -318,6 +371,77 @@ mod tests {
                 finding.wrong
             );
         });
+    }
+
+    #[test]
+    fn run_on_a_full_disk_keeps_the_patterns_before_it() {
+        let fault = FaultFs::new(Environment::system(Durability::Process).fs);
+        let server = GuideServer::on_disk_for_test(&fault);
+        let args = |pattern: &Pattern| {
+            let words = ["guide", "--runs=1", "--scale=0.05", "--only", pattern.name];
+            TestCli::try_parse_from(words).unwrap().args
+        };
+        let mut report = Report::new(String::new(), Prices::default(), 1.0, 1);
+        let mut run = |pattern| {
+            let args = args(pattern);
+            let ended = run_patterns(&args, &server, &Arc::default(), &mut report);
+            (ended, report.findings.len())
+        };
+        assert!(run(PATTERNS[0]).0.is_ok());
+        fault.set(Some(Fault {
+            operation: Some(Operation::Write),
+            path: String::new(),
+            nth: 3,
+            failure: Failure::Error(std::io::ErrorKind::StorageFull),
+            sticky: true,
+        }));
+        let (ended, findings) = run(PATTERNS[1]);
+        let error = ended.unwrap_err().to_string();
+        assert!(error.contains("disk of the server is full"), "{error}");
+        assert_eq!(findings, 1);
+    }
+
+    #[test]
+    fn report_that_cannot_be_written_is_one_sentence_and_the_other_is_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let page = scratch.path().join("guide.html");
+        let words = [
+            "guide",
+            "--runs=1",
+            "--scale=0.05",
+            "--only=query-kinds",
+            "--json=/dev/full",
+        ];
+        let page_flag = format!("--html={}", page.display());
+        let words = words.into_iter().chain([&*page_flag]);
+        let error = run(&TestCli::try_parse_from(words).unwrap().args).unwrap_err();
+        assert!(
+            error.to_string().starts_with("/dev/full cannot be written"),
+            "{error}"
+        );
+        assert!(fs::read_to_string(page).unwrap().contains("Query kinds"));
+    }
+
+    #[test]
+    fn repeated_runs_are_compared_with_their_own_json() {
+        let scratch = tempfile::tempdir().unwrap();
+        let json = scratch.path().join("guide.json").display().to_string();
+        let words = ["guide", "--runs=3", "--scale=0.05", "--only=query-kinds"];
+        let write = format!("--json={json}");
+        let parse = |flag: &str| {
+            TestCli::try_parse_from(words.into_iter().chain([flag]))
+                .unwrap()
+                .args
+        };
+        run(&parse(&write)).unwrap();
+        let old = OldRun::read(std::path::Path::new(&json)).unwrap();
+        let written: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        let seconds = written["measurements"].as_array().unwrap().iter();
+        let mut seconds = seconds.filter(|one| one["unit"] == "ms");
+        assert!(seconds.all(|one| one["values"].as_array().unwrap().len() == 3));
+        drop(old);
+        run(&parse(&format!("--compare={json}"))).unwrap();
     }
 
     #[test]

@@ -1,25 +1,30 @@
 //! The server that the patterns run against: one that is up, one that is spawned, or one in this process.
 
+use std::sync::Mutex;
+
 use lazurite::{Lazurite, Store};
-use lazurite_bench_common::Outcome;
+use lazurite_bench_common::{MachineWatch, Outcome};
 use tempfile::TempDir;
 
 use super::args::GuideArgs;
-use crate::client::Account;
+use crate::client::{Account, Service};
 use crate::server::Server;
 
 /// A server that is ended when dropped, unless it was there before.
 pub(super) struct GuideServer {
     pub(super) account: Account,
     pub(super) description: String,
-    _running: Running,
+    running: Mutex<Running>,
 }
 
-#[expect(dead_code, reason = "held until the end of the run")]
 enum Running {
     Elsewhere,
-    Spawned(Server, TempDir),
-    Here(Store, TempDir),
+    Spawned(
+        Server,
+        #[expect(dead_code, reason = "holds the data")] TempDir,
+    ),
+    /// Without a store only while it restarts, or if that failed.
+    Here(Option<Store>, TempDir),
 }
 
 impl GuideServer {
@@ -30,7 +35,7 @@ impl GuideServer {
             return Ok(GuideServer {
                 account,
                 description,
-                _running: Running::Elsewhere,
+                running: Mutex::new(Running::Elsewhere),
             });
         }
         let scratch = tempfile::tempdir()?;
@@ -39,10 +44,44 @@ impl GuideServer {
             return Ok(GuideServer {
                 account: server.account(),
                 description: "a server of its own process".into(),
-                _running: Running::Spawned(server, scratch),
+                running: Mutex::new(Running::Spawned(server, scratch)),
             });
         }
         GuideServer::in_process(scratch)
+    }
+
+    /// Kills a spawned server, stops one in this process, and starts it again on the same ports. Does nothing to a server elsewhere.
+    pub(super) fn restart(&self) -> Outcome<()> {
+        match &mut *self.running.lock().expect("no restart panics") {
+            Running::Elsewhere => Ok(()),
+            Running::Spawned(server, _) => server.kill_and_restart(None),
+            Running::Here(store, scratch) => {
+                if let Some(store) = store.take() {
+                    store.stop()?;
+                }
+                let mut again = Lazurite::at(scratch.path().join("data"));
+                for (service, flag) in [
+                    (Service::Blob, "--blobPort"),
+                    (Service::Queue, "--queuePort"),
+                    (Service::Table, "--tablePort"),
+                ] {
+                    let (address, _) = self.account.address(service);
+                    let port = address.rsplit(':').next().unwrap_or_default();
+                    again = again.flag(format!("{flag}={port}"));
+                }
+                *store = Some(again.start()?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Watches the machine: what this process and the server that it started do is not foreign work.
+    pub(super) fn watch_machine(&self) -> MachineWatch {
+        match &*self.running.lock().expect("no restart panics") {
+            Running::Elsewhere => MachineWatch::start_beside_unknown(),
+            Running::Spawned(server, _) => MachineWatch::start(&[server.process()]),
+            Running::Here(..) => MachineWatch::start(&[]),
+        }
     }
 
     fn in_process(scratch: TempDir) -> Outcome<GuideServer> {
@@ -50,7 +89,7 @@ impl GuideServer {
         Ok(GuideServer {
             account: Account::parse(&store.connection_string())?,
             description: "a server in this process".into(),
-            _running: Running::Here(store, scratch),
+            running: Mutex::new(Running::Here(Some(store), scratch)),
         })
     }
 
@@ -58,5 +97,25 @@ impl GuideServer {
     #[cfg(test)]
     pub(super) fn for_test() -> GuideServer {
         GuideServer::in_process(tempfile::tempdir().unwrap()).unwrap()
+    }
+
+    /// For tests, on a disk that may fail.
+    #[cfg(test)]
+    pub(super) fn on_disk_for_test(fault: &lazurite_engine::fs::FaultFs) -> GuideServer {
+        use lazurite_engine::{Durability, Environment, SystemWallClock};
+        use std::sync::Arc;
+        let scratch = tempfile::tempdir().unwrap();
+        let environment = Environment {
+            fs: Arc::new(fault.clone()),
+            ..Environment::system(Durability::Process)
+        };
+        let clock = Arc::new(SystemWallClock::default());
+        let server = Lazurite::at(scratch.path().join("data"));
+        let store = server.start_on(environment, clock).unwrap();
+        GuideServer {
+            account: Account::parse(&store.connection_string()).unwrap(),
+            description: String::new(),
+            running: Mutex::new(Running::Here(Some(store), scratch)),
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use lazurite_bench_common::share;
 
 use crate::client::Service;
+use crate::report_files::ReportFiles;
 use crate::target::Target;
 
 #[derive(clap::Args)]
@@ -38,6 +39,11 @@ pub(crate) struct JobArgs {
     /// Consumers of messages
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) consumers: u16,
+    /// Run the whole job this many times
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) runs: u16,
+    #[command(flatten)]
+    pub(crate) files: ReportFiles,
     /// Seed of the moments of the kills and of the samples [default: the clock]
     #[arg(long)]
     pub(crate) seed: Option<u64>,

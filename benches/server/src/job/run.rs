@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-use lazurite_bench_common::{Outcome, Random, thousands};
+use lazurite_bench_common::page::RunReport;
+use lazurite_bench_common::{MachineWatch, Outcome, Random, thousands};
 
 use crate::client::{Account, Client, Service};
 use crate::job::args::JobArgs;
@@ -16,8 +17,40 @@ use crate::kills::Kills;
 use crate::report::{Report, median};
 use crate::server::Server;
 
+/// Runs the job as often as was asked for, prints and writes the reports, and returns how many answers were wrong.
+pub(crate) fn run(args: &JobArgs) -> Outcome<usize> {
+    let old = args.files.old()?;
+    // The CPU time of a server that is killed is lost with it.
+    let watch = MachineWatch::start_beside_unknown();
+    let mut reports = Vec::new();
+    for _ in 0..args.runs {
+        let report = run_once(args)?;
+        report.print();
+        reports.push(report);
+    }
+    let mismatches = reports.iter().map(Report::mismatches).sum();
+    let verdict = match mismatches {
+        0 => format!("{} runs of the job, every answer was right", args.runs),
+        wrong => format!("{wrong} wrong answers in {} runs of the job", args.runs),
+    };
+    let page = RunReport {
+        title: "The main job, measured".into(),
+        subject: format!(
+            "At scale {}, with {} connections.",
+            args.scale, args.connections
+        ),
+        verdict,
+        noisy: watch.end().reasons(),
+        sections: reports.iter().map(Report::section).collect(),
+        measurements: Report::measurements(&reports),
+        ..RunReport::default()
+    };
+    args.files.finish(page, old.as_ref())?;
+    Ok(mismatches)
+}
+
 /// Runs the job. The report holds every mismatch; an error means that the job could not be carried through.
-pub(crate) fn run(args: &JobArgs) -> Outcome<Report> {
+fn run_once(args: &JobArgs) -> Outcome<Report> {
     let flights = flights::Flights::read(args)?;
     let files = tree::walk_input(args)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;

@@ -6,6 +6,7 @@ use lazurite_bench_common::share;
 use super::peers::{Launch, Peer};
 use super::workloads::{WORKLOADS, Workload};
 use crate::client::Service;
+use crate::report_files::ReportFiles;
 
 #[derive(clap::Args)]
 pub(crate) struct ServicesArgs {
@@ -26,6 +27,8 @@ pub(crate) struct ServicesArgs {
     /// Measure everything this many times, the peers in turn, and show medians
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) runs: u16,
+    #[command(flatten)]
+    pub(super) files: ReportFiles,
 }
 
 fn workload() -> impl TypedValueParser<Value = &'static Workload> {

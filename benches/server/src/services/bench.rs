@@ -135,9 +135,12 @@ impl<'a> Bench<'a> {
             teach(peers, &warm_up.samples)?;
         }
         let limit = Limit::time(self.time(SPAN_SECONDS));
-        let mut findings = measure(peer, &mut driver, &mut *load, limit, plan)?;
+        let (mut findings, latencies) = measure(peer, &mut driver, &mut *load, limit, plan)?;
         add_mismatches(&mut findings, &warm_up);
-        self.add(&plan.case(connections), peer.peer(), findings);
+        let case = plan.case(connections);
+        self.add(&case, peer.peer(), findings);
+        self.results
+            .add_latencies(&case, peer.peer().name(), latencies);
         Ok(())
     }
 

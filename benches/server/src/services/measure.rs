@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use lazurite_bench_common::page::{Buckets, buckets};
 use lazurite_bench_common::{Findings, Outcome};
 
 use super::peers::Running;
@@ -26,14 +27,14 @@ impl Cpu {
 }
 
 /// Runs `load` until `limit` and measures it. The CPU time of upkeep is part of the figures, the time that it takes is not.
-/// Latencies of the kinds after the first have their kind's name before theirs.
+/// Latencies of the kinds after the first have their kind's name before theirs; those of the first are counted in buckets, too.
 pub(super) fn measure(
     peer: &Running,
     driver: &mut Driver,
     load: &mut dyn Load,
     limit: Limit,
     plan: &Plan,
-) -> Outcome<Findings> {
+) -> Outcome<(Findings, Buckets)> {
     let before = Cpu::now(peer.process());
     let observed = driver.run(load, limit)?;
     let [server, client, machine] = Cpu::since(peer.process(), &before);
@@ -58,7 +59,15 @@ pub(super) fn measure(
         set_latencies(&mut findings, kind, latencies);
     }
     add_mismatches(&mut findings, &observed);
-    Ok(findings)
+    let latencies = observed.latencies.first().map_or_else(Vec::new, |first| {
+        buckets(first.iter_recorded().map(|value| {
+            (
+                value.value_iterated_to() as f64 / 1e3,
+                value.count_at_value(),
+            )
+        }))
+    });
+    Ok((findings, latencies))
 }
 
 /// KiB as megabytes.

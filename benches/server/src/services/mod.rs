@@ -8,6 +8,7 @@ mod disk;
 mod measure;
 mod peers;
 mod plan;
+mod report;
 mod run;
 mod tables;
 mod workloads;

@@ -2,26 +2,39 @@
 
 use std::time::Instant;
 
-use lazurite_bench_common::{Outcome, bars};
+use lazurite_bench_common::{MachineWatch, Outcome, bars};
 
 use super::args::ServicesArgs;
 use super::bars::BARS;
 use super::bench::Bench;
 use super::peers::available;
-use super::tables;
 use super::workloads::chosen;
+use super::{report, tables};
 
 /// Runs the workloads, prints the tables, and returns how many answers were wrong.
 pub(crate) fn run(args: &ServicesArgs) -> Outcome<usize> {
+    let old = args.files.old()?;
+    // The CPU time of the servers, which come and go, is part of each case's figures.
+    let watch = MachineWatch::start_beside_unknown();
     let peers = available(&args.peers)?;
     let mut bench = Bench::new(&args.launch, peers, args.scale, args.runs);
+    let ended = run_workloads(args, &mut bench);
+    tables::print(&bench.results);
+    bars::print(&bench.results, BARS);
+    let mut report = report::report(&bench.results, &watch.end(), args.runs);
+    if let Err(error) = &ended {
+        report.verdict = format!("ended early: {error}");
+    }
+    args.files.finish(report, old.as_ref())?;
+    ended.map(|()| bench.results.mismatches())
+}
+
+fn run_workloads(args: &ServicesArgs, bench: &mut Bench) -> Outcome<()> {
     for workload in chosen(&args.only, &args.service) {
         let started = Instant::now();
-        (workload.run)(&mut bench)?;
+        (workload.run)(bench)?;
         let seconds = started.elapsed().as_secs_f64();
         eprintln!("{:20} {seconds:6.1} s", workload.name);
     }
-    tables::print(&bench.results);
-    bars::print(&bench.results, BARS);
-    Ok(bench.results.mismatches())
+    Ok(())
 }

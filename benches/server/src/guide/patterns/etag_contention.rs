@@ -1,4 +1,4 @@
-//! ETag contention: many writers of one counter, against a counter in shards.
+//! ETag contention: one to 64 writers of one counter, against a counter in shards.
 
 use std::thread;
 
@@ -9,8 +9,10 @@ use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
-const WRITERS: usize = 16;
-const INCREMENTS: usize = 40;
+/// The crowds that count, one after the other, each a counter of its own.
+const CROWDS: [usize; 4] = [1, 4, 16, 64];
+/// Increments of each crowd, shared by its writers.
+const INCREMENTS: usize = 320;
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "etag-contention",
@@ -18,50 +20,68 @@ pub(super) static PATTERN: Pattern = Pattern {
     problem: "Writers that read an entity and write it back under its ETag lose races, and try again.",
     advice: "Spread what many writers count over several entities, and add them up when reading.",
     caution: "The sum is not one state that ever was, and reading costs more.",
-    question: "counting with sixteen writers at once",
+    question: "counting with 1, 4, 16 and 64 writers at once",
     goal: Measure::Refused,
     designs: &[
         Design {
             name: "one entity",
-            build: |lab| build(lab, 1),
+            build: |lab| build(lab, |_| 1),
             ask,
         },
         Design {
             name: "an entity a writer",
-            build: |lab| build(lab, WRITERS),
+            build: |lab| build(lab, |writers| writers),
             ask,
         },
     ],
-    truth: |data| vec![(WRITERS * increments(data)).to_string()],
-    writes: |data| WRITERS * increments(data),
-    questions: |_| 1,
+    truth: |data| {
+        CROWDS
+            .iter()
+            .map(|crowd| format!("{crowd} writers: {}", increments(data)))
+            .collect()
+    },
+    writes: |data| CROWDS.len() * increments(data),
+    questions: |_| CROWDS.len(),
     // A writer that ignores the ETag undoes what others counted.
-    sabotage: |lab| lab.write("counters", Write::Replace, counter(0, 0)),
+    sabotage: |lab| lab.write("counters", Write::Replace, counter(CROWDS[0], 0, 0)),
 };
 
+/// Of each crowd: a multiple of the largest, so that all writers have the same share.
 fn increments(data: &Data) -> usize {
-    data.scaled(INCREMENTS, 5)
+    let most = CROWDS[CROWDS.len() - 1];
+    data.scaled(INCREMENTS, 1).next_multiple_of(most)
 }
 
-fn counter(shard: usize, count: i64) -> Value {
-    json!({ "PartitionKey": "counters", "RowKey": format!("{shard:02}"), "Count": count })
+fn partition(crowd: usize) -> String {
+    format!("{crowd:02}")
 }
 
-/// All writers increment at once, each its shard.
-fn build(lab: &Lab, shards: usize) -> Result<(), Error> {
+fn counter(crowd: usize, shard: usize, count: i64) -> Value {
+    json!({ "PartitionKey": partition(crowd), "RowKey": format!("{shard:02}"), "Count": count })
+}
+
+/// All writers of a crowd increment at once, each its shard.
+fn build(lab: &Lab, shards: fn(usize) -> usize) -> Result<(), Error> {
     lab.create_table("counters")?;
-    lab.insert_all(
-        "counters",
-        (0..shards).map(|shard| counter(shard, 0)).collect(),
-    )?;
-    let (client, table, increments) = (&lab.client, &lab.name("counters"), increments(lab.data));
+    for crowd in CROWDS {
+        let shards = shards(crowd);
+        let counters = (0..shards).map(|shard| counter(crowd, shard, 0));
+        lab.insert_all("counters", counters.collect())?;
+        count(lab, crowd, shards)?;
+    }
+    Ok(())
+}
+
+fn count(lab: &Lab, crowd: usize, shards: usize) -> Result<(), Error> {
+    let (client, table) = (&lab.client, &lab.name("counters"));
+    let increments = increments(lab.data) / crowd;
     thread::scope(|scope| {
         let write = |writer: usize| {
             scope.spawn(move || {
-                (0..increments).try_for_each(|_| increment(client, table, writer % shards))
+                (0..increments).try_for_each(|_| increment(client, table, crowd, writer % shards))
             })
         };
-        let writers: Vec<_> = (0..WRITERS).map(write).collect();
+        let writers: Vec<_> = (0..crowd).map(write).collect();
         let mut ended = writers
             .into_iter()
             .map(|writer| writer.join().expect("a writer does not panic"));
@@ -70,13 +90,14 @@ fn build(lab: &Lab, shards: usize) -> Result<(), Error> {
 }
 
 /// Reads, adds one, and writes under the ETag until no other writer was faster.
-fn increment(client: &Client, table: &str, shard: usize) -> Result<(), Error> {
+fn increment(client: &Client, table: &str, crowd: usize, shard: usize) -> Result<(), Error> {
     loop {
         let row = format!("{shard:02}");
-        let Some((entity, etag)) = client.get_entity_and_etag(table, "counters", &row)? else {
+        let Some((entity, etag)) = client.get_entity_and_etag(table, &partition(crowd), &row)?
+        else {
             return Err(Error::Malformed(format!("counter {row} is missing")));
         };
-        let next = counter(shard, number(&entity, "Count") + 1);
+        let next = counter(crowd, shard, number(&entity, "Count") + 1);
         let change = Change::new(Write::Replace, next).if_match(etag);
         match client.write_entity(table, &change) {
             Err(Error::Refused { status: 412, .. }) => {}
@@ -86,7 +107,11 @@ fn increment(client: &Client, table: &str, shard: usize) -> Result<(), Error> {
 }
 
 fn ask(lab: &Lab) -> Result<Answers, Error> {
-    let shards = lab.query("counters", "PartitionKey eq 'counters'")?;
-    let sum: i64 = shards.iter().map(|shard| number(shard, "Count")).sum();
-    Ok(vec![sum.to_string()])
+    let sum = |crowd: &usize| {
+        let filter = format!("PartitionKey eq '{}'", partition(*crowd));
+        let shards = lab.query("counters", filter)?;
+        let sum: i64 = shards.iter().map(|shard| number(shard, "Count")).sum();
+        Ok(format!("{crowd} writers: {sum}"))
+    };
+    CROWDS.iter().map(sum).collect()
 }

@@ -11,12 +11,15 @@ const ARCHIVE: &str = "Archive";
 const ARCHIVED: usize = 40;
 /// Steps of the worker; it dies after each in turn.
 const STEPS: u64 = 3;
+/// A message that no worker understands, and the delivery at which it counts as poison and is put aside.
+const POISON: &str = "poison";
+const DELIVERIES_MAX: u32 = 5;
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "eventual-transactions",
     title: "Eventually consistent transactions over a queue",
     problem: "Moving an entity to another partition takes two writes, and a program may die between them: the entity is doubled or lost.",
-    advice: "Put a message first; a worker does idempotent steps and deletes the message last. A message whose worker died comes back.",
+    advice: "Put a message first; a worker does idempotent steps and deletes the message last. A message whose worker died comes back; one that no worker can process is put aside by its dequeue count.",
     caution: "It costs messages, and until the worker is done the entity is in both places.",
     question: "moving an entity to the archive",
     goal: Measure::Safety,
@@ -38,7 +41,9 @@ pub(super) static PATTERN: Pattern = Pattern {
             build: |lab| {
                 store(lab)?;
                 lab.create_queue("moves")?;
+                lab.create_queue("poison")?;
                 let queue = lab.name("moves");
+                lab.client.put_message(&queue, POISON)?;
                 moved(lab.data).try_for_each(|one| {
                     let text = format!("{}/{}", one.department, one.id);
                     lab.client.put_message(&queue, &text).map(drop)
@@ -52,9 +57,14 @@ pub(super) static PATTERN: Pattern = Pattern {
                     let Some(message) = messages.first() else {
                         break;
                     };
-                    work(lab, message, deaths % (STEPS + 1))?;
-                    deaths += 1;
+                    if message.text == POISON {
+                        fail(lab, message)?;
+                    } else {
+                        work(lab, message, deaths % (STEPS + 1))?;
+                        deaths += 1;
+                    }
                 }
+                put_aside(lab)?;
                 archived(lab)
             },
         },
@@ -69,10 +79,16 @@ pub(super) static PATTERN: Pattern = Pattern {
     sabotage: |lab| {
         // A worker that deletes its message first, and dies.
         let queue = lab.name("moves");
-        let messages = lab.client.get_messages(&queue, 1, 60)?;
+        let messages = lab.client.get_messages(&queue, 32, 60)?;
+        let victim = messages.iter().find(|message| message.text != POISON);
+        let victim = victim.map(|message| message.id.clone());
         messages.iter().try_for_each(|message| {
-            lab.client
-                .delete_message(&queue, &message.id, &message.pop_receipt)
+            let (id, receipt) = (&message.id, &message.pop_receipt);
+            if Some(id) == victim.as_ref() {
+                lab.client.delete_message(&queue, id, receipt)
+            } else {
+                lab.client.hide_message(&queue, id, receipt, 0)
+            }
         })
     },
 };
@@ -120,6 +136,31 @@ fn work(lab: &Lab, message: &Message, steps: u64) -> Result<(), Error> {
         lab.client
             .hide_message(&queue, &message.id, &message.pop_receipt, 0)
     }
+}
+
+/// The worker dies of the message; once it was delivered often enough, it goes to a queue of its own.
+fn fail(lab: &Lab, message: &Message) -> Result<(), Error> {
+    let queue = lab.name("moves");
+    if message.dequeue_count < DELIVERIES_MAX {
+        return lab
+            .client
+            .hide_message(&queue, &message.id, &message.pop_receipt, 0);
+    }
+    lab.client.put_message(&lab.name("poison"), &message.text)?;
+    lab.client
+        .delete_message(&queue, &message.id, &message.pop_receipt)
+}
+
+/// The poison message must be in its queue, once.
+fn put_aside(lab: &Lab) -> Result<(), Error> {
+    let aside = lab.client.peek_messages(&lab.name("poison"), 32)?;
+    if aside == [POISON] {
+        return Ok(());
+    }
+    Err(Error::Malformed(format!(
+        "{} messages were put aside instead of the poison one",
+        aside.len()
+    )))
 }
 
 /// The archive, and how many are elsewhere.

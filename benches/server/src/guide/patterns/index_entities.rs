@@ -1,12 +1,12 @@
-//! Index entities: the ids of all employees of one last name in one entity of their partition.
+//! Index entities: the ids of all employees of one last name, in a blob, in an entity of their partition, or in a table of their own.
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::client::{Change, Write};
-use crate::guide::data::{DEPARTMENTS, Data};
-use crate::guide::lab::{employee, line, property};
+use crate::client::{Change, Error, Write};
+use crate::guide::data::{DEPARTMENTS, Data, Employee};
+use crate::guide::lab::{Lab, employee, line, property};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
@@ -16,8 +16,10 @@ pub(super) static PATTERN: Pattern = Pattern {
     name: "index-entities",
     title: "Index entities",
     problem: "Many entities share a value that is no key, such as a last name, and are asked for by it.",
-    advice: "Keep the list of their ids in an index entity of the same partition, changed under its ETag in the transaction of the entity.",
-    caution: "An entity takes 64 KiB in a property: an index of a frequent value belongs into a blob, or into entities of its own.",
+    advice: "Keep the list of their ids in an index entity of the same partition, changed under its ETag in the transaction of the entity. Across \
+             partitions keep the list in a blob, or in a table of its own, and change it by way of a queue.",
+    caution: "An entity takes 64 KiB in a property: an index of a frequent value belongs into a blob, or into entities of its own. No \
+              transaction spans blobs, tables or partitions.",
     question: "finding the employees of a department by last name",
     goal: Measure::Examined,
     designs: &[
@@ -25,9 +27,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             name: "partition scan",
             build: |lab| {
                 lab.create_table("staff")?;
-                lab.data.of(DEPARTMENT).try_for_each(|one| {
-                    lab.write("staff", Write::Insert, employee(one, DEPARTMENT, &one.id))
-                })
+                lab.data.of(DEPARTMENT).try_for_each(|one| insert(lab, one))
             },
             ask: |lab| {
                 let mut lines = Answers::new();
@@ -39,40 +39,64 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
         Design {
-            name: "index entity with ids",
+            name: "option 1: ids in blobs",
             build: |lab| {
                 lab.create_table("staff")?;
+                lab.create_container("indexes")?;
+                let container = lab.name("indexes");
+                let mut names: BTreeMap<&str, String> = BTreeMap::new();
+                for one in lab.data.of(DEPARTMENT) {
+                    insert(lab, one)?;
+                    let ids = names.entry(one.last).or_default();
+                    append(ids, &one.id);
+                    lab.client.put_blob(&container, one.last, ids.as_bytes())?;
+                }
+                Ok(())
+            },
+            ask: |lab| {
+                by_ids(lab, |name| {
+                    let index = lab.client.get_blob(&lab.name("indexes"), name)?;
+                    let mut ids = String::new();
+                    if let Some(mut index) = index {
+                        let read = std::io::Read::read_to_string(&mut index, &mut ids);
+                        read.map_err(|error| Error::InDoubt(error.to_string()))?;
+                    }
+                    Ok(ids)
+                })
+            },
+        },
+        Design {
+            name: "option 3: ids in a table of their own",
+            build: |lab| {
+                lab.create_table("staff")?;
+                lab.create_table("indexes")?;
                 lab.data.of(DEPARTMENT).try_for_each(|one| {
-                    let key = format!("index_{}", one.last);
-                    let table = lab.name("staff");
-                    let index = lab.client.get_entity_and_etag(&table, DEPARTMENT, &key)?;
-                    let listed = |ids: String| {
-                        json!({ "PartitionKey": DEPARTMENT, "RowKey": key.clone(), "Ids": ids })
-                    };
-                    let change = match index {
-                        None => Change::new(Write::Insert, listed(one.id.clone())),
-                        Some((index, etag)) => {
-                            let ids = format!("{},{}", property(&index, "Ids"), one.id);
-                            Change::new(Write::Replace, listed(ids)).if_match(etag)
-                        }
-                    };
-                    let entity = Change::new(Write::Insert, employee(one, DEPARTMENT, &one.id));
-                    lab.client.transact(&table, &[entity, change])
+                    insert(lab, one)?;
+                    let entry = json!({ "PartitionKey": one.last, "RowKey": one.id });
+                    lab.write("indexes", Write::Insert, entry)
                 })
             },
             ask: |lab| {
-                let mut lines = Answers::new();
-                for name in NAMES {
-                    let keys =
-                        format!("PartitionKey eq '{DEPARTMENT}' and RowKey eq 'index_{name}'");
-                    for index in lab.query("staff", keys)? {
-                        for id in property(&index, "Ids").split(',') {
-                            let found = lab.get("staff", DEPARTMENT, id)?;
-                            lines.extend(found.iter().map(line));
-                        }
-                    }
-                }
-                Ok(lines)
+                by_ids(lab, |name| {
+                    let entries = lab.query("indexes", format!("PartitionKey eq '{name}'"))?;
+                    let ids = entries.iter().map(|entry| property(entry, "RowKey"));
+                    Ok(ids.collect::<Vec<_>>().join(","))
+                })
+            },
+        },
+        Design {
+            name: "option 2: ids in an entity of the partition",
+            build: |lab| {
+                lab.create_table("staff")?;
+                lab.data
+                    .of(DEPARTMENT)
+                    .try_for_each(|one| insert_with_index(lab, one))
+            },
+            ask: |lab| {
+                by_ids(lab, |name| {
+                    let index = lab.get("staff", DEPARTMENT, &index_key(name))?;
+                    Ok(index.map_or_else(String::new, |index| property(&index, "Ids").to_owned()))
+                })
             },
         },
     ],
@@ -81,19 +105,61 @@ pub(super) static PATTERN: Pattern = Pattern {
     questions: |_| NAMES.len(),
     sabotage: |lab| {
         // An index that was not changed with its entity.
-        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-        lab.data
-            .of(DEPARTMENT)
-            .for_each(|one| *names.entry(one.last).or_default() += 1);
-        let name = NAMES
-            .into_iter()
-            .find(|name| names.contains_key(name))
-            .unwrap_or(NAMES[0]);
-        let index =
-            json!({ "PartitionKey": DEPARTMENT, "RowKey": format!("index_{name}"), "Ids": "none" });
-        lab.write("staff", Write::Replace, index)
+        let is_named = |name: &&str| lab.data.of(DEPARTMENT).any(|one| one.last == *name);
+        let name = NAMES.into_iter().find(is_named).unwrap_or(NAMES[0]);
+        lab.write("staff", Write::Replace, index(name, "none"))
     },
 };
+
+fn insert(lab: &Lab, one: &Employee) -> Result<(), Error> {
+    lab.write("staff", Write::Insert, employee(one, DEPARTMENT, &one.id))
+}
+
+/// Entity and index in one transaction.
+fn insert_with_index(lab: &Lab, one: &Employee) -> Result<(), Error> {
+    let table = lab.name("staff");
+    let known = lab
+        .client
+        .get_entity_and_etag(&table, DEPARTMENT, &index_key(one.last))?;
+    let change = match known {
+        None => Change::new(Write::Insert, index(one.last, &one.id)),
+        Some((known, etag)) => {
+            let mut ids = property(&known, "Ids").to_owned();
+            append(&mut ids, &one.id);
+            Change::new(Write::Replace, index(one.last, &ids)).if_match(etag)
+        }
+    };
+    let entity = Change::new(Write::Insert, employee(one, DEPARTMENT, &one.id));
+    lab.client.transact(&table, &[entity, change])
+}
+
+fn index_key(name: &str) -> String {
+    format!("index_{name}")
+}
+
+fn index(name: &str, ids: &str) -> Value {
+    json!({ "PartitionKey": DEPARTMENT, "RowKey": index_key(name), "Ids": ids })
+}
+
+fn append(ids: &mut String, id: &str) {
+    if !ids.is_empty() {
+        ids.push(',');
+    }
+    ids.push_str(id);
+}
+
+/// Reads the employees whose ids, between commas, an index lists for each name.
+fn by_ids(lab: &Lab, index: impl Fn(&str) -> Result<String, Error>) -> Result<Answers, Error> {
+    let mut lines = Answers::new();
+    for name in NAMES {
+        for id in index(name)?.split(',').filter(|id| !id.is_empty()) {
+            // A query, so that the server counts the row that it examines.
+            let keys = format!("PartitionKey eq '{DEPARTMENT}' and RowKey eq '{id}'");
+            lines.extend(lab.query("staff", keys)?.iter().map(line));
+        }
+    }
+    Ok(lines)
+}
 
 fn named(data: &Data, name: &str) -> Vec<String> {
     let named = data.of(DEPARTMENT).filter(|one| one.last == name);

@@ -1,18 +1,22 @@
 //! The table of the patterns. A new one is a module with a `PATTERN`, and a row here.
 
 mod compound_key;
+mod continuation;
 mod data_series;
 mod denormalisation;
+mod encrypted_properties;
 mod etag_contention;
 mod eventual_transactions;
 mod high_volume_delete;
 mod index_entities;
+mod inheritance;
 mod inter_partition_index;
 mod intra_partition_index;
 mod large_entities;
 mod log_data_in_blobs;
 mod log_tail;
 mod one_to_many;
+mod one_to_one;
 mod parallel_queries;
 mod prepend_append;
 mod projection;
@@ -37,10 +41,14 @@ pub(super) static PATTERNS: &[&Pattern] = &[
     &large_entities::PATTERN,
     &log_data_in_blobs::PATTERN,
     &prepend_append::PATTERN,
+    &one_to_one::PATTERN,
     &one_to_many::PATTERN,
+    &inheritance::PATTERN,
     &projection::PATTERN,
+    &continuation::PATTERN,
     &parallel_queries::PATTERN,
     &sas_key_range::PATTERN,
+    &encrypted_properties::PATTERN,
     &etag_contention::PATTERN,
 ];
 

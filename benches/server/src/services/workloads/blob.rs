@@ -256,7 +256,7 @@ pub(super) fn uploads(bench: &mut Bench) -> Outcome<()> {
             let names = Names::new(0, UPLOADS as u64);
             let mut load = Put::new(peer.account(), names, &content);
             let mut driver = peer.connect(Service::Blob, UPLOADS)?;
-            let mut findings = measure(&peer, &mut driver, &mut load, Limit::NONE, &plan)?;
+            let (mut findings, _) = measure(&peer, &mut driver, &mut load, Limit::NONE, &plan)?;
             findings.set("peak_mb", megabytes(peer.process().memory().peak_kib));
             bench.add("blob 64 uploads at once", peer.peer(), findings);
         }

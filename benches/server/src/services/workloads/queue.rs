@@ -94,7 +94,7 @@ pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
             fill(&peer, Message::large(), waiting + taken)?;
             let mut driver = peer.connect(Service::Queue, 16)?;
             let mut load = GetMany::new(peer.account());
-            let findings = measure(&peer, &mut driver, &mut load, limit, &plan)?;
+            let (findings, _) = measure(&peer, &mut driver, &mut load, limit, &plan)?;
             bench.add(&plan.case(16), peer.peer(), findings);
         }
     }

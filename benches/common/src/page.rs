@@ -1,0 +1,319 @@
+//! The report of a run as JSON and as one page: no network, charts as SVG.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::measurements::{self, Measurement, OldRun};
+use crate::text::{number, thousands};
+
+/// The style sheet of all pages, in dark and light.
+pub const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2}\
+@media(prefers-color-scheme:dark){:root{--text:#e3e9ef;--page:#14191f;--line:#36424e;--note:#3d3414;--wrong:#4a2320;--naive:#6f7f8f;--advised:#58a6e8}}\
+body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem;color:var(--text);background:var(--page)}\
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
+.sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
+td{white-space:nowrap}td:first-child,th:first-child{text-align:left}tr{border-bottom:1px solid var(--line)}\
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
+.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}";
+
+/// Sizes of a chart, in units of its view box.
+const WIDTH: f64 = 320.0;
+const BARS_HEIGHT: f64 = 60.0;
+const TITLE_HEIGHT: f64 = 24.0;
+const AXIS_HEIGHT: f64 = 18.0;
+
+/// Counts of latencies: the upper end of each bucket in microseconds, twice that of the one before, and how many fell into it.
+pub type Buckets = Vec<(f64, u64)>;
+
+/// What a run found.
+#[derive(Default)]
+pub struct RunReport {
+    /// Of the page.
+    pub title: String,
+    /// What ran, and how.
+    pub subject: String,
+    /// One sentence.
+    pub verdict: String,
+    /// Why the figures are not to be quoted.
+    pub noisy: Vec<String>,
+    /// What changed since an older run.
+    pub comparison: Vec<String>,
+    /// In the order of the run.
+    pub sections: Vec<Section>,
+    /// What a later run is compared with.
+    pub measurements: Vec<Measurement>,
+}
+
+/// A table of figures, and latency histograms.
+#[derive(Default)]
+pub struct Section {
+    /// Of the section.
+    pub title: String,
+    /// Titles of the columns.
+    pub columns: Vec<String>,
+    /// Texts of the cells, the first of each row its name.
+    pub rows: Vec<Vec<String>>,
+    /// By name.
+    pub histograms: Vec<(String, Buckets)>,
+}
+
+impl RunReport {
+    /// Compares with the run that `old` names, if any, and judges how much the measurements spread.
+    pub fn judge(&mut self, old: Option<&OldRun>) {
+        self.noisy
+            .extend(measurements::spread_reason(&self.measurements));
+        self.comparison = old.map_or_else(Vec::new, |old| old.compare(&self.measurements));
+    }
+
+    /// The comparison, the warning of a busy machine and the verdict, for the terminal.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = self.comparison.clone();
+        lines.extend(noise(&self.noisy));
+        lines.push(self.verdict.clone());
+        lines
+    }
+
+    /// Writes JSON and page where they are asked for. One that cannot be written does not keep the other from being written.
+    pub fn write(&self, json: Option<&Path>, html: Option<&Path>) -> Outcome<()> {
+        let json = write(json, || format!("{:#}\n", self.to_json()));
+        let html = write(html, || self.to_html());
+        json.and(html)
+    }
+
+    /// The whole report.
+    pub fn to_json(&self) -> Value {
+        let sections = self.sections.iter().map(|section| {
+            let histograms = section.histograms.iter();
+            let histograms =
+                histograms.map(|(name, buckets)| json!({ "name": name, "buckets_us": buckets }));
+            json!({
+                "title": section.title,
+                "columns": section.columns,
+                "rows": section.rows,
+                "histograms": histograms.collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "title": self.title,
+            "subject": self.subject,
+            "verdict": self.verdict,
+            "noisy": self.noisy,
+            "comparison": self.comparison,
+            "measurements": measurements::to_json(&self.measurements),
+            "sections": sections.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The page.
+    pub fn to_html(&self) -> String {
+        let mut page = head(&self.title);
+        let _ = write!(
+            page,
+            "<p class=\"sentence\">{}.</p><p>{}</p>",
+            escape(&sentence_case(&self.verdict)),
+            escape(&self.subject)
+        );
+        if let Some(noisy) = noise(&self.noisy) {
+            let _ = write!(
+                page,
+                "<p class=\"note\">{}.</p>",
+                escape(&sentence_case(&noisy))
+            );
+        }
+        for line in &self.comparison {
+            let _ = write!(page, "<p>{}.</p>", escape(&sentence_case(line)));
+        }
+        for section in &self.sections {
+            section.write_to(&mut page);
+        }
+        page.push_str("</body></html>\n");
+        page
+    }
+}
+
+impl Section {
+    fn write_to(&self, page: &mut String) {
+        let _ = write!(page, "<section><h2>{}</h2>", escape(&self.title));
+        page.push_str("<div class=\"scroll\"><table><tr>");
+        for column in &self.columns {
+            let _ = write!(page, "<th>{}</th>", escape(column));
+        }
+        page.push_str("</tr>");
+        for row in &self.rows {
+            page.push_str("<tr>");
+            for cell in row {
+                let _ = write!(page, "<td>{}</td>", escape(cell));
+            }
+            page.push_str("</tr>");
+        }
+        page.push_str("</table></div><div class=\"charts\">");
+        for (name, buckets) in &self.histograms {
+            page.push_str(&histogram(name, buckets));
+        }
+        page.push_str("</div></section>");
+    }
+}
+
+/// The beginning of a page, up to its title.
+pub fn head(title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
+    )
+}
+
+/// The warning of a run on a busy machine; `None` on a quiet one.
+pub fn noise(reasons: &[String]) -> Option<String> {
+    (!reasons.is_empty()).then(|| format!("noisy: do not quote: {}", reasons.join("; ")))
+}
+
+/// Sorts latencies in microseconds into buckets.
+pub fn buckets(latencies: impl IntoIterator<Item = (f64, u64)>) -> Buckets {
+    let mut counts: Vec<u64> = Vec::new();
+    for (micros, count) in latencies {
+        let index = micros.max(1.0).log2().ceil() as usize;
+        if counts.len() <= index {
+            counts.resize(index + 1, 0);
+        }
+        counts[index] += count;
+    }
+    let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
+    let ends = counts.iter().enumerate().skip(first);
+    ends.map(|(index, count)| ((1_u64 << index) as f64, *count))
+        .collect()
+}
+
+/// A bar for each bucket, from zero; the axis names the ends of the first and of the last one.
+fn histogram(title: &str, buckets: &Buckets) -> String {
+    let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let (Some((first, _)), Some((last, _))) = (buckets.first(), buckets.last()) else {
+        return String::new();
+    };
+    let height = TITLE_HEIGHT + BARS_HEIGHT + AXIS_HEIGHT;
+    let title = escape(title);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\" font-size=\"12\">\
+         <text x=\"0\" y=\"15\" font-weight=\"600\">{title}</text>"
+    );
+    let width = WIDTH / buckets.len() as f64;
+    for (index, (end, count)) in buckets.iter().enumerate() {
+        let bar = *count as f64 / most.max(1) as f64 * BARS_HEIGHT;
+        let _ = write!(
+            svg,
+            "<rect class=\"advised\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{bar:.1}\"><title>up to {}: {}</title></rect>",
+            index as f64 * width,
+            TITLE_HEIGHT + BARS_HEIGHT - bar,
+            (width - 1.0).max(1.0),
+            duration(*end),
+            thousands(*count)
+        );
+    }
+    let _ = write!(
+        svg,
+        "<text x=\"0\" y=\"{:.1}\">up to {}</text><text x=\"{WIDTH}\" y=\"{:.1}\" text-anchor=\"end\">up to {}</text></svg>",
+        height - 4.0,
+        duration(*first),
+        height - 4.0,
+        duration(*last)
+    );
+    svg
+}
+
+fn duration(micros: f64) -> String {
+    match micros {
+        micros if micros < 1e3 => format!("{} us", number(micros)),
+        micros if micros < 1e6 => format!("{} ms", number(micros / 1e3)),
+        micros => format!("{} s", number(micros / 1e6)),
+    }
+}
+
+/// Writes a file, if one is asked for. The error names it.
+pub fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Outcome<()> {
+    let Some(path) = path else { return Ok(()) };
+    let shown = path.display();
+    Ok(fs::write(path, text()).map_err(|error| format!("{shown} cannot be written: {error}"))?)
+}
+
+/// Text as it may stand in HTML, also in an attribute.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// The same with a capital first letter.
+pub fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_fall_into_buckets_of_powers_of_two() {
+        let found = buckets([(0.2, 1), (3.0, 2), (4.0, 3), (4.1, 1)]);
+        assert_eq!(found, [(1.0, 1), (2.0, 0), (4.0, 5), (8.0, 1)]);
+        assert_eq!(buckets([]), []);
+        assert_eq!(buckets([(900.0, 7)]), [(1024.0, 7)]);
+    }
+
+    #[test]
+    fn bars_are_as_high_as_their_counts_and_the_axis_has_units() {
+        let svg = histogram("a <b>", &vec![(512.0, 10), (1024.0, 5)]);
+        assert!(
+            svg.contains("height=\"60.0\"") && svg.contains("height=\"30.0\""),
+            "{svg}"
+        );
+        assert!(
+            svg.contains("a &lt;b&gt;") && svg.contains("up to 1.02 ms"),
+            "{svg}"
+        );
+        assert_eq!(histogram("empty", &Vec::new()), "");
+    }
+
+    #[test]
+    fn page_needs_no_network_and_says_that_the_machine_was_busy() {
+        let report = RunReport {
+            title: "services".into(),
+            verdict: "every answer was right".into(),
+            noisy: vec!["the load was 3".into()],
+            sections: vec![Section {
+                title: "get".into(),
+                columns: vec!["peer".into(), "per s".into()],
+                rows: vec![vec!["lazurite".into(), "1,000".into()]],
+                histograms: vec![("lazurite".into(), vec![(64.0, 3)])],
+            }],
+            ..RunReport::default()
+        };
+        let page = report.to_html();
+        assert!(
+            page.contains("Noisy: do not quote: the load was 3"),
+            "{page}"
+        );
+        assert!(page.contains("<td>1,000</td>") && page.contains("<svg") && !page.contains("src="));
+        assert_eq!(report.lines().last().unwrap(), "every answer was right");
+        assert_eq!(
+            report.to_json()["sections"][0]["histograms"][0]["buckets_us"][0][1],
+            3
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! Where the report of a run is written, and the older run that it is compared with: arguments of several commands.
+
+use std::path::PathBuf;
+
+use lazurite_bench_common::page::RunReport;
+use lazurite_bench_common::{OldRun, Outcome};
+
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct ReportFiles {
+    /// Write the figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as one page with latency histograms to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Compare with the figures that an older run wrote with --json
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+}
+
+impl ReportFiles {
+    /// The run to compare with. Read before a run, which would be in vain if the file is of something else.
+    pub(crate) fn old(&self) -> Outcome<Option<OldRun>> {
+        self.compare.as_deref().map(OldRun::read).transpose()
+    }
+
+    /// Compares, prints what is to be said after the tables, and writes the files.
+    pub(crate) fn finish(&self, mut report: RunReport, old: Option<&OldRun>) -> Outcome<()> {
+        report.judge(old);
+        println!();
+        for line in report.lines() {
+            println!("{line}");
+        }
+        report.write(self.json.as_deref(), self.html.as_deref())
+    }
+}
