@@ -1,0 +1,281 @@
+//! The advisor over HTTP: a workload gets its advice, as JSON, in the log and from the command; strangers get none.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::http::Request;
+use crate::server::{ACCOUNT, Launch, Server, Service};
+
+fn table(method: &str, target: &str) -> Request {
+    Request::new(Service::Table, method, target)
+}
+
+fn page(service: Service, name: &str) -> Request {
+    Request::exactly(service, "GET", &format!("/_lazurite/{name}")).unsigned()
+}
+
+/// The names of the rules that fired, each with its resource.
+fn given(server: &Server) -> Vec<(String, String)> {
+    let report = page(Service::Blob, "advice").send(server).is(200).json();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let advice = report["advice"].as_array().unwrap().iter();
+    advice
+        .map(|advice| (text(&advice["rule"]), text(&advice["resource"])))
+        .collect()
+}
+
+#[track_caller]
+fn has(server: &Server, rule: &str, resource: &str) -> bool {
+    given(server).contains(&(rule.to_owned(), resource.to_owned()))
+}
+
+fn insert(server: &Server, partition: &str, row: &str) {
+    let entity = json!({ "PartitionKey": partition, "RowKey": row, "Mail": row });
+    table("POST", "/Staff")
+        .json(entity.to_string())
+        .send(server)
+        .is(201);
+}
+
+fn with_table(server: Server) -> Server {
+    table("POST", "/Tables")
+        .json(r#"{"TableName":"Staff"}"#)
+        .send(&server)
+        .is(201);
+    server
+}
+
+#[test]
+fn workload_over_http_gets_its_advice() {
+    let server = with_table(Server::fresh());
+    for number in 0..150 {
+        insert(&server, "sales", &format!("{}", number * 37 % 150));
+    }
+    for _ in 0..6 {
+        for filter in [
+            "PartitionKey%20eq%20'sales'%20and%20Mail%20eq%20'7'",
+            "RowKey%20eq%20'7'",
+            "PartitionKey%20eq%20'sales'%20and%20(RowKey%20eq%20'7'%20or%20RowKey%20eq%20'8')",
+        ] {
+            let query = format!("/Staff()?$filter={filter}");
+            table("GET", &query).send(&server).is(200);
+        }
+    }
+    for rule in [
+        "single-inserts",
+        "unpadded-numbers",
+        "wasteful-scan",
+        "row-key-without-partition-key",
+        "or-on-keys",
+    ] {
+        assert!(has(&server, rule, "Staff"), "{rule}: {:?}", given(&server));
+    }
+    assert_eq!(given(&server).len(), 5, "{:?}", given(&server));
+    let report = page(Service::Table, "advice").send(&server).json();
+    let advice = report["advice"].as_array().unwrap();
+    let scan = advice.iter().find(|one| one["rule"] == "wasteful-scan");
+    let request = &scan.unwrap()["requests"][0];
+    assert_eq!(request["operation"], "QueryEntities");
+    assert_eq!(
+        request["resource"],
+        "Staff?$filter=PartitionKey eq 'sales' and Mail eq '7'"
+    );
+    assert!(request["request_id"].as_str().unwrap().len() > 30);
+    server.wait_for_log("\"wasteful-scan\"");
+    server.wait_for_log("advice on Staff");
+    assert_eq!(server.log().matches("\"wasteful-scan\"").count(), 1);
+}
+
+#[test]
+fn workload_as_the_guide_wants_it_gets_none() {
+    let server = with_table(Server::fresh());
+    for number in 0..150 {
+        let partition = format!("p{}", number % 7);
+        insert(&server, &partition, &format!("{:04}", number * 37 % 150));
+    }
+    for number in 0..150 {
+        let entity = format!(
+            "/Staff(PartitionKey='p{}',RowKey='{:04}')",
+            number % 7,
+            number * 37 % 150
+        );
+        table("GET", &entity).send(&server).is(200);
+    }
+    assert_eq!(given(&server), []);
+}
+
+#[test]
+fn queues_and_blobs_get_advice_too() {
+    let server = Server::fresh();
+    Request::new(Service::Queue, "PUT", "/work")
+        .send(&server)
+        .is(201);
+    for _ in 0..60 {
+        Request::new(Service::Queue, "GET", "/work/messages")
+            .send(&server)
+            .is(200);
+    }
+    assert!(has(&server, "busy-polling", "work"));
+    Request::new(Service::Blob, "PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    for number in 0..12 {
+        Request::new(Service::Blob, "PUT", "/con/a%20b")
+            .header("x-ms-blob-type", "BlockBlob")
+            .body(vec![number; 300_000])
+            .send(&server)
+            .is(201);
+    }
+    assert!(has(&server, "whole-upload", "con/a b"));
+}
+
+#[test]
+fn large_entities_and_returning_messages_are_noticed() {
+    let server = with_table(Server::fresh());
+    let mut entity = json!({ "PartitionKey": "p", "RowKey": "r" });
+    for number in 0..230 {
+        entity[format!("P{number}")] = json!(number);
+    }
+    table("POST", "/Staff")
+        .json(entity.to_string())
+        .send(&server)
+        .is(201);
+    assert!(has(&server, "large-entity", "Staff"));
+    Request::new(Service::Queue, "PUT", "/work")
+        .send(&server)
+        .is(201);
+    Request::new(Service::Queue, "POST", "/work/messages")
+        .body("<QueueMessage><MessageText>a</MessageText></QueueMessage>")
+        .send(&server)
+        .is(201);
+    let between = |text: &str, from: &str| -> Option<String> {
+        let (_, rest) = text.split_once(from)?;
+        Some(rest.split_once('<')?.0.to_owned())
+    };
+    let mut taken = 0;
+    while taken < 7 {
+        let get = "/work/messages?visibilitytimeout=1";
+        let message = Request::new(Service::Queue, "GET", get)
+            .send(&server)
+            .text();
+        let Some(id) = between(&message, "<MessageId>") else {
+            continue;
+        };
+        let receipt = between(&message, "<PopReceipt>").unwrap();
+        taken += 1;
+        let receipt = receipt.replace('+', "%2B").replace('=', "%3D");
+        let release = format!("/work/messages/{id}?popreceipt={receipt}&visibilitytimeout=0");
+        Request::new(Service::Queue, "PUT", &release)
+            .send(&server)
+            .is(204);
+    }
+    assert!(has(&server, "returning-messages", "work"));
+}
+
+#[test]
+fn heat_map_counts_the_entities_of_partitions() {
+    let server = with_table(Server::fresh());
+    insert(&server, "one", "1");
+    insert(&server, "two", "1");
+    let change = |row: u32| {
+        let body = json!({ "PartitionKey": "two", "RowKey": format!("x{row}") });
+        format!(
+            "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             POST http://h/{ACCOUNT}/Staff HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{body}\r\n"
+        )
+    };
+    let changes: String = (0..5).map(change).collect();
+    table("POST", "/$batch")
+        .header("Content-Type", "multipart/mixed; boundary=b")
+        .body(format!(
+            "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{changes}--c--\r\n--b--\r\n"
+        ))
+        .send(&server)
+        .is(202);
+    let map = page(Service::Queue, "heatmap").send(&server).is(200).json();
+    let rows = map["rows"].as_array().unwrap().iter();
+    let rows: Vec<(&str, u64)> = rows
+        .map(|row| {
+            (
+                row["partition"].as_str().unwrap(),
+                row["total"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(rows, [("two", 6), ("one", 1)]);
+    assert_eq!(map["splits"], json!([]));
+    assert_eq!(map["minutes"], 60);
+}
+
+#[test]
+fn command_prints_the_advice() {
+    let server = with_table(Server::fresh());
+    let run = |text: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+            .args(["advice", text])
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    };
+    let connection_string = server.connection_string();
+    let (success, text) = run(&connection_string);
+    assert!(success && text.starts_with("no advice after "), "{text}");
+    for _ in 0..6 {
+        let query = "/Staff()?$filter=RowKey%20eq%20'7'";
+        table("GET", query).send(&server).is(200);
+    }
+    let (success, text) = run(&connection_string);
+    assert!(success, "{text}");
+    assert!(
+        text.starts_with("Filters name RowKey without PartitionKey (table Staff, account devst"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("1 piece of advice after 7 requests\n"),
+        "{text}"
+    );
+    let (success, text) = run(&connection_string.replace("Eby8", "Eby9"));
+    assert!(!success && text.contains("lazurite doctor"), "{text}");
+    let (success, text) = run("BlobEndpoint=http://127.0.0.1:1/a;SharedAccessSignature=sig=x");
+    assert!(!success && text.contains("key of the account"), "{text}");
+}
+
+#[test]
+fn advice_is_for_this_machine_and_for_owners() {
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .environment(
+            "AZURITE_ACCOUNTS",
+            &format!("{ACCOUNT}:{};other:QUFBQQ==", crate::server::KEY),
+        )
+        .start();
+    let server = with_table(server);
+    for _ in 0..6 {
+        let query = "/Staff()?$filter=RowKey%20eq%20'7'";
+        table("GET", query).send(&server).is(200);
+    }
+    for name in ["advice", "heatmap"] {
+        for service in Service::ALL {
+            page(service, name).send(&server).is(200);
+            page(service, name)
+                .header("Host", "storage.example.com")
+                .send(&server)
+                .is(403);
+            page(service, name)
+                .header("Origin", "https://example.com")
+                .send(&server)
+                .is(403);
+            page(service, name)
+                .header("X-Forwarded-For", "10.1.1.1")
+                .send(&server)
+                .is(403);
+            let own = Request::new(service, "GET", &format!("/_lazurite/{name}"));
+            own.send(&server).is(200);
+            let strange = own.unsigned().send(&server);
+            assert_ne!(strange.status, 200, "{name} {service:?}");
+        }
+    }
+    assert!(has(&server, "row-key-without-partition-key", "Staff"));
+}
