@@ -27,6 +27,7 @@ mod limits;
 mod local_ca;
 mod log;
 mod output;
+mod platform;
 mod port_holder;
 mod private_files;
 mod program;

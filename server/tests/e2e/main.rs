@@ -28,6 +28,7 @@ mod limits;
 mod matrix;
 mod nonsense;
 mod packages;
+mod platform;
 mod process;
 mod queue;
 mod races;
