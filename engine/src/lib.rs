@@ -34,14 +34,16 @@ pub use base::config::{
     BATCH_BYTES_MAX, Background, Compression, Config, Durability, KEY_BYTES_MAX, KeyspaceOptions,
 };
 pub use base::error::{Error, Result};
+pub use base::escape;
 pub use base::range::{Direction, KeyRange};
+pub use base::varint;
 pub use catalog::recovery::foreign_file;
 pub use db::{Admission, Db};
 pub use dump::dump_file;
 pub use fs::environment::Environment;
 pub use fs::ids::{IdSource, RandomIds};
 #[cfg(any(test, feature = "testing"))]
-pub use fs::testing::{CountingIds, ManualWallClock};
+pub use fs::testing::{CountingIds, ManualWallClock, test_seeds};
 pub use fs::wall_clock::{ClockSteps, SystemWallClock, WallClock};
 pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;

@@ -6,7 +6,7 @@ use common::{
     Change, Choices, Model, Store, in_range, open, open_in, random_changes, scale, tiny_config,
 };
 use lazurite_engine::fs::{Keep, MemoryFs};
-use lazurite_engine::{Config, Direction, Durability, Snapshot};
+use lazurite_engine::{Config, Direction, Durability, Snapshot, test_seeds};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -296,13 +296,7 @@ fn runs() -> u64 {
 
 #[test]
 fn the_engine_answers_like_plain_maps() {
-    let first = std::env::var("LAZURITE_TEST_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let (first, runs) = first.map_or((1, runs().max(1)), |seed| (seed, 1));
-    let seeds = first..first + runs;
-    let once_failed = ONCE_FAILED.into_iter().filter(|seed| !seeds.contains(seed));
-    for seed in seeds.clone().chain(once_failed) {
+    for seed in ONCE_FAILED.into_iter().chain(test_seeds(runs())) {
         let mut run = Run::new(seed);
         for _ in 0..OPERATIONS_PER_RUN {
             run.step();

@@ -2,12 +2,12 @@
 //! reach it.
 
 use crate::accounts::{Accounts, DEVELOPMENT_KEY};
+use crate::auth::identity;
 use crate::cli::Cli;
-use crate::http::context::ServiceKind;
-use crate::http::identity;
 use crate::output::{self, LineWriter};
 use crate::private_files;
 use crate::program::Program;
+use crate::request::context::ServiceKind;
 use lazurite_engine::Durability;
 use std::net::IpAddr;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::accounts::Accounts;
 use crate::commands::Command;
-use crate::http::context::ServiceKind;
+use crate::request::context::ServiceKind;
 use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use std::fmt;

@@ -1,6 +1,7 @@
 //! What the program does instead of serving: it looks at a store without changing it, asks a server for its health, and makes the
 //! names of Azurite.
 
+mod advice;
 mod doctor;
 mod health;
 mod shim;
@@ -48,6 +49,14 @@ pub enum Command {
         #[arg(value_name = "CONNECTION STRING")]
         connection_string: Option<String>,
     },
+    /// Print what a running server would change about the workload it sees
+    ///
+    /// The rules are those of the table design guide: see docs/advisor.md.
+    Advice {
+        /// The connection string, with the account's key (default: as for `doctor`)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
@@ -82,6 +91,7 @@ impl Command {
             Command::Dump { file } => dump(file),
             Command::Health { ports } => health::run(ports),
             Command::Doctor { connection_string } => doctor::run(connection_string.as_deref()),
+            Command::Advice { connection_string } => advice::run(connection_string.as_deref()),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

@@ -4,7 +4,7 @@ use crate::announce::Address;
 use crate::cli::Cli;
 use crate::start::{Guest, run_embedded};
 use clap::Parser;
-use lazurite_engine::{SystemWallClock, WallClock};
+use lazurite_engine::{Environment, SystemWallClock, WallClock};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,10 +58,24 @@ impl Lazurite {
 
     /// Starts the server on a thread of its own and returns once it serves requests.
     pub fn start(self) -> Result<Store, Error> {
-        self.start_with(Arc::new(SystemWallClock::default()))
+        self.start_with(Arc::new(SystemWallClock::default()), None)
     }
 
-    fn start_with(self, clock: Arc<dyn WallClock>) -> Result<Store, Error> {
+    /// Starts the server on a disk and a clock that the caller controls, to inject faults. No part of the stable interface.
+    #[doc(hidden)]
+    pub fn start_on(
+        self,
+        environment: Environment,
+        clock: Arc<dyn WallClock>,
+    ) -> Result<Store, Error> {
+        self.start_with(clock, Some(environment))
+    }
+
+    fn start_with(
+        self,
+        clock: Arc<dyn WallClock>,
+        environment: Option<Environment>,
+    ) -> Result<Store, Error> {
         let cli = self.cli()?;
         let accounts = cli.accounts().map_err(Error)?;
         let (name, key) = accounts.first();
@@ -71,6 +85,7 @@ impl Lazurite {
         let guest = Guest {
             ready,
             clock,
+            environment,
             stop: stopped,
         };
         let thread = std::thread::Builder::new()
@@ -288,7 +303,7 @@ mod tests {
         let begin = crate::clock::system_time();
         let clock = Arc::new(ManualWallClock::new(begin));
         let server = Lazurite::in_memory().flag("--oauth=basic");
-        let store = server.start_with(clock.clone()).unwrap();
+        let store = server.start_with(clock.clone(), None).unwrap();
         let blob = |method: &str, target: &str, headers: &str| {
             exchange(store.blob_endpoint(), method, target, headers)
         };

@@ -10,30 +10,38 @@
 //!
 //! The store ends when it is dropped. The program `lazurite` is the same server with flags, signals and lines on standard output.
 
-mod access_log;
 mod accounts;
+mod advisor;
 mod analytics;
 mod announce;
+mod app;
 mod auth;
+mod blob;
 mod cli;
 mod clock;
 mod codec;
 mod commands;
+mod connection;
 mod data_directory;
 mod embedded;
-mod http;
+mod layers;
 mod leases;
 mod limits;
 mod local_ca;
 mod log;
+mod memory;
 mod output;
 mod platform;
 mod port_holder;
 mod private_files;
 mod program;
+mod properties;
+mod queue;
+mod request;
+mod response;
 mod services;
 mod start;
-mod tls;
+mod table;
 
 pub use embedded::{Error, Lazurite, Store};
 

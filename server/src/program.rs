@@ -4,7 +4,7 @@
 //! they expect of it; what the flags mean is the same under every name.
 
 use crate::cli::Cli;
-use crate::http::context::ServiceKind;
+use crate::request::context::ServiceKind;
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
@@ -184,6 +184,73 @@ mod tests {
             .get_arguments()
             .find(|arg| arg.get_long() == Some("blobHost"));
         assert_eq!(host.unwrap().get_env().unwrap(), "AZURITE_BLOB_HOST");
+    }
+
+    /// The first three cells of the row that `docs/configuration.md` should have for a flag: its names, its variable, its default. The
+    /// default is `None` where the program computes it.
+    fn documented(arg: &Arg) -> (String, String, Option<String>) {
+        let long = arg.get_long().expect("every flag has a long name");
+        let short = arg.get_short().map(|short| format!("`-{short}`, "));
+        let default = arg.get_default_values().first();
+        let default = default.map(|default| format!("`{}`", default.display()));
+        let is_switch = !arg.get_action().takes_values() || arg.is_require_equals_set();
+        (
+            format!("{}`--{long}`", short.unwrap_or_default()),
+            format!("`{}`", variable(long)),
+            if is_switch {
+                Some("off".to_owned())
+            } else {
+                default
+            },
+        )
+    }
+
+    /// The cells of the rows for flags, by the names of the flag; without the name of its value.
+    fn documentation() -> std::collections::BTreeMap<String, Vec<&'static str>> {
+        let lines = include_str!("../docs/configuration.md").lines();
+        let rows = lines.filter(|line| line.starts_with("| `-"));
+        rows.map(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            let mut names = cells[1].to_owned();
+            if let Some(value) = names.rfind(' ').filter(|at| !names[..*at].ends_with(',')) {
+                names.replace_range(value.., "`");
+            }
+            (names, cells)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_documentation_lists_every_flag_with_its_variable_default_and_values() {
+        let mut rows = documentation();
+        let command = Cli::command();
+        let is_documented = |arg: &&Arg| arg.get_long() != Some("version");
+        for arg in command.get_arguments().filter(is_documented) {
+            let (names, variable, default) = documented(arg);
+            let row = rows.remove(&names);
+            let row = row.unwrap_or_else(|| panic!("docs/configuration.md has no row for {names}"));
+            assert_eq!(row[2], variable, "{names}");
+            let is_switch = default.as_deref() == Some("off");
+            assert_eq!(
+                row[1].ends_with(&names),
+                is_switch,
+                "{names}: the value's name"
+            );
+            assert!(
+                default.is_none_or(|default| row[3] == default),
+                "{names}: {}",
+                row[3]
+            );
+            for value in arg.get_possible_values().iter().filter(|_| !is_switch) {
+                let value = format!("`{}`", value.get_name());
+                assert!(row[4].contains(&value), "{names}: {value}");
+            }
+        }
+        assert!(
+            rows.is_empty(),
+            "these flags do not exist: {:?}",
+            rows.keys()
+        );
     }
 
     #[test]

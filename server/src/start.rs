@@ -3,24 +3,26 @@
 //! Standard output holds the lines that tools wait for and the access log; what is meant for people goes to standard
 //! error.
 
-use crate::access_log::AccessLog;
 use crate::accounts::Accounts;
 use crate::analytics::{Analytics, Inputs};
 use crate::announce::{self, Address};
+use crate::app::App;
 use crate::auth::Authenticator;
+use crate::blob::Fetcher;
 use crate::cli::Cli;
 use crate::codec::date;
-use crate::http::blob::Fetcher;
-use crate::http::context::{RequestIds, ServiceKind};
-use crate::http::properties::PropertiesStore;
-use crate::http::{
-    App, ConnectionThreads, Connections, Endpoint, blob, on_blocking_pool, queue, serve, table,
-};
+use crate::connection::tls::{Opening, Tls};
+use crate::connection::{ConnectionThreads, Connections, Endpoint, on_blocking_pool, serve};
+use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
+use crate::properties::PropertiesStore;
+use crate::request::context::{RequestIds, ServiceKind};
 use crate::services::Services;
-use crate::tls::{Opening, Tls};
-use crate::{data_directory, http, leases, limits, log, platform, port_holder, private_files};
+use crate::{
+    blob, data_directory, leases, limits, log, platform, port_holder, private_files, queue,
+    response, table,
+};
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -147,6 +149,8 @@ pub struct Guest {
     pub ready: std::sync::mpsc::Sender<Vec<Address>>,
     /// The clock of the services.
     pub clock: Arc<dyn WallClock>,
+    /// What the store runs on; `None` chooses by the flags.
+    pub environment: Option<Environment>,
     /// Completes when the server is to stop, also when the other end is dropped.
     pub stop: oneshot::Receiver<()>,
 }
@@ -156,7 +160,7 @@ async fn serve_until_stopped(
     accounts: Accounts,
     tls: Option<Tls>,
     out: &LineWriter,
-    host: Host<'_>,
+    mut host: Host<'_>,
 ) -> Result<(), String> {
     let services = match &host {
         Host::Program(program) => program.services.clone(),
@@ -175,7 +179,11 @@ async fn serve_until_stopped(
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
     let listening = addresses.clone();
-    let db = open_store(cli)?;
+    let environment = match &mut host {
+        Host::Program(_) => None,
+        Host::Process(guest) => guest.environment.take(),
+    };
+    let db = open_store(cli, environment)?;
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
@@ -387,14 +395,14 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     Err(Refusal { holder, sentence })
 }
 
-fn open_store(cli: &Cli) -> Result<Db, String> {
+fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String> {
     let durability = cli.durability();
     let config = Config {
         durability,
         quota_bytes: cli.disk_quota.map(|megabytes| megabytes << 20),
         ..Config::default()
     };
-    let mut environment = Environment::system(durability);
+    let mut environment = environment.unwrap_or_else(|| Environment::system(durability));
     if cli.in_memory {
         environment.fs = Arc::new(MemoryFs::volatile_up_to(memory_limit(cli)?));
     } else {
@@ -507,6 +515,7 @@ impl App {
             connections: Arc::new(connections(cli)),
             request_timeout: cli.request_timeout.map(Duration::from_secs),
             analytics: Analytics::default(),
+            advisor: lazurite_advisor::Advisor::default(),
             request_ids,
         })
     }
@@ -586,7 +595,7 @@ impl FailureLog {
     }
 
     /// The result of a sweep that succeeded.
-    fn success<T>(&mut self, outcome: http::error::Result<T>) -> Option<T> {
+    fn success<T>(&mut self, outcome: response::error::Result<T>) -> Option<T> {
         let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
         match outcome {
             Ok(swept) => Some(swept),

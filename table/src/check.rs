@@ -110,6 +110,13 @@ fn check_value(value: &Value) -> Result<()> {
     ensure(fits, Error::PropertyValueTooLarge)
 }
 
+/// The size of an entity, of which [`ENTITY_BYTES_MAX`] is the limit.
+pub fn entity_bytes(entity: &Entity) -> usize {
+    let properties = entity.properties.iter();
+    let properties = properties.map(|(name, value)| property_bytes(name, value.into()));
+    key_bytes(&entity.partition_key, &entity.row_key) + properties.sum::<usize>()
+}
+
 /// The share of the keys in [`ENTITY_BYTES_MAX`].
 fn key_bytes(partition_key: &str, row_key: &str) -> usize {
     4 + 2 * (units(partition_key) + units(row_key))

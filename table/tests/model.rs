@@ -1,13 +1,13 @@
 //! Random operations on the service and on a map that obeys the protocol, compared after each; and what must hold when
 //! many threads write at once.
 //!
-//! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs, `LAZURITE_MODEL_SEED` replays a random one;
+//! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs, `LAZURITE_TEST_SEED` repeats one;
 //! a failure prints its seed.
 
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep, MemoryFs, Operation as Disk};
 use lazurite_engine::{
     Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, ManualWallClock,
-    Ticket, WallClock,
+    Ticket, WallClock, test_seeds,
 };
 use lazurite_table::{
     DateTime, ETag, Entity, Error, IfMatch, Operation, Query, Result, SignedIdentifier, TableQuery,
@@ -691,23 +691,10 @@ fn environment(name: &str) -> Option<u64> {
         .map(|text| text.parse().expect("a number"))
 }
 
-/// Prints the seed when the thread panics.
-struct PrintSeed(u64);
-
-impl Drop for PrintSeed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("LAZURITE_MODEL_SEED={}", self.0);
-        }
-    }
-}
-
 #[test]
 fn random_operations_do_what_the_protocol_says() {
     let operations = environment("LAZURITE_MODEL_OPERATIONS").unwrap_or(40_000);
-    let first = environment("LAZURITE_MODEL_SEED").unwrap_or(1);
-    for seed in first..first + 4 {
-        let _seed = PrintSeed(seed);
+    for seed in test_seeds(4) {
         let disk = MemoryFs::crashable();
         let (faults, db) = open_on(&disk, 64 << 10);
         let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);

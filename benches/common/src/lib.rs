@@ -1,14 +1,20 @@
 //! Shared by the benches of the engine and of the server: seeded random numbers, a reader of `/proc`, results over several runs,
-//! and the bars that results are compared with. No HTTP, no engine.
+//! the bars that results are compared with, and the comparison with an older run. No HTTP, no engine.
 
 pub mod bars;
+mod machine;
+pub mod measurements;
 pub mod process;
 mod random;
 mod results;
+mod significance;
 mod text;
 
+pub use machine::{MachineUse, MachineWatch};
+pub use measurements::{Measurement, OldRun};
 pub use random::Random;
 pub use results::{Better, Findings, OURS, Results};
+pub use significance::mann_whitney;
 pub use text::{number, share, thousands};
 
 /// A result of a whole program, its error ready to be printed.

@@ -80,6 +80,12 @@ pub fn machine_busy() -> Duration {
     ticks(busy_ticks(&stat))
 }
 
+/// CPU time that the host gave to other machines since this one started, of all processors.
+pub fn machine_stolen() -> Duration {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    ticks(cpu_ticks(&stat).get(STEAL).copied().unwrap_or_default())
+}
+
 /// Waits until `is_idle`, which looks at one window of time, held for `windows` in a row; at most until `limit` has passed.
 pub fn wait_until_idle(windows: usize, limit: Duration, mut is_idle: impl FnMut() -> bool) {
     let (started, mut idle) = (Instant::now(), 0);
@@ -131,11 +137,19 @@ fn stat_ticks(stat: &str) -> Option<u64> {
 
 /// The busy times of the first line of `/proc/stat`: user, nice, system, (idle, iowait,) irq, softirq, steal.
 fn busy_ticks(stat: &str) -> u64 {
+    let ticks = cpu_ticks(stat);
+    let busy = [0, 1, 2, 5, 6, STEAL].iter();
+    busy.filter_map(|&index| ticks.get(index)).sum()
+}
+
+/// The field of the stolen time.
+const STEAL: usize = 7;
+
+/// All times of the first line of `/proc/stat`.
+fn cpu_ticks(stat: &str) -> Vec<u64> {
     let line = stat.lines().next().unwrap_or_default();
     let fields = line.split_whitespace().skip(1);
-    let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-    let busy = [0, 1, 2, 5, 6, 7].iter();
-    busy.filter_map(|&index| ticks.get(index)).sum()
+    fields.map_while(|field| field.parse().ok()).collect()
 }
 
 #[cfg(test)]

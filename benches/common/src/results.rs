@@ -125,7 +125,8 @@ impl Results {
     }
 }
 
-fn median(mut figures: Vec<f64>) -> Option<f64> {
+/// `None` without figures.
+pub(crate) fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;
     if figures.len() % 2 == 1 {

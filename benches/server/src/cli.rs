@@ -8,6 +8,7 @@ use crate::job::JobArgs;
 use crate::many_clients::ManyClientsArgs;
 use crate::neighbours::NeighboursArgs;
 use crate::services::ServicesArgs;
+use crate::slow_disk::SlowDiskArgs;
 use crate::soak::SoakArgs;
 use crate::start::StartArgs;
 
@@ -55,11 +56,16 @@ pub(crate) enum Command {
     Neighbours(NeighboursArgs),
     /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
     ///
-    /// Runs in this process. Every two seconds the system clock is set by up to two minutes, backwards or forwards, or syncs hang
+    /// Runs in this process, by calls or, with --http, through the server. Every two seconds the system clock is set by up to two minutes, backwards or forwards, or syncs hang
     /// for up to three seconds, take 300 ms each, or fail until the store is reopened. No message may be lost, or delivered twice
     /// while it is hidden; no counter may miss an increment; no entity, blob or snapshot may differ from what was written; no request may
     /// take longer than the stall at that moment; reads of other resources must stay as fast beside slow syncs. Ends in one verdict.
     Soak(SoakArgs),
+    /// Reads beside a disk with slow syncs, at the default durability: the p99 of reads of other resources may at most double.
+    ///
+    /// The server runs in this process. Writers of all three services go on while every sync takes 300 ms, in turn with spans in which
+    /// syncs take their usual time. Readers get an entity and a blob and peek messages that no writer changes.
+    SlowDisk(SlowDiskArgs),
     /// The operations of the services on our server and on others: the same requests from the same client.
     ///
     /// Each workload starts the peers on empty directories: our server; the minimal handler, which only reads the body and answers as

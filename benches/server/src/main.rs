@@ -15,6 +15,7 @@ mod neighbours;
 mod report;
 mod server;
 mod services;
+mod slow_disk;
 mod soak;
 mod start;
 mod target;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
         Command::ManyClients(args) => many_clients::run(&args).map(shown),
         Command::Neighbours(args) => neighbours::run(&args).map(shown),
+        Command::SlowDisk(args) => slow_disk::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
         Command::Guide(args) => guide::run(&args),

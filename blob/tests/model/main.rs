@@ -2,13 +2,14 @@
 //!
 //! `blocks`: block blobs and listings. `history`: all types, and what a name has had. `terms`: leases, tiers, expiry, keys.
 //!
-//! `LAZURITE_MODEL_SEED` replays one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints the seed and step.
+//! `LAZURITE_TEST_SEED` repeats one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints the seed and step.
 
 mod blocks;
 mod history;
 mod terms;
 
 use lazurite_blob::{Error, Ticket};
+use lazurite_engine::test_seeds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const ACCOUNT: &str = "account";
@@ -90,12 +91,11 @@ fn with_seeds<R>(
     step: impl Fn(&mut R),
     end: impl Fn(R),
 ) {
-    let first = setting("LAZURITE_MODEL_SEED", 1);
-    for seed in first..first + seeds {
+    for seed in test_seeds(seeds) {
         let mut run = start(seed);
         for number in 0..steps {
             let done = catch_unwind(AssertUnwindSafe(|| step(&mut run)));
-            assert!(done.is_ok(), "LAZURITE_MODEL_SEED={seed}, step {number}");
+            assert!(done.is_ok(), "LAZURITE_TEST_SEED={seed}, step {number}");
         }
         end(run);
     }

@@ -1,9 +1,9 @@
-//! Random operations on the service and on the reference, compared after each; a seed names a run.
+//! Random operations on the service and on the reference, compared after each; `LAZURITE_TEST_SEED` repeats a run.
 
 use crate::reference::{self, Hold, Queue};
 use crate::store::{ACCOUNT, Random, Store, acknowledged, done, scale};
 use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
-use lazurite_engine::{Durability, Ticket};
+use lazurite_engine::{Durability, Ticket, test_seeds};
 use lazurite_queue::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,9 +41,7 @@ fn acknowledged_operations_survive_a_killed_process() {
 }
 
 fn walks(interruption: Interruption, seeds: u64) {
-    for seed in 0..scale("LAZURITE_QUEUE_SEEDS", seeds) {
-        // The harness prints this only if the run fails; the last line is the seed.
-        println!("seed {seed}");
+    for seed in test_seeds(scale("LAZURITE_QUEUE_SEEDS", seeds)) {
         let mut walk = Walk {
             interruption,
             store: match interruption {
@@ -52,7 +50,7 @@ fn walks(interruption: Interruption, seeds: u64) {
                 Interruption::ProcessDeath => Store::crashable(Durability::Process),
             },
             queues: BTreeMap::new(),
-            random: Random::new(seed + 1),
+            random: Random::new(seed),
         };
         for _ in 0..scale("LAZURITE_QUEUE_STEPS", 1_500) {
             walk.step();

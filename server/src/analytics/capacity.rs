@@ -2,11 +2,11 @@
 //! Source: Storage Analytics metrics table schema, "Capacity metrics".
 
 use crate::analytics::Inputs;
-use crate::http::context::ServiceKind;
-use crate::http::error::Result;
-use crate::http::properties::LOGS_CONTAINER;
-use crate::http::properties::metrics_tables::{CAPACITY_TABLE, Grain};
-use crate::http::run::on_blocking_pool;
+use crate::connection::blocking_pool::on_blocking_pool;
+use crate::properties::LOGS_CONTAINER;
+use crate::properties::metrics_tables::{CAPACITY_TABLE, Grain};
+use crate::request::context::ServiceKind;
+use crate::response::error::Result;
 use crate::services::Services;
 use lazurite_blob::{Blob, BlobEntry, BlobService, ListBlobs, ListContainers};
 use lazurite_table::{Entity, Error, Value};

@@ -1,11 +1,11 @@
 //! One request in a log: what is known of it, and its line.
 
-use crate::access_log::redact;
 use crate::auth::Caller;
 use crate::codec::date;
-use crate::http::context::{Context, ServiceKind, decode};
-use crate::http::operation::{LogClass, Logged};
-use crate::http::properties::LogVersion;
+use crate::layers::access_log::redact;
+use crate::properties::LogVersion;
+use crate::request::context::{Context, ServiceKind, decode};
+use crate::request::operation::{LogClass, Logged};
 use axum::http::{HeaderMap, Response};
 use hyper::body::Body as HttpBody;
 use std::net::SocketAddr;
@@ -142,7 +142,7 @@ impl Side {
 fn text(headers: &HeaderMap, name: &str) -> String {
     headers
         .get(name)
-        .map(crate::http::context::text_of)
+        .map(crate::request::context::text_of)
         .unwrap_or_default()
 }
 
@@ -152,7 +152,7 @@ impl Entry {
         let headers = &context.headers;
         let length = text(headers, "content-length").parse().unwrap_or_default();
         let conditions = CONDITIONS.iter().filter_map(|name| {
-            let value = headers.get(name).map(crate::http::context::text_of)?;
+            let value = headers.get(name).map(crate::request::context::text_of)?;
             Some(format!("{name}={value}"))
         });
         Entry {
@@ -407,7 +407,7 @@ fn rfc850(date: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::context::tests::request;
+    use crate::request::context::tests::request;
 
     fn logged(name: &'static str) -> Logged {
         let class = LogClass::Write;

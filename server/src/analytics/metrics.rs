@@ -6,9 +6,9 @@
 
 use crate::accounts::Accounts;
 use crate::analytics::entry::{Entry, Outcome};
-use crate::http::context::ServiceKind;
-use crate::http::properties::metrics_tables::{Grain, table_of};
-use crate::http::properties::{PropertiesStore, ServiceProperties};
+use crate::properties::metrics_tables::{Grain, table_of};
+use crate::properties::{PropertiesStore, ServiceProperties};
+use crate::request::context::ServiceKind;
 use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};

@@ -13,7 +13,7 @@ mod writer;
 
 pub use entry::{Access, Entry};
 
-use crate::http::properties::PropertiesStore;
+use crate::properties::PropertiesStore;
 use crate::services::Services;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -3,15 +3,14 @@
 //!
 //! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never over another.
 
-use crate::analytics::Inputs;
 use crate::analytics::entry::Entry;
 use crate::analytics::metrics::PendingMetrics;
-use crate::analytics::{capacity, metrics};
+use crate::analytics::{Inputs, capacity, metrics};
 use crate::codec::date;
-use crate::http::context::ServiceKind;
-use crate::http::operation::LogClass;
-use crate::http::properties::{LOGS_CONTAINER, LogVersion};
-use crate::http::run::on_blocking_pool;
+use crate::connection::blocking_pool::on_blocking_pool;
+use crate::properties::{LOGS_CONTAINER, LogVersion};
+use crate::request::context::ServiceKind;
+use crate::request::operation::LogClass;
 use lazurite_blob::{
     BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
     Conditions, DeleteBlob, DeleteSnapshots, ETags, Error, ListBlobs, PutBlob, Result, UploadKind,

@@ -3,8 +3,8 @@
 use crate::auth::signature::failed;
 use crate::auth::stored_policy::stored_policy;
 use crate::auth::{Caller, bearer, sas, shared_key};
-use crate::http::context::Context;
-use crate::http::error::{Failure, Result, known};
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
 use crate::services::Services;
 use std::sync::Arc;
 use std::time::Duration;

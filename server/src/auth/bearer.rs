@@ -3,8 +3,8 @@
 //! Source: Authorize with Microsoft Entra ID, "Bearer challenge"; JSON Web Token (RFC 7519), section 4.1.
 
 use crate::auth::signature::failed;
-use crate::http::context::{Context, ServiceKind};
-use crate::http::error::{Failure, Result};
+use crate::request::context::{Context, ServiceKind};
+use crate::response::error::{Failure, Result};
 use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -168,7 +168,7 @@ fn challenge() -> HeaderValue {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::http::context::tests::request;
+    use crate::request::context::tests::request;
     use serde_json::json;
 
     fn token(claims: &Value) -> String {

@@ -4,7 +4,7 @@
 
 use crate::codec::date;
 use crate::codec::xml::{Element, Writer};
-use crate::http::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, known};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -118,7 +118,7 @@ fn invalid(name: &'static str, value: String) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::headers::parse_xml;
+    use crate::response::headers::parse_xml;
 
     fn read(inside: &str) -> Result<DelegationKey> {
         let root = parse_xml(format!("<KeyInfo>{inside}</KeyInfo>").as_bytes())?;

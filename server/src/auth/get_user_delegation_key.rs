@@ -4,10 +4,10 @@ use crate::accounts::Accounts;
 use crate::auth::Caller;
 use crate::auth::delegation::DelegationKey;
 use crate::auth::signature::failed;
-use crate::http::body::{self, RequestBody};
-use crate::http::context::Context;
-use crate::http::error::Result;
-use crate::http::headers::{parse_xml, xml};
+use crate::request::body::{self, RequestBody};
+use crate::request::context::Context;
+use crate::response::error::Result;
+use crate::response::headers::{parse_xml, xml};
 use axum::body::Body;
 use axum::http::Response;
 

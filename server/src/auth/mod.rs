@@ -7,6 +7,7 @@ pub mod bearer;
 mod caller;
 pub mod delegation;
 mod get_user_delegation_key;
+pub mod identity;
 pub mod policy;
 pub mod sas;
 pub mod shared_key;

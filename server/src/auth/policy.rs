@@ -4,8 +4,8 @@
 use crate::auth::Caller;
 use crate::auth::sas::Grant;
 use crate::auth::signature::failed;
-use crate::http::context::ServiceKind;
-use crate::http::error::{Result, known};
+use crate::request::context::ServiceKind;
+use crate::response::error::{Result, known};
 
 /// The permission letters that an operation asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

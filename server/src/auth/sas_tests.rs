@@ -1,7 +1,7 @@
 //! SAS vectors: made by the unmodified client libraries, checked field by field and by signature.
 
 use super::*;
-use crate::http::context::tests::request;
+use crate::request::context::tests::request;
 
 struct Vector {
     title: &'static str,
@@ -144,7 +144,7 @@ fn every_token_of_the_client_libraries_verifies() {
         );
         let keys = match sas.kind {
             Kind::UserDelegation => vec![delegation_key()],
-            _ => crate::http::context::tests::accounts()
+            _ => crate::request::context::tests::accounts()
                 .keys(vector.account)
                 .to_vec(),
         };
@@ -198,7 +198,7 @@ fn check(
     let sas = Sas::parse(&context)?.unwrap();
     sas.verify(
         &context,
-        &crate::http::context::tests::accounts().keys("myaccount"),
+        &crate::request::context::tests::accounts().keys("myaccount"),
         policy,
         None,
     )
@@ -261,7 +261,7 @@ fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
         let sas = Sas::parse(&context)?.unwrap();
         sas.verify(
             &context,
-            &crate::http::context::tests::accounts().keys("myaccount"),
+            &crate::request::context::tests::accounts().keys("myaccount"),
             policy,
             None,
         )
@@ -293,7 +293,7 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
     let target = format!("/queue1?{}&sig=", change(token));
     let mut context = request(ServiceKind::Queue, "GET", &target, "myaccount", &[]);
     context.system_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
-    let accounts = crate::http::context::tests::accounts();
+    let accounts = crate::request::context::tests::accounts();
     let keys = &*accounts.keys("myaccount");
     let signature = {
         let sas = Sas::parse(&context)?.unwrap();
@@ -356,7 +356,7 @@ fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
         let mut context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
         context.system_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
         let sas = Sas::parse(&context)?.unwrap();
-        let accounts = crate::http::context::tests::accounts();
+        let accounts = crate::request::context::tests::accounts();
         sas.verify(&context, &accounts.keys("myaccount"), None, None)
     };
     assert!(verify(vector.path, vector.token.to_owned()).is_ok());
@@ -417,7 +417,7 @@ fn an_account_sas_of_a_version_before_there_was_any_is_refused() {
 
 #[test]
 fn a_sas_for_a_name_with_a_backslash_may_be_signed_with_a_slash() {
-    let accounts = crate::http::context::tests::accounts();
+    let accounts = crate::request::context::tests::accounts();
     let keys = &*accounts.keys("myaccount");
     let good = |signed: &str, sent: &str| {
         let text = format!(

@@ -5,8 +5,8 @@
 //! plus signs). Every form that some library is known to sign is tried; each is a signature by the key all the same.
 
 use crate::auth::signature::{failed, verify as signature_is_good};
-use crate::http::context::{Context, ServiceKind, decode, text_of};
-use crate::http::error::{Failure, Result, known};
+use crate::request::context::{Context, ServiceKind, decode, text_of};
+use crate::response::error::{Failure, Result, known};
 use axum::http::header::{HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::cmp::Ordering;

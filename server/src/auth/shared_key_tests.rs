@@ -1,7 +1,7 @@
 //! Shared Key vectors: signatures made by the unmodified client libraries must verify.
 
 use super::*;
-use crate::http::context::tests::{accounts, request};
+use crate::request::context::tests::{accounts, request};
 
 const DATE: (&str, &str) = ("x-ms-date", "Fri, 01 Mar 2024 12:34:56 GMT");
 
@@ -370,7 +370,7 @@ fn a_backslash_may_be_signed_as_the_slash_that_it_is() {
         let headers = [("x-ms-version", "2021-12-02"), DATE];
         request(ServiceKind::Blob, "GET", path, "myaccount", &headers)
     };
-    let accounts = crate::http::context::tests::accounts();
+    let accounts = crate::request::context::tests::accounts();
     let keys = &*accounts.keys("myaccount");
     let sent = to("/c/dir%5Cname");
     let is_good = |signed: &str| {

@@ -1,6 +1,6 @@
 //! Signatures, and the refusal of those that are wrong.
 
-use crate::http::error::{Failure, known};
+use crate::response::error::{Failure, known};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};

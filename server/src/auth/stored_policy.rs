@@ -1,10 +1,10 @@
 //! Stored access policies, which a SAS may refer to by name.
 
 use crate::auth::sas::StoredPolicy;
-use crate::http::blob_names::blob_names;
-use crate::http::context::{Context, ServiceKind, decode};
-use crate::http::error::Result;
-use crate::http::run;
+use crate::connection::blocking_pool;
+use crate::request::blob_names::blob_names;
+use crate::request::context::{Context, ServiceKind, decode};
+use crate::response::error::Result;
 use crate::services::Services;
 use lazurite_blob::BlobService;
 use lazurite_queue::QueueService;
@@ -16,7 +16,7 @@ pub fn stored_policy(
     context: &Context,
     name: &str,
 ) -> Result<Option<StoredPolicy>> {
-    run::read(|| match context.service {
+    blocking_pool::read(|| match context.service {
         ServiceKind::Blob => of_container(&services.blobs, context, name),
         ServiceKind::Queue => of_queue(&services.queues, context, name),
         ServiceKind::Table => of_table(&services.tables, context, name),

@@ -20,7 +20,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// More than any answer that is asked for has: advice is the longest.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// The first byte of an answer over TLS to a request that was not: an alert.
 const TLS_ALERT: u8 = 21;
 /// Signed requests may be this old or this early.
@@ -36,18 +37,7 @@ const SERVICES: [(&str, u16); 3] = [("Blob", 10000), ("Queue", 10001), ("Table",
 
 /// Examines a connection string, or the one in the environment. The error is a sentence.
 pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
-    let found = VARIABLES.iter().find_map(|name| {
-        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-        Some((*name, value))
-    });
-    let (origin, text) = match (text, found) {
-        (Some(text), _) => ("the command line", text.to_owned()),
-        (None, Some(found)) => found,
-        (None, None) => (
-            "no connection string: the default",
-            "UseDevelopmentStorage=true".to_owned(),
-        ),
-    };
+    let (origin, text) = connection_string(text);
     println!("examining: {origin}");
     let target = Target::read(&text)?;
     let mut findings = target.examine();
@@ -62,13 +52,29 @@ pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
     Ok(ExitCode::FAILURE)
 }
 
+/// The connection string to use, and where it was found.
+pub(super) fn connection_string(text: Option<&str>) -> (&'static str, String) {
+    let found = VARIABLES.iter().find_map(|name| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+        Some((*name, value))
+    });
+    match (text, found) {
+        (Some(text), _) => ("the command line", text.to_owned()),
+        (None, Some(found)) => found,
+        (None, None) => (
+            "no connection string: the default",
+            "UseDevelopmentStorage=true".to_owned(),
+        ),
+    }
+}
+
 /// What a connection string says.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+pub(super) struct Target {
     account: String,
     credentials: Credentials,
     /// By title of the service.
-    endpoints: Vec<(&'static str, Endpoint)>,
+    pub(super) endpoints: Vec<(&'static str, Endpoint)>,
 }
 
 /// What requests are made with.
@@ -81,7 +87,7 @@ enum Credentials {
 
 /// The parts of an endpoint's URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Endpoint {
+pub(super) struct Endpoint {
     is_secure: bool,
     host: String,
     port: u16,
@@ -90,7 +96,7 @@ struct Endpoint {
 }
 
 impl Target {
-    fn read(text: &str) -> Result<Target, String> {
+    pub(super) fn read(text: &str) -> Result<Target, String> {
         let text = text.trim().trim_matches(['"', '\'']);
         let pairs: BTreeMap<String, &str> = text
             .split(';')
@@ -220,20 +226,7 @@ impl Target {
                 "AccountKey is not base64: it was cut or changed when it was copied".to_owned(),
             );
         };
-        let now = date::rfc1123(clock::system_time());
-        let resource = format!("/{}{target}", self.account);
-        let text = if title == "Table" {
-            format!("{now}\n{resource}")
-        } else {
-            format!("GET\n\n\n\nx-ms-date:{now}\nx-ms-version:2021-12-02\n{resource}?{query}")
-        };
-        let mut mac = Hmac::<Sha256>::new_from_slice(&key).ok()?;
-        mac.update(text.as_bytes());
-        let signature = STANDARD.encode(mac.finalize().into_bytes());
-        let headers = format!(
-            "x-ms-date: {now}\r\nAuthorization: SharedKeyLite {}:{signature}\r\n",
-            self.account
-        );
+        let headers = self.signed_headers(title, &key, &url)?;
         let signed = endpoint.ask(&url, &headers).ok()?;
         (signed.status != 200).then(|| {
             format!(
@@ -242,6 +235,57 @@ impl Target {
                 self.account, signed.status
             )
         })
+    }
+}
+
+impl Target {
+    /// Asks a service for what stands below the path of the account, with the account's key.
+    pub(super) fn get(
+        &self,
+        title: &str,
+        endpoint: &Endpoint,
+        name: &str,
+    ) -> Result<Answer, String> {
+        let Credentials::Key(key) = &self.credentials else {
+            return Err("the connection string has a SharedAccessSignature; this needs the key of the account".to_owned());
+        };
+        let key = STANDARD
+            .decode(key)
+            .map_err(|_| "AccountKey is not base64")?;
+        let url = format!("/{}/{name}", endpoint.path).replace("//", "/");
+        let headers = self.signed_headers(title, &key, &url);
+        let answer = endpoint.ask(&url, &headers.ok_or("AccountKey cannot sign")?);
+        let answer = answer.map_err(|reason| {
+            format!(
+                "nothing answers on {} ({reason}): see `lazurite doctor`",
+                endpoint.authority()
+            )
+        })?;
+        match answer.status {
+            200 => Ok(answer),
+            status => Err(format!(
+                "{} answers {status}: it is no Lazurite that gives advice, or the account or its key is another one; see `lazurite doctor`",
+                endpoint.authority()
+            )),
+        }
+    }
+
+    /// The headers that sign a GET of a path and query without further parameters than `comp`.
+    fn signed_headers(&self, title: &str, key: &[u8], url: &str) -> Option<String> {
+        let now = date::rfc1123(clock::system_time());
+        let resource = format!("/{}{url}", self.account);
+        let text = if title == "Table" {
+            format!("{now}\n{resource}")
+        } else {
+            format!("GET\n\n\n\nx-ms-date:{now}\nx-ms-version:2021-12-02\n{resource}")
+        };
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+        mac.update(text.as_bytes());
+        let signature = STANDARD.encode(mac.finalize().into_bytes());
+        Some(format!(
+            "x-ms-date: {now}\r\nAuthorization: SharedKeyLite {}:{signature}\r\n",
+            self.account
+        ))
     }
 }
 
@@ -405,7 +449,7 @@ impl Endpoint {
 
 /// An answer as far as it is looked at.
 #[derive(Debug)]
-struct Answer {
+pub(super) struct Answer {
     /// The server speaks HTTPS where the endpoint says HTTP, or the other way round.
     is_of_other_scheme: bool,
     /// What clients hold against the certificate.
@@ -413,7 +457,7 @@ struct Answer {
     /// 0 if it is not HTTP.
     status: u16,
     head: String,
-    body: String,
+    pub(super) body: String,
 }
 
 impl Answer {

@@ -1,5 +1,6 @@
 //! The official clients, unmodified: made once under the target directory from the pinned lists in `tests/clients`, then
-//! run against a server with the connection string in `AZURE_STORAGE_CONNECTION_STRING`.
+//! run against a server with the connection string in `AZURE_STORAGE_CONNECTION_STRING`. `LAZURITE_TEST_CLIENTS=0` skips every test
+//! that uses them: the lists are installed from the network.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -79,6 +80,9 @@ fn javascript_signatures() {
 
 #[test]
 fn javascript_browser() {
+    if skips_clients() {
+        return;
+    }
     let location = tempfile::TempDir::new().unwrap();
     let server = Launch::on(location.path())
         .argument("--oauth=basic")
@@ -88,6 +92,9 @@ fn javascript_browser() {
 
 #[test]
 fn python_over_https_with_tokens() {
+    if skips_clients() {
+        return;
+    }
     let server = Server::fresh_secure(&["--oauth", "basic"]);
     let mut command = python_command();
     command.env("LAZURITE_CERTIFICATE", server.certificate());
@@ -96,10 +103,22 @@ fn python_over_https_with_tokens() {
 
 #[test]
 fn javascript_over_https_with_tokens() {
+    if skips_clients() {
+        return;
+    }
     let server = Server::fresh_secure(&["--oauth", "basic"]);
     let mut command = node_command();
     command.env("NODE_EXTRA_CA_CERTS", server.certificate());
     run(command, "secure.js", &server);
+}
+
+/// Whether `LAZURITE_TEST_CLIENTS=0` skips the tests of clients, which is printed. The other tests need no network.
+pub(crate) fn skips_clients() -> bool {
+    let skips = std::env::var("LAZURITE_TEST_CLIENTS").is_ok_and(|value| value == "0");
+    if skips {
+        eprintln!("skipped: LAZURITE_TEST_CLIENTS=0 skips tests that install clients");
+    }
+    skips
 }
 
 /// `--https` alone: a certificate authority of the user's own, and tokens from this machine.
@@ -115,6 +134,9 @@ fn with_https(run_with: impl FnOnce(&Server, &Path)) {
 
 #[test]
 fn python_with_credentials_of_this_machine() {
+    if skips_clients() {
+        return;
+    }
     with_https(|server, authority| {
         let mut command = python_command();
         command.env("REQUESTS_CA_BUNDLE", authority);
@@ -124,6 +146,9 @@ fn python_with_credentials_of_this_machine() {
 
 #[test]
 fn javascript_with_credentials_of_this_machine() {
+    if skips_clients() {
+        return;
+    }
     with_https(|server, authority| {
         let mut command = node_command();
         command.env("NODE_EXTRA_CA_CERTS", authority);
@@ -133,6 +158,9 @@ fn javascript_with_credentials_of_this_machine() {
 
 #[test]
 fn python_versions() {
+    if skips_clients() {
+        return;
+    }
     let location = tempfile::TempDir::new().unwrap();
     let launch = Launch::on(location.path()).argument("--blob-versioning");
     let server = launch.argument("--container-retention=7").start();
@@ -141,6 +169,9 @@ fn python_versions() {
 
 #[test]
 fn python_request_logs() {
+    if skips_clients() {
+        return;
+    }
     let location = tempfile::TempDir::new().unwrap();
     let launch = Launch::on(location.path()).argument("--log-interval=1");
     run(python_command(), "request_logs.py", &launch.start());
@@ -148,6 +179,9 @@ fn python_request_logs() {
 
 #[test]
 fn python_copies_from_other_servers() {
+    if skips_clients() {
+        return;
+    }
     let location = tempfile::TempDir::new().unwrap();
     let launch = Launch::on(location.path()).argument("--allow-copy-from=127.0.0.1");
     let other = Server::fresh();
@@ -158,6 +192,9 @@ fn python_copies_from_other_servers() {
 
 #[test]
 fn python_accounts() {
+    if skips_clients() {
+        return;
+    }
     let location = tempfile::TempDir::new().unwrap();
     let [first, second, third] =
         ["AAAA", "BBBB", "CCCC"].map(|start| format!("{start}{}", "x".repeat(60)));
@@ -170,12 +207,61 @@ fn python_accounts() {
     run(command, "accounts.py", &server);
 }
 
+#[test]
+fn python_on_the_usual_ports() {
+    run_on_usual_ports(python_command(), "usual_ports.py");
+}
+
+#[test]
+fn javascript_on_the_usual_ports() {
+    run_on_usual_ports(node_command(), "usual_ports.js");
+}
+
+/// Starts a server on the ports that it has by itself, and then the client.
+const SERVE_AND_RUN: &str = "ip link set lo up || exit 1
+    \"$0\" --inMemoryPersistence --silent & server=$!
+    trap 'kill $server' EXIT
+    for port in 10000 10001 10002; do
+        n=0; until \"$0\" health $port; do n=$((n+1)); [ $n -lt 150 ] || exit 1; sleep 0.1; done
+    done
+    \"$@\"";
+
+/// Runs a script and a server in a network of their own, where nothing else has the ports.
+fn run_on_usual_ports(client: Command, script: &str) {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--map-root-user"]);
+        command
+    };
+    let up = unshare().args(["ip", "link", "set", "lo", "up"]).status();
+    if !up.is_ok_and(|status| status.success()) {
+        eprintln!("not tested: this machine does not let a test have a network of its own");
+        return;
+    }
+    let mut command = unshare();
+    command.args(["sh", "-c", SERVE_AND_RUN, env!("CARGO_BIN_EXE_lazurite")]);
+    command.arg(client.get_program()).args(client.get_args());
+    command.arg(Path::new(SOURCES).join(script));
+    let variables = client.get_envs();
+    command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    let output = finish(&mut command, SCRIPT_TIME_MAX, "unshare cannot be started");
+    assert!(
+        output.status.success(),
+        "{script} failed:\n{}",
+        text(&output)
+    );
+}
+
 fn run_python(script: &str) {
-    run(python_command(), script, &Server::fresh());
+    if !skips_clients() {
+        run(python_command(), script, &Server::fresh());
+    }
 }
 
 fn run_node(script: &str) {
-    run(node_command(), script, &Server::fresh());
+    if !skips_clients() {
+        run(node_command(), script, &Server::fresh());
+    }
 }
 
 pub(crate) fn python_command() -> Command {

@@ -1,12 +1,12 @@
 //! Requests put together at random and properly signed, so that they get past authentication: whatever they say, the
 //! answer is never an internal error, and the server answers the next one.
 //!
-//! `LAZURITE_NONSENSE` sets how many (3000 unless given), `LAZURITE_SEED` repeats a run.
+//! `LAZURITE_NONSENSE` sets how many a run (1500 by default), `LAZURITE_TEST_SEED` repeats a run.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::{Connection, Request};
-use crate::random::{Random, environment_number};
+use crate::random::{Random, environment_number, test_seeds};
 use crate::server::{Server, Service};
 
 const METHODS: &str = "GET GET PUT PUT POST DELETE HEAD MERGE PATCH OPTIONS";
@@ -135,9 +135,13 @@ rwdl"##;
 
 #[test]
 fn no_nonsense_is_an_internal_error() {
-    let count = environment_number("LAZURITE_NONSENSE", 3000);
-    let seed = environment_number("LAZURITE_SEED", u64::from(std::process::id()));
-    eprintln!("LAZURITE_SEED={seed} LAZURITE_NONSENSE={count}");
+    let count = environment_number("LAZURITE_NONSENSE", 1500);
+    for seed in test_seeds() {
+        send_nonsense(seed, count);
+    }
+}
+
+fn send_nonsense(seed: u64, count: u64) {
     let mut random = Random(seed);
     let server = Server::fresh();
     for (service, method, target, body) in [

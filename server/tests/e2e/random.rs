@@ -1,5 +1,7 @@
 //! Randomness that repeats itself from its seed.
 
+use std::hash::{BuildHasher, RandomState};
+
 /// Splitmix64.
 pub(crate) struct Random(pub(crate) u64);
 
@@ -30,4 +32,18 @@ pub(crate) fn environment_number(name: &str, default: u64) -> u64 {
             .unwrap_or_else(|_| panic!("{name} is a number")),
         Err(_) => default,
     }
+}
+
+/// The seeds of a randomized test: one fixed and one fresh, or the one in `LAZURITE_TEST_SEED`. Prints each as its run begins, so that
+/// the last one in the output of a failure repeats it.
+pub(crate) fn test_seeds() -> impl Iterator<Item = u64> {
+    // Short enough to type.
+    let fresh = RandomState::new().hash_one(0) >> 32;
+    let seeds = match std::env::var("LAZURITE_TEST_SEED") {
+        Ok(seed) => vec![seed.parse().expect("LAZURITE_TEST_SEED is a number")],
+        Err(_) => vec![1, fresh],
+    };
+    seeds
+        .into_iter()
+        .inspect(|seed| eprintln!("LAZURITE_TEST_SEED={seed}"))
 }

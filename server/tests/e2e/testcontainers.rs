@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::clients::{
-    INSTALL_TIME_MAX, SCRIPT_TIME_MAX, finish, made_once, node, python, succeed, text,
+    INSTALL_TIME_MAX, SCRIPT_TIME_MAX, finish, made_once, node, python, skips_clients, succeed,
+    text,
 };
 use crate::drop_in::scratch;
 
@@ -19,6 +20,9 @@ const MISSING: &str = "Testcontainers could not be installed";
 
 #[test]
 fn testcontainers_for_python_start_the_image() {
+    if skips_clients() {
+        return;
+    }
     let Some(environment) = installed("Python", install_python) else {
         return;
     };
@@ -31,6 +35,9 @@ fn testcontainers_for_python_start_the_image() {
 
 #[test]
 fn testcontainers_for_node_start_the_image() {
+    if skips_clients() {
+        return;
+    }
     let Some(project) = installed("Node.js", install_node) else {
         return;
     };

@@ -16,6 +16,6 @@ pub(crate) use blob::{BlobPage, ListBlobs};
 pub(crate) use error::Error;
 pub(crate) use http::{Client, Observer, Outage};
 pub(crate) use queue::Message;
-pub(crate) use request::Request;
+pub(crate) use request::{Request, escape_path};
 pub(crate) use table::{Change, Entity, Query, Write};
 pub(crate) use template::{Outgoing, Template};

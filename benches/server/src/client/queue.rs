@@ -1,5 +1,7 @@
 //! The operations of Queue that the workloads use.
 
+use std::time::SystemTime;
+
 use crate::client::account::Service;
 use crate::client::error::Error;
 use crate::client::http::Client;
@@ -14,6 +16,10 @@ pub(crate) struct Message {
     /// Deliveries so far, this one included.
     pub(crate) dequeue_count: u32,
     pub(crate) text: String,
+    /// Times are cut to seconds.
+    pub(crate) inserted_at: SystemTime,
+    pub(crate) expires_at: SystemTime,
+    pub(crate) visible_at: SystemTime,
 }
 
 impl Client {
@@ -29,8 +35,7 @@ impl Client {
 
     /// Put Message; the id of the new message.
     pub(crate) fn put_message(&self, queue: &str, text: &str) -> Result<String, Error> {
-        let text = xml::escape(text);
-        let body = format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>");
+        let body = message_body(text);
         let put = on_queue("POST", queue, "/messages").header("content-type", "application/xml");
         let root = xml::parse(&self.send(put.body(body.as_bytes()))?.body)?;
         let id = root
@@ -42,6 +47,60 @@ impl Client {
             )),
             id => Ok(id.to_owned()),
         }
+    }
+
+    /// Put Message with a time to live (-1: for ever); when it expires.
+    pub(crate) fn put_message_for(
+        &self,
+        queue: &str,
+        text: &str,
+        ttl_seconds: i64,
+        visibility_seconds: Option<i64>,
+    ) -> Result<SystemTime, Error> {
+        let body = message_body(text);
+        let mut put = on_queue("POST", queue, "/messages")
+            .query("messagettl", ttl_seconds)
+            .header("content-type", "application/xml");
+        if let Some(seconds) = visibility_seconds {
+            put = put.query("visibilitytimeout", seconds);
+        }
+        let root = xml::parse(&self.send(put.body(body.as_bytes()))?.body)?;
+        let expiry = root
+            .child("QueueMessage")
+            .map_or("", |message| message.text_of("ExpirationTime"));
+        time(expiry)
+    }
+
+    /// Peek Messages: the texts of up to `count`.
+    pub(crate) fn peek_messages(&self, queue: &str, count: u32) -> Result<Vec<String>, Error> {
+        let peek = on_queue("GET", queue, "/messages")
+            .query("peekonly", "true")
+            .query("numofmessages", count);
+        let root = xml::parse(&self.send(peek)?.body)?;
+        let texts = root.children.iter();
+        Ok(texts
+            .map(|message| message.text_of("MessageText").to_owned())
+            .collect())
+    }
+
+    /// Update Message: text and visibility timeout. Returns the new pop receipt, and until when the message is hidden.
+    pub(crate) fn update_message(
+        &self,
+        queue: &str,
+        id: &str,
+        pop_receipt: &str,
+        text: &str,
+        visibility_seconds: u64,
+    ) -> Result<(String, SystemTime), Error> {
+        let body = message_body(text);
+        let update = on_queue("PUT", queue, &format!("/messages/{id}"))
+            .query("popreceipt", pop_receipt)
+            .query("visibilitytimeout", visibility_seconds)
+            .header("content-type", "application/xml");
+        let answer = self.send(update.body(body.as_bytes()))?;
+        let header = |name: &str| answer.header(name).unwrap_or_default();
+        let visible_at = time(header("x-ms-time-next-visible"))?;
+        Ok((header("x-ms-popreceipt").to_owned(), visible_at))
     }
 
     /// Get Messages: up to `count`, hidden from others for `visibility_seconds`.
@@ -98,6 +157,16 @@ fn on_queue<'a>(method: &'static str, queue: &str, below: &str) -> Request<'a> {
     Request::new(Service::Queue, method, format!("/{queue}{below}"))
 }
 
+fn message_body(text: &str) -> String {
+    let text = xml::escape(text);
+    format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>")
+}
+
+fn time(text: &str) -> Result<SystemTime, Error> {
+    httpdate::parse_http_date(text)
+        .map_err(|_| Error::Malformed(format!("a time of a message is `{text}`")))
+}
+
 fn message(element: &Element) -> Result<Message, Error> {
     let count = element.text_of("DequeueCount");
     let malformed = |_| Error::Malformed(format!("a DequeueCount is `{count}`"));
@@ -106,5 +175,8 @@ fn message(element: &Element) -> Result<Message, Error> {
         pop_receipt: element.text_of("PopReceipt").to_owned(),
         dequeue_count: count.parse().map_err(malformed)?,
         text: element.text_of("MessageText").to_owned(),
+        inserted_at: time(element.text_of("InsertionTime"))?,
+        expires_at: time(element.text_of("ExpirationTime"))?,
+        visible_at: time(element.text_of("TimeNextVisible"))?,
     })
 }

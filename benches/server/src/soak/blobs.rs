@@ -3,24 +3,15 @@
 
 use std::thread::Scope;
 
-use lazurite_blob::{
-    AccountPolicy, AppendBlock, BlobAddress, BlobHeaders, BlobSettings, BlobState, Checksums,
-    Conditions, CopyBlob, DeleteBlob, Error, Guid, LeaseAction, LeaseDuration, LeaseOutcome,
-    Metadata, PageUpdate, PublicAccess, PutAppendBlob, PutBlob, PutPage, PutPageBlob,
-    SequenceConditions, SnapshotTime, Ticket, TierChanged, Upload, UploadKind,
-};
-
-use lazurite_bench_common::{Outcome, Random};
+use lazurite_bench_common::Random;
 
 use super::ledger::Kind;
+use super::operations::{ACCOUNT, BlobId, Done, LeaseRequest, RETAINING_ACCOUNT};
 use super::possible::Possible;
-use super::state::{ACCOUNT, Failure, Services, Soak};
+use super::state::{Failure, Services, Soak};
 
-/// The account whose deleted blobs are kept for a while.
-const RETAINING_ACCOUNT: &str = "retaining";
 /// More than all steps of the clock together.
 const RETENTION_DAYS: u16 = 30;
-const CONTAINER: &str = "soak";
 const UPLOADERS: u64 = 2;
 const SNAPSHOTS_MAX: usize = 16;
 /// An append blob that is longer is made anew.
@@ -35,23 +26,13 @@ const STILL_BYTES: usize = 4096;
 type Content = Option<Vec<u8>>;
 
 /// Creates the containers and the blob that no thread writes.
-pub(super) fn prepare(services: &Services) -> Outcome<()> {
+pub(super) fn prepare(services: &Services) -> Done<()> {
+    let operations = &services.operations;
     for account in [ACCOUNT, RETAINING_ACCOUNT] {
-        let private = PublicAccess::Private;
-        let blobs = &services.blobs;
-        let created = blobs.create_container(account, CONTAINER, private, Metadata::new())?;
-        created.1.wait()?;
+        operations.create_container(account)?;
     }
-    let policy = AccountPolicy {
-        delete_retention_days: Some(RETENTION_DAYS),
-        ..AccountPolicy::default()
-    };
-    let blobs = &services.blobs;
-    blobs
-        .set_account_policy(RETAINING_ACCOUNT, policy, None)?
-        .wait()?;
-    let put = put(services, &address(ACCOUNT, STILL), &[7; STILL_BYTES], None);
-    Ok(put.map_err(|failure| failure.to_string())?)
+    operations.keep_deleted_blobs(RETAINING_ACCOUNT, RETENTION_DAYS)?;
+    operations.put_blob(blob_id(STILL), &[7; STILL_BYTES], None)
 }
 
 pub(super) fn start<'scope>(
@@ -70,78 +51,28 @@ pub(super) fn start<'scope>(
     }
 }
 
-fn address<'a>(account: &'a str, name: &'a str) -> BlobAddress<'a> {
-    BlobAddress {
-        account,
-        container: CONTAINER,
-        blob: name,
-        state: BlobState::Current,
+fn blob_id(name: &str) -> BlobId<'_> {
+    BlobId {
+        account: ACCOUNT,
+        name,
+        snapshot: None,
     }
 }
 
-fn snapshot_address(name: &str, moment: SnapshotTime) -> BlobAddress<'_> {
-    BlobAddress {
-        state: BlobState::Snapshot(moment),
-        ..address(ACCOUNT, name)
+fn snapshot_id<'a>(name: &'a str, time: &'a str) -> BlobId<'a> {
+    BlobId {
+        snapshot: Some(time),
+        ..blob_id(name)
     }
 }
 
-fn upload(services: &Services, kind: UploadKind, body: &[u8]) -> Result<Upload, Error> {
-    let mut upload = services.blobs.begin_upload(kind, Checksums::default())?;
-    upload.write(body)?;
-    Ok(upload)
-}
-
-fn try_put(
-    services: &Services,
-    address: &BlobAddress,
-    body: &[u8],
-    lease_id: Option<Guid>,
-) -> Result<Ticket, Error> {
-    let put = PutBlob {
-        upload: upload(services, UploadKind::PutBlob, body)?,
-        headers: BlobHeaders::default(),
-        metadata: Metadata::new(),
-        settings: BlobSettings::default(),
-        conditions: Conditions {
-            lease_id,
-            ..Conditions::default()
-        },
-    };
-    Ok(services.blobs.put_blob(address, put)?.1)
-}
-
-fn put(
-    services: &Services,
-    address: &BlobAddress,
-    body: &[u8],
-    lease_id: Option<Guid>,
-) -> Result<(), Failure> {
-    Ok(try_put(services, address, body, lease_id)?.wait()?)
-}
-
-fn read(services: &Services, address: &BlobAddress) -> Result<Content, Failure> {
-    let none = Conditions::default();
-    let mut body = match services.blobs.get_blob(address, None, &none) {
-        Ok(download) => download.body,
-        Err(Error::BlobNotFound) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let mut bytes = Vec::new();
-    while let Some(chunk) = body.next_chunk(1 << 20)? {
-        bytes.extend_from_slice(&chunk);
+/// `None` if there is no such blob.
+fn read(services: &Services, blob: BlobId) -> Done<Content> {
+    match services.operations.get_blob(blob) {
+        Ok(content) => Ok(Some(content)),
+        Err(failure) if failure.is("BlobNotFound") => Ok(None),
+        Err(failure) => Err(failure),
     }
-    Ok(Some(bytes))
-}
-
-fn delete(services: &Services, address: &BlobAddress) -> Result<(), Failure> {
-    let delete = DeleteBlob {
-        snapshots: None,
-        permanent: false,
-        conditions: Conditions::default(),
-        tier_changed: TierChanged::default(),
-    };
-    Ok(services.blobs.delete_blob(address, &delete)?.1.wait()?)
 }
 
 /// A blob of one writer.
@@ -162,17 +93,25 @@ impl<'a> Subject<'a> {
         }
     }
 
+    fn id(&self) -> BlobId<'_> {
+        BlobId {
+            account: self.account,
+            name: &self.name,
+            snapshot: None,
+        }
+    }
+
     /// Sends a write that makes `content` of the blob. What a failed store has kept is found out once it is reopened.
     fn write(
         &mut self,
         name: &'static str,
         content: Content,
-        write: impl FnOnce(&Services, &BlobAddress) -> Result<(), Failure>,
+        write: impl FnOnce(&Services, BlobId) -> Done<()>,
     ) -> Option<()> {
-        let address = address(self.account, &self.name);
+        let blob = self.id();
         let outcome = self
             .soak
-            .request(Kind::Write, name, |services| write(services, &address));
+            .request(Kind::Write, name, |services| write(services, blob));
         self.possible.wrote(outcome, content);
         if outcome.is_none() {
             self.soak.wait_for_store();
@@ -183,17 +122,17 @@ impl<'a> Subject<'a> {
 
     fn put(&mut self, body: Vec<u8>) -> Option<()> {
         let content = Some(body.clone());
-        self.write("put blob", content, |services, address| {
-            put(services, address, &body, None)
+        self.write("put blob", content, |services, blob| {
+            services.operations.put_blob(blob, &body, None)
         })
     }
 
     /// The blob must be as one of the possible writes left it.
     fn check(&mut self) {
-        let address = address(self.account, &self.name);
+        let blob = self.id();
         let found = self
             .soak
-            .request(Kind::Read, "get blob", |services| read(services, &address));
+            .request(Kind::Read, "get blob", |services| read(services, blob));
         if let Some(found) = found
             && !self.possible.observed(&found)
         {
@@ -229,20 +168,14 @@ fn overwrite(soak: &Soak, number: u64, mut random: Random) {
 /// Takes a snapshot after each overwrite. Snapshots stay as they were taken; deleted ones are gone.
 fn snapshots(soak: &Soak, mut random: Random) {
     let mut blob = Subject::new(soak, "with snapshots");
-    let mut taken: Vec<(SnapshotTime, Content)> = Vec::new();
+    let mut taken: Vec<(String, Content)> = Vec::new();
     while !soak.is_over() {
         let body = noise(&mut random, 2000);
         if blob.put(body).is_none() {
             continue;
         }
         let moment = soak.request(Kind::Write, "snapshot blob", |services| {
-            let address = address(ACCOUNT, &blob.name);
-            let none = Conditions::default();
-            let snapshot = services
-                .blobs
-                .snapshot_blob(&address, Metadata::new(), &none)?;
-            snapshot.2.wait()?;
-            Ok(snapshot.0)
+            services.operations.snapshot_blob(blob_id(&blob.name))
         });
         match moment {
             Some(moment) => taken.push((moment, blob.possible.latest().clone())),
@@ -250,24 +183,25 @@ fn snapshots(soak: &Soak, mut random: Random) {
         }
         blob.check();
         if let Some((moment, content)) = taken.get(random.below(taken.len() as u64) as usize) {
-            check_snapshot(soak, &blob.name, *moment, content);
+            check_snapshot(soak, &blob.name, moment, content);
         }
         if taken.len() > SNAPSHOTS_MAX {
             let (moment, _) = taken.remove(random.below(SNAPSHOTS_MAX as u64) as usize);
             let deleted = soak.request(Kind::Write, "delete snapshot", |services| {
-                delete(services, &snapshot_address(&blob.name, moment))
+                let snapshot = snapshot_id(&blob.name, &moment);
+                services.operations.delete_blob(snapshot)
             });
             match deleted {
-                Some(()) => check_snapshot(soak, &blob.name, moment, &None),
+                Some(()) => check_snapshot(soak, &blob.name, &moment, &None),
                 None => soak.wait_for_store(),
             }
         }
     }
 }
 
-fn check_snapshot(soak: &Soak, name: &str, moment: SnapshotTime, expected: &Content) {
+fn check_snapshot(soak: &Soak, name: &str, moment: &str, expected: &Content) {
     let found = soak.request(Kind::Read, "get snapshot", |services| {
-        read(services, &snapshot_address(name, moment))
+        read(services, snapshot_id(name, moment))
     });
     if found.is_some_and(|found| found != *expected) {
         soak.ledger.wrong(format!(
@@ -281,25 +215,16 @@ fn appends(soak: &Soak, mut random: Random) {
     while !soak.is_over() {
         let mut content = blob.content();
         if blob.possible.latest().is_none() || content.len() > APPENDED_BYTES_MAX {
-            blob.write("put append blob", Some(Vec::new()), |services, address| {
-                let empty = PutAppendBlob::default();
-                let put = services.blobs.put_append_blob(address, empty)?;
-                Ok(put.1.wait()?)
+            blob.write("put append blob", Some(Vec::new()), |services, blob| {
+                services.operations.put_append_blob(blob)
             });
             continue;
         }
         let length = 1 + random.below(700) as usize;
         let block = noise(&mut random, length);
         content.extend_from_slice(&block);
-        blob.write("append block", Some(content), |services, address| {
-            let append = AppendBlock {
-                upload: upload(services, UploadKind::AppendBlock, &block)?,
-                max_size: None,
-                append_position: None,
-                conditions: Conditions::default(),
-            };
-            let appended = services.blobs.append_block(address, append)?;
-            Ok(appended.1.wait()?)
+        blob.write("append block", Some(content), |services, blob| {
+            services.operations.append_block(blob, &block)
         });
         if random.below(4) == 0 {
             blob.check();
@@ -313,13 +238,8 @@ fn pages(soak: &Soak, mut random: Random) {
     while !soak.is_over() {
         if blob.possible.latest().is_none() {
             let zeros = Some(vec![0; bytes as usize]);
-            blob.write("put page blob", zeros, |services, address| {
-                let empty = PutPageBlob {
-                    length: bytes,
-                    ..PutPageBlob::default()
-                };
-                let put = services.blobs.put_page_blob(address, empty)?;
-                Ok(put.1.wait()?)
+            blob.write("put page blob", zeros, |services, blob| {
+                services.operations.put_page_blob(blob, bytes)
             });
             continue;
         }
@@ -334,19 +254,9 @@ fn pages(soak: &Soak, mut random: Random) {
         };
         let mut content = blob.content();
         content[range.start as usize..range.end as usize].copy_from_slice(&part);
-        blob.write("put page", Some(content), |services, address| {
-            let update = if is_cleared {
-                PageUpdate::Clear
-            } else {
-                PageUpdate::Update(upload(services, UploadKind::PutPage, &part)?)
-            };
-            let page = PutPage {
-                range,
-                update,
-                sequence: SequenceConditions::default(),
-                conditions: Conditions::default(),
-            };
-            Ok(services.blobs.put_page(address, page)?.1.wait()?)
+        blob.write("put page", Some(content), |services, blob| {
+            let written = (!is_cleared).then_some(&part[..]);
+            services.operations.put_page(blob, range, written)
         });
         if random.below(4) == 0 {
             blob.check();
@@ -362,51 +272,47 @@ fn leases(soak: &Soak, mut random: Random) {
             blob.put(vec![0]);
             continue;
         }
-        let acquire = LeaseAction::Acquire {
-            duration: LeaseDuration::Infinite,
-            proposed: None,
-        };
-        let Some(LeaseOutcome::Held(id)) = lease(soak, &blob.name, acquire) else {
+        let Some(id) = lease(soak, &blob.name, LeaseRequest::Acquire) else {
             soak.wait_for_store();
             // A lease of unknown id may be held.
-            lease(soak, &blob.name, LeaseAction::Break(Some(0)));
+            lease(soak, &blob.name, LeaseRequest::Break);
             continue;
         };
         let refused = soak.request(Kind::Write, "put leased blob", |services| {
-            match try_put(services, &address(ACCOUNT, &blob.name), b"refused", None) {
-                Ok(_) => Err(Failure::wrong(
+            let leased = blob_id(&blob.name);
+            match services.operations.put_blob(leased, b"refused", None) {
+                Ok(()) => Err(Failure::wrong(
                     "a leased blob takes a write without the lease's id",
                 )),
-                Err(Error::LeaseIdMissing) => Ok(()),
-                Err(error) => Err(error.into()),
+                Err(failure) if failure.is("LeaseIdMissing") => Ok(()),
+                Err(failure) => Err(failure),
             }
         });
         let body = noise(&mut random, 500);
         let content = Some(body.clone());
-        let written = blob.write("put with lease", content, |services, address| {
-            put(services, address, &body, Some(id))
+        let written = blob.write("put with lease", content, |services, blob| {
+            services.operations.put_blob(blob, &body, Some(&id))
         });
         blob.check();
         if refused.is_none() || written.is_none() || random.below(4) == 0 {
-            lease(soak, &blob.name, LeaseAction::Break(Some(0)));
+            lease(soak, &blob.name, LeaseRequest::Break);
         } else {
-            lease(soak, &blob.name, LeaseAction::Release(id));
+            lease(soak, &blob.name, LeaseRequest::Release(&id));
         }
     }
 }
 
-/// `None` as well if there is no lease to break.
-fn lease(soak: &Soak, name: &str, action: LeaseAction) -> Option<LeaseOutcome> {
+/// The id of an acquired lease. `None` as well if it is held already, or if there is no lease to break.
+fn lease(soak: &Soak, name: &str, request: LeaseRequest) -> Option<String> {
     let outcome = soak.request(Kind::Write, "lease blob", |services| {
-        let none = Conditions::default();
-        let leased = services
-            .blobs
-            .lease_blob(&address(ACCOUNT, name), action, &none);
-        match (leased, action) {
-            (Ok((outcome, _, ticket)), _) => Ok(ticket.wait().map(|()| Some(outcome))?),
-            (Err(Error::LeaseNotPresentWithLeaseOperation), LeaseAction::Break(_)) => Ok(None),
-            (Err(Error::LeaseAlreadyPresent), LeaseAction::Acquire { .. }) => Ok(None),
-            (Err(error), _) => Err(error.into()),
+        let refusal = match request {
+            LeaseRequest::Acquire => "LeaseAlreadyPresent",
+            LeaseRequest::Break => "LeaseNotPresentWithLeaseOperation",
+            LeaseRequest::Release(_) => "",
+        };
+        match services.operations.lease_blob(blob_id(name), request) {
+            Err(failure) if failure.is(refusal) => Ok(None),
+            leased => leased,
         }
     });
     outcome.flatten()
@@ -425,16 +331,7 @@ fn copies(soak: &Soak, mut random: Random) {
         if source.possible.latest().is_some() {
             let (name, content) = (source.name.clone(), source.possible.latest().clone());
             destination.write("copy blob", content, |services, destination| {
-                let source = address(ACCOUNT, &name);
-                let copy = CopyBlob {
-                    source_url: format!("http://127.0.0.1/{ACCOUNT}/{CONTAINER}/{name}"),
-                    ..CopyBlob::default()
-                };
-                Ok(services
-                    .blobs
-                    .copy_blob(&source, destination, copy)?
-                    .1
-                    .wait()?)
+                services.operations.copy_blob(blob_id(&name), destination)
             });
             destination.check();
         }
@@ -455,13 +352,15 @@ fn undeletions(soak: &Soak, mut random: Random) {
         if blob.put(body.clone()).is_none() {
             continue;
         }
-        let deleted = blob.write("delete blob", None, delete);
+        let deleted = blob.write("delete blob", None, |services, blob| {
+            services.operations.delete_blob(blob)
+        });
         blob.check();
         if deleted.is_none() {
             continue;
         }
-        blob.write("undelete blob", Some(body), |services, address| {
-            Ok(services.blobs.undelete_blob(address, None)?.wait()?)
+        blob.write("undelete blob", Some(body), |services, blob| {
+            services.operations.undelete_blob(blob)
         });
         blob.check();
         undeleted.push(blob);
@@ -473,8 +372,8 @@ fn undeletions(soak: &Soak, mut random: Random) {
 }
 
 /// Reads the blob that no thread writes.
-pub(super) fn read_still(services: &Services) -> Result<(), Failure> {
-    match read(services, &address(ACCOUNT, STILL))? {
+pub(super) fn read_still(services: &Services) -> Done<()> {
+    match read(services, blob_id(STILL))? {
         Some(content) if content == [7; STILL_BYTES] => Ok(()),
         _ => Err(Failure::wrong("the still blob has changed")),
     }

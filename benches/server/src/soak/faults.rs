@@ -159,11 +159,17 @@ impl FaultInjector<'_> {
         };
         let mut services = self.soak.services.write().expect("no request panics");
         // A store whose disk has failed reports the error once more.
-        let closed = services.db.close();
+        let closed = services.operations.close();
         if !services.is_disk_failed() {
             closed?;
         }
-        *services = Services::open(self.directory, durability, self.fault, self.steps)?;
+        *services = Services::open(
+            self.soak.transport,
+            self.directory,
+            durability,
+            self.fault,
+            self.steps,
+        )?;
         self.soak.ledger.reopened();
         Ok(())
     }

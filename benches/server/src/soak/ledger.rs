@@ -48,10 +48,11 @@ pub(super) struct Entries {
     pub(super) put: HashSet<String>,
     /// Messages whose Put was not answered.
     pub(super) perhaps_put: HashSet<String>,
-    pub(super) deleted: HashSet<String>,
+    /// When a Delete Message had been acknowledged.
+    pub(super) deleted: HashMap<String, Instant>,
     pub(super) perhaps_deleted: HashSet<String>,
-    /// How many updates of a message were acknowledged. Missing: none.
-    pub(super) updates: HashMap<String, u64>,
+    /// How many updates of a message were acknowledged, and when the last. Missing: none.
+    pub(super) updates: HashMap<String, (u64, Instant)>,
     /// When the messages expire that do.
     pub(super) expiring: HashMap<String, SystemTime>,
     hidden: HashMap<String, Delivery>,
@@ -134,16 +135,18 @@ impl Ledger {
         });
     }
 
-    /// A message was delivered by a request between these times, and is hidden until a third.
+    /// A message was delivered by a request between these times, and is hidden until a third. An answer may arrive after that of a
+    /// later request: what was acknowledged after the request `began` says nothing of its delivery.
     pub(super) fn delivered(
         &self,
         text: &str,
+        began: Instant,
         during: (SystemTime, SystemTime),
         until: SystemTime,
     ) {
         let (name, updates) = parse_text(text);
         self.with(|entries| {
-            if entries.deleted.contains(name) {
+            if entries.deleted.get(name).is_some_and(|at| *at <= began) {
                 entries.wrong(format!("{name} was delivered after it had been deleted"));
             }
             if let Some(expires_at) = entries.expiring.get(name)
@@ -151,7 +154,8 @@ impl Ledger {
             {
                 entries.wrong(format!("{name} was delivered after it had expired"));
             }
-            let known = entries.updates.get(name).copied().unwrap_or_default();
+            let known = entries.updates.get(name).filter(|(_, at)| *at <= began);
+            let known = known.map_or(0, |(known, _)| *known);
             if updates < known {
                 entries.wrong(format!("{name} has lost the last of {known} updates"));
             }
@@ -207,7 +211,7 @@ impl Ledger {
     pub(super) fn outstanding(&self) -> Vec<String> {
         self.with(|entries| {
             let is_outstanding = |name: &&String| {
-                !entries.deleted.contains(*name) && !entries.perhaps_deleted.contains(*name)
+                !entries.deleted.contains_key(*name) && !entries.perhaps_deleted.contains(*name)
             };
             entries.put.iter().filter(is_outstanding).cloned().collect()
         })
@@ -323,26 +327,26 @@ mod tests {
     #[test]
     fn each_rule_of_a_message_is_enforced() {
         let ledger = Ledger::default();
-        ledger.delivered("a", (at(1), at(2)), at(7));
+        ledger.delivered("a", Instant::now(), (at(1), at(2)), at(7));
         assert_eq!(ledger.wrongs(), 0);
-        ledger.delivered("a", (at(3), at(4)), at(9));
+        ledger.delivered("a", Instant::now(), (at(3), at(4)), at(9));
         assert_eq!(ledger.wrongs(), 1, "hidden");
-        ledger.delivered("a", (at(9), at(10)), at(15));
+        ledger.delivered("a", Instant::now(), (at(9), at(10)), at(15));
         assert_eq!(ledger.wrongs(), 1);
-        ledger.with(|entries| entries.updates.insert("a".into(), 2));
-        ledger.delivered("a#1", (at(16), at(17)), at(20));
+        ledger.with(|entries| entries.updates.insert("a".into(), (2, Instant::now())));
+        ledger.delivered("a#1", Instant::now(), (at(16), at(17)), at(20));
         assert_eq!(ledger.wrongs(), 2, "an update is lost");
         ledger.peeked("a#2", (at(18), at(19)));
         assert_eq!(ledger.wrongs(), 3, "hidden from peeks too");
-        ledger.with(|entries| entries.deleted.insert("a".into()));
-        ledger.delivered("a#2", (at(30), at(31)), at(32));
+        ledger.with(|entries| entries.deleted.insert("a".into(), Instant::now()));
+        ledger.delivered("a#2", Instant::now(), (at(30), at(31)), at(32));
         assert_eq!(ledger.wrongs(), 4, "deleted");
         ledger.with(|entries| entries.expiring.insert("b".into(), at(5)));
-        ledger.delivered("b", (at(4), at(6)), at(7));
+        ledger.delivered("b", Instant::now(), (at(4), at(6)), at(7));
         assert_eq!(ledger.wrongs(), 4, "not expired when the request began");
         ledger.reopened();
         ledger.with(|entries| entries.expiring.insert("b".into(), at(5)));
-        ledger.delivered("b", (at(5), at(6)), at(7));
+        ledger.delivered("b", Instant::now(), (at(5), at(6)), at(7));
         assert_eq!(ledger.wrongs(), 5, "expired");
     }
 

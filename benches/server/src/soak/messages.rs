@@ -3,14 +3,12 @@
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use lazurite_queue::{DequeuedMessage, Error, GetMessages, PutMessage, UpdateMessage};
-
-use lazurite_bench_common::{Outcome, Random};
+use lazurite_bench_common::Random;
 
 use super::ledger::{Kind, parse_text};
-use super::state::{ACCOUNT, Services, Soak};
+use super::operations::{Done, TakenMessage};
+use super::state::{Failure, Services, Soak};
 
-const QUEUE: &str = "soak";
 const PRODUCERS: u64 = 2;
 const CONSUMERS: u64 = 3;
 /// Lifetimes of messages that expire, in seconds.
@@ -18,10 +16,8 @@ const TTL_SECONDS_MAX: u64 = 10;
 /// Once the clock is ahead of all timeouts, messages that do not arrive within this time are lost.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
-pub(super) fn prepare(services: &Services) -> Outcome<()> {
-    let created = services.queues.create_queue(ACCOUNT, QUEUE, Vec::new())?;
-    created.1.wait()?;
-    Ok(())
+pub(super) fn prepare(services: &Services) -> Done<()> {
+    services.operations.create_queue()
 }
 
 pub(super) fn start<'scope>(
@@ -58,13 +54,9 @@ fn put(soak: &Soak, text: String, visibility_seconds: Option<i64>) {
     soak.ledger
         .with(|entries| entries.perhaps_put.insert(text.clone()));
     let done = soak.request(Kind::Write, "put message", |services| {
-        let message = PutMessage {
-            text: &text,
-            ttl_seconds: Some(-1),
-            visibility_seconds,
-        };
-        let put = services.queues.put_message(ACCOUNT, QUEUE, message)?;
-        Ok(put.1.wait()?)
+        services
+            .operations
+            .put_message(&text, -1, visibility_seconds)
     });
     if done.is_some() {
         soak.ledger.with(|entries| {
@@ -77,16 +69,11 @@ fn put(soak: &Soak, text: String, visibility_seconds: Option<i64>) {
 /// A message that may be delivered or not, but not after its time.
 fn put_expiring(soak: &Soak, text: &str, ttl_seconds: i64) {
     soak.request(Kind::Write, "put expiring message", |services| {
-        let message = PutMessage {
-            text,
-            ttl_seconds: Some(ttl_seconds),
-            visibility_seconds: None,
-        };
-        let (put, ticket) = services.queues.put_message(ACCOUNT, QUEUE, message)?;
+        let expires_at = services.operations.put_message(text, ttl_seconds, None)?;
         // The store is not reopened meanwhile: this is a time of its clock.
         soak.ledger
-            .with(|entries| entries.expiring.insert(text.to_owned(), put.expires_at));
-        Ok(ticket.wait()?)
+            .with(|entries| entries.expiring.insert(text.to_owned(), expires_at));
+        Ok(())
     });
 }
 
@@ -98,21 +85,16 @@ fn consume(soak: &Soak, mut random: Random) {
 
 /// Takes some messages and processes most of them. Returns their number.
 fn take(soak: &Soak, random: &mut Random, hidden_seconds: i64) -> usize {
-    let get = GetMessages {
-        count: Some(8),
-        visibility_seconds: Some(hidden_seconds),
-    };
     let taken = soak.request(Kind::Write, "get messages", |services| {
-        let before = services.clock.now();
-        let (messages, ticket) = services.queues.get_messages(ACCOUNT, QUEUE, get)?;
+        let (began, before) = (Instant::now(), services.clock.now());
+        let messages = services.operations.get_messages(hidden_seconds)?;
         let after = services.clock.now();
         // The store is not reopened meanwhile: these are times of one clock.
         for message in &messages {
             let during = (before, after);
             soak.ledger
-                .delivered(&message.text, during, message.visible_at);
+                .delivered(&message.text, began, during, message.visible_at);
         }
-        ticket.wait()?;
         Ok(messages)
     });
     let taken = taken.unwrap_or_default();
@@ -123,7 +105,7 @@ fn take(soak: &Soak, random: &mut Random, hidden_seconds: i64) -> usize {
             0 => {}
             1 if never_expires(&message) => update(soak, random, &message, hidden_seconds),
             _ => {
-                delete(soak, &message, &message.pop_receipt);
+                delete(soak, &message, &message.receipt);
             }
         }
     }
@@ -131,77 +113,73 @@ fn take(soak: &Soak, random: &mut Random, hidden_seconds: i64) -> usize {
 }
 
 /// A message that expires cannot be hidden beyond that. Source: Update Message, "URI parameters", `visibilitytimeout`.
-fn never_expires(message: &DequeuedMessage) -> bool {
+fn never_expires(message: &TakenMessage) -> bool {
     message.expires_at > message.inserted_at + Duration::from_secs(10 * TTL_SECONDS_MAX)
 }
 
 /// Changes text and visibility with the pop receipt, after which the old receipt is no longer valid, and mostly deletes the message.
-fn update(soak: &Soak, random: &mut Random, message: &DequeuedMessage, hidden_seconds: i64) {
+fn update(soak: &Soak, random: &mut Random, message: &TakenMessage, hidden_seconds: i64) {
     let (name, updates) = parse_text(&message.text);
     let text = format!("{name}#{}", updates + 1);
     let visibility_seconds = random.below(2) as i64 * hidden_seconds;
     let updated = soak.request(Kind::Write, "update message", |services| {
         soak.ledger.hidden(&text, services.clock.now(), None);
-        let update = UpdateMessage {
-            message_id: &message.message_id,
-            pop_receipt: &message.pop_receipt,
-            visibility_seconds,
-            text: Some(&text),
-        };
-        let (updated, ticket) = match services.queues.update_message(ACCOUNT, QUEUE, update) {
+        let operations = &services.operations;
+        let updated =
+            operations.update_message(&message.id, &message.receipt, &text, visibility_seconds);
+        let (receipt, visible_at) = match updated {
             Ok(updated) => updated,
-            Err(error) if is_taken_over(&error) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(failure) if is_taken_over(&failure) => return Ok(None),
+            Err(failure) => return Err(failure),
         };
         if visibility_seconds > 0 {
             let now = services.clock.now();
-            soak.ledger.hidden(&text, now, Some(updated.visible_at));
+            soak.ledger.hidden(&text, now, Some(visible_at));
         }
-        ticket.wait()?;
-        Ok(Some(updated))
+        Ok(Some(receipt))
     });
     let Some(Some(updated)) = updated else {
         return;
     };
-    soak.ledger
-        .with(|entries| entries.updates.insert(name.to_owned(), updates + 1));
-    if delete(soak, message, &message.pop_receipt) {
+    soak.ledger.with(|entries| {
+        entries
+            .updates
+            .insert(name.to_owned(), (updates + 1, Instant::now()))
+    });
+    if delete(soak, message, &message.receipt) {
         soak.ledger.wrong(format!(
             "{name} was deleted with the receipt before its update"
         ));
     }
     if random.below(4) > 0 {
-        delete(soak, message, &updated.pop_receipt);
+        delete(soak, message, &updated);
     }
 }
 
 /// The hiding time is over, and another consumer has the message or has deleted it; or it has expired.
-fn is_taken_over(error: &Error) -> bool {
-    matches!(error, Error::PopReceiptMismatch | Error::MessageNotFound)
+fn is_taken_over(failure: &Failure) -> bool {
+    failure.is("PopReceiptMismatch") || failure.is("MessageNotFound")
 }
 
 /// Deletes a message with a receipt. Whether it was acknowledged.
-fn delete(soak: &Soak, message: &DequeuedMessage, receipt: &str) -> bool {
+fn delete(soak: &Soak, message: &TakenMessage, receipt: &str) -> bool {
     let name = parse_text(&message.text).0.to_owned();
     // What was of unknown outcome before stays so when this request finds nothing to delete.
     let was_known = soak
         .ledger
         .with(|entries| entries.perhaps_deleted.insert(name.clone()));
     let deleted = soak.request(Kind::Write, "delete message", |services| {
-        let deleted = services
-            .queues
-            .delete_message(ACCOUNT, QUEUE, &message.message_id, receipt);
-        match deleted {
-            Ok(ticket) => Ok(ticket.wait().map(|()| true)?),
-            Err(error) if is_taken_over(&error) => Ok(false),
-            Err(error) => Err(error.into()),
+        match services.operations.delete_message(&message.id, receipt) {
+            Ok(()) => Ok(true),
+            Err(failure) if is_taken_over(&failure) => Ok(false),
+            Err(failure) => Err(failure),
         }
     });
     soak.ledger.with(|entries| match deleted {
         Some(true) => {
             entries.perhaps_deleted.remove(&name);
             entries.updates.remove(&name);
-            entries.deleted.insert(name);
+            entries.deleted.insert(name, Instant::now());
             true
         }
         Some(false) => {
@@ -218,10 +196,10 @@ fn peek(soak: &Soak) {
     while !soak.is_over() {
         soak.request(Kind::Read, "peek messages", |services| {
             let before = services.clock.now();
-            let peeked = services.queues.peek_messages(ACCOUNT, QUEUE, Some(8))?;
+            let peeked = services.operations.peek_messages()?;
             let during = (before, services.clock.now());
-            for message in peeked {
-                soak.ledger.peeked(&message.text, during);
+            for text in peeked {
+                soak.ledger.peeked(&text, during);
             }
             Ok(())
         });

@@ -1,9 +1,12 @@
-//! The three services in this process, on a disk and a clock that misbehave. A ledger records what must be there.
+//! The three services in this process, called or behind HTTP, on a disk and a clock that misbehave. A ledger records what must be there.
 
 mod blobs;
+mod direct;
 mod faults;
 mod ledger;
 mod messages;
+mod operations;
+mod over_http;
 mod possible;
 mod run;
 mod stalls;

@@ -14,7 +14,7 @@ use lazurite_bench_common::{Outcome, Random};
 use super::faults::{Counts, FaultInjector, Pace};
 use super::ledger::{Kind, Ledger};
 use super::stalls::Stalls;
-use super::state::{Services, Soak};
+use super::state::{Services, Soak, Transport};
 use super::{blobs, messages, sweeps, tables};
 use crate::report::Report;
 
@@ -37,6 +37,9 @@ pub(crate) struct SoakArgs {
     /// Seed of what happens when
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Send the requests over HTTP to a server in this process, instead of calling the services
+    #[arg(long)]
+    pub(crate) http: bool,
     /// Directory in which the store is made, and removed again [default: the system's for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -67,14 +70,20 @@ fn run_at(args: &SoakArgs, pace: Pace, hidden_seconds: i64) -> Outcome<(Soak, Co
     let steps = Arc::new(ClockSteps::default());
     let durability = Config::default().durability;
     let fault = FaultFs::new(Environment::system(durability).fs);
-    let services = Services::open(scratch.path(), durability, &fault, &steps)?;
-    messages::prepare(&services)?;
-    tables::prepare(&services)?;
-    blobs::prepare(&services)?;
+    let transport = if args.http {
+        Transport::Http
+    } else {
+        Transport::Direct
+    };
+    let services = Services::open(transport, scratch.path(), durability, &fault, &steps)?;
+    for prepare in [messages::prepare, tables::prepare, blobs::prepare] {
+        prepare(&services).map_err(|failure| failure.to_string())?;
+    }
     let soak = Soak {
         services: RwLock::new(services),
         ledger: Ledger::default(),
         stalls: Stalls::default(),
+        transport,
         is_over: AtomicBool::new(false),
         hidden_seconds,
     };
@@ -126,9 +135,19 @@ mod tests {
 
     #[test]
     fn short_soak_injects_every_fault_and_finds_nothing_wrong() {
+        soak_shortly(false);
+    }
+
+    #[test]
+    fn short_soak_over_http_injects_every_fault_and_finds_nothing_wrong() {
+        soak_shortly(true);
+    }
+
+    fn soak_shortly(http: bool) {
         let args = SoakArgs {
             seconds: 7,
             seed: 1,
+            http,
             dir: None,
         };
         let pace = Pace {

@@ -8,31 +8,34 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lazurite_bench_common::Outcome;
-use lazurite_blob::BlobService;
 use lazurite_engine::fs::FaultFs;
-use lazurite_engine::{
-    ClockSteps, Config, Db, Durability, Environment, RandomIds, SystemWallClock, WallClock,
-};
-use lazurite_queue::QueueService;
-use lazurite_table::{TableService, TransactionError};
+use lazurite_engine::{ClockSteps, Durability, Environment, SystemWallClock, WallClock};
+use lazurite_table::TransactionError;
 
+use super::direct::Direct;
 use super::ledger::{Kind, Ledger};
+use super::operations::Operations;
+use super::over_http::OverHttp;
 use super::stalls::Stalls;
-
-pub(super) const ACCOUNT: &str = "account";
 
 /// Between requests of one thread: the machine is to have time for all of them.
 const PAUSE: Duration = Duration::from_micros(300);
 /// Between two looks at whether a store that has failed was reopened.
 const REOPENED_POLL: Duration = Duration::from_millis(20);
 
+/// How the requests of the soak reach the services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// As calls.
+    Direct,
+    /// Through a server in this process.
+    Http,
+}
+
 /// The services on one open store.
 pub(super) struct Services {
-    pub(super) db: Db,
+    pub(super) operations: Box<dyn Operations>,
     pub(super) clock: Arc<dyn WallClock>,
-    pub(super) blobs: BlobService,
-    pub(super) queues: QueueService,
-    pub(super) tables: TableService,
     /// Whether a sync of this store was made to fail. Set before the disk fails, and never unset: the store stays read-only until it
     /// is reopened, however late the request that finds out.
     is_disk_failed: AtomicBool,
@@ -40,27 +43,27 @@ pub(super) struct Services {
 
 impl Services {
     pub(super) fn open(
+        transport: Transport,
         directory: &Path,
         durability: Durability,
         fault: &FaultFs,
         steps: &Arc<ClockSteps>,
     ) -> Outcome<Services> {
-        let config = Config {
-            durability,
-            ..Config::default()
-        };
         let environment = Environment {
             fs: Arc::new(fault.clone()),
-            ..Environment::system(config.durability)
+            ..Environment::system(durability)
         };
-        let db = Db::open_with(directory, config, environment)?;
-        let ids = Arc::new(RandomIds);
         let clock: Arc<dyn WallClock> = Arc::new(SystemWallClock::with_steps(steps.clone()));
+        let operations: Box<dyn Operations> = match transport {
+            Transport::Direct => {
+                Box::new(Direct::open(directory, durability, environment, &clock)?)
+            }
+            Transport::Http => {
+                Box::new(OverHttp::open(directory, durability, environment, &clock)?)
+            }
+        };
         Ok(Services {
-            blobs: BlobService::open(&db, ids.clone(), clock.clone())?,
-            queues: QueueService::open(&db, ids, clock.clone())?,
-            tables: TableService::open(&db, clock.clone())?,
-            db,
+            operations,
             clock,
             is_disk_failed: AtomicBool::new(false),
         })
@@ -85,6 +88,8 @@ impl Services {
 pub(super) struct Failure {
     /// Whether a failed write or sync is the cause, so that the store is read-only.
     is_of_disk: bool,
+    /// The protocol's error code, if it is a refusal.
+    code: Option<String>,
     text: String,
 }
 
@@ -93,8 +98,39 @@ impl Failure {
     pub(super) fn wrong(text: impl Into<String>) -> Failure {
         Failure {
             is_of_disk: false,
+            code: None,
             text: text.into(),
         }
+    }
+
+    pub(super) fn of_disk(text: String) -> Failure {
+        Failure {
+            is_of_disk: true,
+            code: None,
+            text,
+        }
+    }
+
+    pub(super) fn refused(code: String, text: String) -> Failure {
+        Failure {
+            is_of_disk: false,
+            code: Some(code),
+            text,
+        }
+    }
+
+    /// Whether the protocol's error code is `code`.
+    pub(super) fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+
+    /// An error of a service, whose variants are named as the codes on the wire.
+    fn of_service(error: &(impl fmt::Debug + Display)) -> Failure {
+        let variant = format!("{error:?}");
+        let code = variant
+            .split(|letter: char| !letter.is_alphanumeric())
+            .next();
+        Failure::refused(code.unwrap_or_default().to_owned(), error.to_string())
     }
 }
 
@@ -109,6 +145,7 @@ impl From<lazurite_engine::Error> for Failure {
         use lazurite_engine::Error::{Io, ReadOnly};
         Failure {
             is_of_disk: matches!(error, Io { .. } | ReadOnly { .. }),
+            code: None,
             text: error.to_string(),
         }
     }
@@ -118,7 +155,7 @@ impl From<lazurite_blob::Error> for Failure {
     fn from(error: lazurite_blob::Error) -> Failure {
         match error {
             lazurite_blob::Error::Engine(error) => error.into(),
-            error => Failure::wrong(error.to_string()),
+            error => Failure::of_service(&error),
         }
     }
 }
@@ -127,7 +164,7 @@ impl From<lazurite_queue::Error> for Failure {
     fn from(error: lazurite_queue::Error) -> Failure {
         match error {
             lazurite_queue::Error::Engine(error) => error.into(),
-            error => Failure::wrong(error.to_string()),
+            error => Failure::of_service(&error),
         }
     }
 }
@@ -136,7 +173,7 @@ impl From<lazurite_table::Error> for Failure {
     fn from(error: lazurite_table::Error) -> Failure {
         match error {
             lazurite_table::Error::Engine(error) => error.into(),
-            error => Failure::wrong(error.to_string()),
+            error => Failure::of_service(&error),
         }
     }
 }
@@ -153,6 +190,7 @@ pub(super) struct Soak {
     pub(super) services: RwLock<Services>,
     pub(super) ledger: Ledger,
     pub(super) stalls: Stalls,
+    pub(super) transport: Transport,
     pub(super) is_over: AtomicBool,
     /// How long Get Messages hides what it returns.
     pub(super) hidden_seconds: i64,
@@ -213,11 +251,18 @@ mod tests {
     fn soak(fault: &FaultFs) -> (tempfile::TempDir, Soak) {
         let scratch = tempfile::tempdir().unwrap();
         let durability = Durability::Disk;
-        let services = Services::open(scratch.path(), durability, fault, &Arc::default());
+        let services = Services::open(
+            Transport::Direct,
+            scratch.path(),
+            durability,
+            fault,
+            &Arc::default(),
+        );
         let soak = Soak {
             services: RwLock::new(services.unwrap()),
             ledger: Ledger::default(),
             stalls: Stalls::default(),
+            transport: Transport::Direct,
             is_over: AtomicBool::new(false),
             hidden_seconds: 1,
         };
@@ -225,8 +270,7 @@ mod tests {
     }
 
     fn create_queue(services: &Services) -> Result<(), Failure> {
-        let created = services.queues.create_queue(ACCOUNT, "queue", Vec::new())?;
-        Ok(created.1.wait()?)
+        services.operations.create_queue()
     }
 
     #[test]
@@ -255,9 +299,15 @@ mod tests {
 
         fault.set(None);
         let mut services = soak.services.write().unwrap();
-        let _ = services.db.close();
-        *services =
-            Services::open(scratch.path(), Durability::Disk, &fault, &Arc::default()).unwrap();
+        let _ = services.operations.close();
+        *services = Services::open(
+            Transport::Direct,
+            scratch.path(),
+            Durability::Disk,
+            &fault,
+            &Arc::default(),
+        )
+        .unwrap();
         assert!(
             !services.is_disk_failed(),
             "the new store has a disk that works"
@@ -279,10 +329,7 @@ mod tests {
                 });
                 thread::sleep(Duration::from_millis(20));
                 order.lock().unwrap().push("failed");
-                Err::<(), _>(Failure {
-                    is_of_disk: true,
-                    text: "the store is read-only".into(),
-                })
+                Err::<(), _>(Failure::of_disk("the store is read-only".into()))
             });
             assert!(refused.is_none());
         });

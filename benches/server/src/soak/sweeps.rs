@@ -3,11 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use super::state::{Failure, Services, Soak};
+use super::state::Soak;
 
-/// As in the server: between two sweeps that have nothing left to do, and the steps of a sweep of blobs.
+/// As in the server: between two sweeps that have nothing left to do.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-const SWEEP_STEPS_MAX: u32 = 64;
 
 /// Sweeps until the soak is over. A failed sweep comes round again.
 pub(super) fn sweep(soak: &Soak) {
@@ -16,42 +15,15 @@ pub(super) fn sweep(soak: &Soak) {
         if !more {
             thread::sleep(SWEEP_INTERVAL);
         }
-        more = [sweep_queues, sweep_tables, sweep_blobs]
-            .iter()
-            .fold(false, |more, sweep| more | swept(soak, *sweep));
-    }
-}
-
-/// Runs one sweep; whether there is more to do.
-fn swept(soak: &Soak, sweep: fn(&Soak, &Services) -> Result<bool, Failure>) -> bool {
-    let services = soak.services();
-    match sweep(soak, &services) {
-        Ok(more) => more,
-        Err(failure) => {
-            if !services.explains(&failure) {
-                soak.ledger.wrong(format!("sweep: {failure}"));
+        let services = soak.services();
+        more = match services.operations.sweep() {
+            Ok(more) => more,
+            Err(failure) => {
+                if !services.explains(&failure) {
+                    soak.ledger.wrong(format!("sweep: {failure}"));
+                }
+                false
             }
-            false
-        }
+        };
     }
-}
-
-fn sweep_queues(_: &Soak, services: &Services) -> Result<bool, Failure> {
-    let (swept, ticket) = services.queues.sweep()?;
-    ticket.wait()?;
-    Ok(swept.more)
-}
-
-fn sweep_tables(_: &Soak, services: &Services) -> Result<bool, Failure> {
-    Ok(services.tables.sweep()?)
-}
-
-fn sweep_blobs(soak: &Soak, services: &Services) -> Result<bool, Failure> {
-    let swept = services.blobs.sweep(SWEEP_STEPS_MAX)?;
-    for failure in swept.failures {
-        if !services.is_disk_failed() {
-            soak.ledger.wrong(format!("sweep of blobs: {failure}"));
-        }
-    }
-    Ok(swept.steps == SWEEP_STEPS_MAX)
 }

@@ -2,15 +2,13 @@
 
 use std::thread::Scope;
 
-use lazurite_table::{ETag, Entity, Error, IfMatch, Operation, Query, Value, Write};
-
-use lazurite_bench_common::{Outcome, Random};
+use lazurite_bench_common::Random;
 
 use super::ledger::Kind;
+use super::operations::{Done, Row, RowWrite};
 use super::possible::Possible;
-use super::state::{ACCOUNT, Failure, Services, Soak};
+use super::state::{Failure, Services, Soak};
 
-const TABLE: &str = "Soak";
 const COUNTERS: u64 = 64;
 const INCREMENTERS: u64 = 3;
 /// Rows that one transaction writes together.
@@ -21,18 +19,14 @@ const CHANGING: u64 = 16;
 const STILL: (&str, &str) = ("still", "0");
 
 /// Creates the table, the counters and the entity that no thread writes.
-pub(super) fn prepare(services: &Services) -> Outcome<()> {
-    services.tables.create_table(ACCOUNT, TABLE)?.wait()?;
-    let still = entity(STILL.0, STILL.1, 0);
-    let counters = (0..COUNTERS).map(|row| entity("counters", &row.to_string(), 0));
-    for entity in counters.chain([still]) {
-        let inserted = services.tables.insert_entity(ACCOUNT, TABLE, &entity)?;
-        inserted.1.wait()?;
+pub(super) fn prepare(services: &Services) -> Done<()> {
+    let operations = &services.operations;
+    operations.create_table()?;
+    operations.write_row(RowWrite::Insert, row(STILL.0, STILL.1, 0))?;
+    for number in 0..COUNTERS {
+        operations.write_row(RowWrite::Insert, row("counters", &number.to_string(), 0))?;
     }
-    let together = services
-        .tables
-        .execute_transaction(ACCOUNT, TABLE, &together(0))?;
-    Ok(together.1.wait()?)
+    write_together(services, 0, RowWrite::InsertOrReplace)
 }
 
 pub(super) fn start<'scope>(
@@ -49,63 +43,46 @@ pub(super) fn start<'scope>(
     scope.spawn(move || replace_and_delete(soak, random));
 }
 
-fn entity(partition: &str, row: &str, count: i64) -> Entity {
-    let properties = vec![("Count".to_owned(), Value::Int64(count))];
-    Entity::new(partition, row, properties)
-}
-
-fn count_of(entity: &Entity) -> Result<i64, Failure> {
-    match entity.property("Count") {
-        Some(Value::Int64(count)) => Ok(*count),
-        _ => Err(Failure::wrong(format!(
-            "row {} has no count",
-            entity.row_key
-        ))),
+fn row<'a>(partition: &'a str, key: &'a str, count: i64) -> Row<'a> {
+    Row {
+        partition,
+        key,
+        count,
     }
 }
 
-fn read_counter(soak: &Soak, row: u64) -> Option<(i64, ETag)> {
+fn read_counter(soak: &Soak, row: u64) -> Option<(i64, String)> {
     let key = row.to_string();
     soak.request(Kind::Read, "get entity", |services| {
-        let entity = services
-            .tables
-            .get_entity(ACCOUNT, TABLE, "counters", &key)?;
-        Ok((count_of(&entity)?, entity.etag()))
+        services.operations.get_row("counters", &key)
     })
 }
 
 /// Adds one to a counter with the ETag that was read: by Update Entity, and by Merge Entity of every other row.
 fn increment(soak: &Soak, mut random: Random) {
     while !soak.is_over() {
-        let row = random.below(COUNTERS);
-        let Some((count, etag)) = read_counter(soak, row) else {
+        let number = random.below(COUNTERS);
+        let Some((count, etag)) = read_counter(soak, number) else {
             continue;
         };
-        let (entity, condition) = (
-            entity("counters", &row.to_string(), count + 1),
-            IfMatch::ETag(etag),
-        );
-        let is_merge = row.is_multiple_of(2);
-        let name = if is_merge {
-            "merge entity"
+        let key = number.to_string();
+        let (name, write) = if number.is_multiple_of(2) {
+            ("merge entity", RowWrite::Merge(&etag))
         } else {
-            "update entity"
+            ("update entity", RowWrite::Update(&etag))
         };
         let written = soak.request(Kind::Write, name, |services| {
-            let tables = &services.tables;
-            let written = if is_merge {
-                tables.merge_entity(ACCOUNT, TABLE, &entity, condition)
-            } else {
-                tables.update_entity(ACCOUNT, TABLE, &entity, condition)
-            };
+            let written = services
+                .operations
+                .write_row(write, row("counters", &key, count + 1));
             match written {
-                Ok((_, ticket)) => Ok(ticket.wait().map(|()| true)?),
-                Err(Error::UpdateConditionNotSatisfied) => Ok(false),
-                Err(error) => Err(error.into()),
+                Ok(()) => Ok(true),
+                Err(failure) if failure.is("UpdateConditionNotSatisfied") => Ok(false),
+                Err(failure) => Err(failure),
             }
         });
         soak.ledger.with(|entries| {
-            let added = entries.added.entry(row.to_string()).or_default();
+            let added = entries.added.entry(key).or_default();
             match written {
                 Some(true) => added.0 += 1,
                 Some(false) => {}
@@ -115,12 +92,19 @@ fn increment(soak: &Soak, mut random: Random) {
     }
 }
 
-fn together(count: i64) -> Vec<Operation> {
-    let operation = |row: u64| Operation {
-        write: Write::InsertOrReplace,
-        entity: entity("together", &row.to_string(), count),
-    };
-    (0..TOGETHER).map(operation).collect()
+/// Writes all rows of a partition, the last one in the given way.
+fn write_together(services: &Services, count: i64, last: RowWrite) -> Done<()> {
+    let keys: Vec<String> = (0..TOGETHER).map(|number| number.to_string()).collect();
+    let rows = keys.iter().enumerate().map(|(number, key)| {
+        let is_last = number + 1 == keys.len();
+        let write = if is_last {
+            last
+        } else {
+            RowWrite::InsertOrReplace
+        };
+        (write, row("together", key, count))
+    });
+    services.operations.transact(&rows.collect::<Vec<_>>())
 }
 
 /// Writes all rows of a partition in one transaction; every third one is refused as a whole.
@@ -134,9 +118,7 @@ fn transact(soak: &Soak) {
             refuse(soak, count);
         } else {
             let outcome = soak.request(Kind::Write, "transaction", |services| {
-                let tables = &services.tables;
-                let done = tables.execute_transaction(ACCOUNT, TABLE, &together(count))?;
-                Ok(done.1.wait()?)
+                write_together(services, count, RowWrite::InsertOrReplace)
             });
             possible.wrote(outcome, count);
             if outcome.is_none() {
@@ -149,34 +131,20 @@ fn transact(soak: &Soak) {
 
 /// A transaction whose last operation inserts a row that exists.
 fn refuse(soak: &Soak, count: i64) {
-    let mut operations = together(count);
-    if let Some(last) = operations.last_mut() {
-        last.write = Write::Insert;
-    }
-    soak.request(Kind::Write, "refused transaction", |services| {
-        let tables = &services.tables;
-        match tables.execute_transaction(ACCOUNT, TABLE, &operations) {
-            Err(refusal) if matches!(refusal.error, Error::EntityAlreadyExists) => Ok(()),
-            Err(refusal) => Err(refusal.into()),
-            Ok(_) => Err(Failure::wrong("an existing row was inserted")),
-        }
-    });
+    soak.request(
+        Kind::Write,
+        "refused transaction",
+        |services| match write_together(services, count, RowWrite::Insert) {
+            Err(failure) if failure.is("EntityAlreadyExists") => Ok(()),
+            Err(failure) => Err(failure),
+            Ok(()) => Err(Failure::wrong("an existing row was inserted")),
+        },
+    );
 }
 
 fn check_together(soak: &Soak, possible: &mut Possible<i64>) {
     let counts = soak.request(Kind::Read, "query entities", |services| {
-        let query = Query {
-            filter: Some("PartitionKey eq 'together'"),
-            top: None,
-            continuation: None,
-            access_range: None,
-        };
-        let tables = &services.tables;
-        let page = tables.query_entities(ACCOUNT, TABLE, &query, &|| false)?;
-        page.entities
-            .iter()
-            .map(count_of)
-            .collect::<Result<Vec<_>, _>>()
+        services.operations.query_partition("together")
     });
     let Some(counts) = counts else { return };
     let first = counts.first().copied().unwrap_or(-1);
@@ -195,18 +163,18 @@ fn replace_and_delete(soak: &Soak, mut random: Random) {
         if soak.is_over() {
             return;
         }
-        let row = random.below(CHANGING);
-        let (key, possible) = (row.to_string(), &mut rows[row as usize]);
+        let number = random.below(CHANGING);
+        let (key, possible) = (number.to_string(), &mut rows[number as usize]);
         let outcome = if possible.latest().is_some() && random.below(2) == 0 {
             let outcome = delete(soak, &key);
             possible.wrote(outcome, None);
             outcome
         } else {
             let outcome = soak.request(Kind::Write, "insert or replace", |services| {
-                let entity = entity("changing", &key, count);
-                let tables = &services.tables;
-                let done = tables.insert_or_replace_entity(ACCOUNT, TABLE, &entity)?;
-                Ok(done.1.wait()?)
+                let row = row("changing", &key, count);
+                services
+                    .operations
+                    .write_row(RowWrite::InsertOrReplace, row)
             });
             possible.wrote(outcome, Some(count));
             outcome
@@ -215,10 +183,10 @@ fn replace_and_delete(soak: &Soak, mut random: Random) {
             soak.wait_for_store();
         }
         let found = soak.request(Kind::Read, "get entity", |services| {
-            match services.tables.get_entity(ACCOUNT, TABLE, "changing", &key) {
-                Ok(entity) => count_of(&entity).map(Some),
-                Err(Error::ResourceNotFound) => Ok(None),
-                Err(error) => Err(error.into()),
+            match services.operations.get_row("changing", &key) {
+                Ok((count, _)) => Ok(Some(count)),
+                Err(failure) if failure.is("ResourceNotFound") => Ok(None),
+                Err(failure) => Err(failure),
             }
         });
         if let Some(found) = found
@@ -231,20 +199,16 @@ fn replace_and_delete(soak: &Soak, mut random: Random) {
     }
 }
 
-fn delete(soak: &Soak, row: &str) -> Option<()> {
+fn delete(soak: &Soak, key: &str) -> Option<()> {
     soak.request(Kind::Write, "delete entity", |services| {
-        let tables = &services.tables;
-        let done = tables.delete_entity(ACCOUNT, TABLE, "changing", row, IfMatch::Any)?;
-        Ok(done.wait()?)
+        let row = row("changing", key, 0);
+        services.operations.write_row(RowWrite::Delete, row)
     })
 }
 
 /// Reads the entity that no thread writes.
-pub(super) fn read_still(services: &Services) -> Result<(), Failure> {
-    let entity = services
-        .tables
-        .get_entity(ACCOUNT, TABLE, STILL.0, STILL.1)?;
-    match count_of(&entity)? {
+pub(super) fn read_still(services: &Services) -> Done<()> {
+    match services.operations.get_row(STILL.0, STILL.1)?.0 {
         0 => Ok(()),
         count => Err(Failure::wrong(format!("the still entity counts {count}"))),
     }

@@ -1,10 +1,12 @@
-//! What tests put in place of the outside: a file system that fails on cue, clocks that they move, ids that count. The disk whose power
+//! What tests put in place of the outside: a file system that fails on cue, clocks that they move, ids that count, seeds. The disk whose power
 //! can be cut is [`MemoryFs`](crate::fs::MemoryFs). Feature `testing`.
 
 mod clock;
 mod fault;
 mod ids;
+mod seeds;
 
 pub use clock::{ManualClock, ManualWallClock};
 pub use fault::{Failure, Fault, FaultFs, Operation};
 pub use ids::CountingIds;
+pub use seeds::test_seeds;

@@ -2,7 +2,7 @@
 //! under way is there whole or not at all. Some restarts are killed too, while they recover; each may be at another level
 //! of durability. A stop by signal under the same load loses nothing either.
 //!
-//! `LAZURITE_KILLS` sets how often (3 unless given), `LAZURITE_SEED` repeats a run.
+//! `LAZURITE_KILLS` sets how often in a run (2 by default), `LAZURITE_TEST_SEED` repeats a run.
 //!
 //! Each writer is a thread with a connection of its own. It sets `pending` before a request and moves it to what it
 //! knows when the answer has come; so after a kill at most one request of each writer is in doubt.
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::http::{Connection, Response};
-use crate::random::{Random, environment_number};
+use crate::random::{Random, environment_number, test_seeds};
 use crate::server::{Launch, Ports, Server, Service};
 
 /// How long a stop may take while requests come in and other tests keep the processors busy. Alone it takes far less than
@@ -41,10 +41,13 @@ trait Writer: Send {
 
 #[test]
 fn nothing_acknowledged_is_lost_to_kill_9() {
-    let kills = environment_number("LAZURITE_KILLS", 3);
-    let seed = environment_number("LAZURITE_SEED", u64::from(std::process::id()));
-    eprintln!("LAZURITE_SEED={seed} LAZURITE_KILLS={kills}");
-    let mut random = Random(seed);
+    let kills = environment_number("LAZURITE_KILLS", 2);
+    for seed in test_seeds() {
+        kill_again_and_again(Random(seed), kills);
+    }
+}
+
+fn kill_again_and_again(mut random: Random, kills: u64) {
     let location = TempDir::new().unwrap();
     let mut ports = Ports::default();
     let mut writers = Writers::all();

@@ -183,6 +183,7 @@ mod tests {
     use super::*;
     use crate::kills::Kills;
     use crate::report::Report;
+    use std::time::UNIX_EPOCH;
 
     const NUMBER: usize = 1;
     const NO_TIME: Duration = Duration::ZERO;
@@ -193,6 +194,9 @@ mod tests {
             pop_receipt: format!("receipt {dequeue_count}"),
             dequeue_count,
             text: String::new(),
+            inserted_at: UNIX_EPOCH,
+            expires_at: UNIX_EPOCH,
+            visible_at: UNIX_EPOCH,
         };
         let sent = Instant::now();
         Delivery { message, sent }

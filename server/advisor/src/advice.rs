@@ -1,0 +1,170 @@
+//! Advice that was given, with the requests that led to it. At most [`ADVICE_MAX`] pieces are kept.
+
+use crate::request::{Request, Service};
+use crate::rules::Rule;
+use crate::tally::{EVIDENCE_MAX, Tally};
+use serde::{Serialize, Serializer};
+use std::collections::HashMap;
+use std::time::SystemTime;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Pieces of advice that are kept. Once there are as many, further ones are counted only.
+pub const ADVICE_MAX: usize = 256;
+
+/// A request that led to advice.
+#[derive(Debug, Clone, Serialize)]
+pub struct Evidence {
+    /// `x-ms-request-id`.
+    pub request_id: String,
+    /// When it arrived.
+    #[serde(serialize_with = "as_text")]
+    pub at: SystemTime,
+    /// Its name in logs.
+    pub operation: &'static str,
+    /// What it addressed: table, keys and filter; queue; container and blob.
+    pub resource: String,
+    /// The status of its answer.
+    pub status: u16,
+    /// Milliseconds until its answer began.
+    pub milliseconds: f64,
+}
+
+impl Evidence {
+    pub(crate) fn of(request: &Request) -> Evidence {
+        Evidence {
+            request_id: request.id.clone(),
+            at: request.at,
+            operation: request.operation,
+            resource: addressed(request),
+            status: request.status,
+            milliseconds: request.duration.as_micros() as f64 / 1000.0,
+        }
+    }
+}
+
+/// Most bytes of the text that names what a request addressed.
+const ADDRESSED_BYTES_MAX: usize = 512;
+
+fn addressed(request: &Request) -> String {
+    let mut text = request.resource.clone();
+    if let Some(blob) = &request.blob {
+        text = format!("{text}/{blob}");
+    } else if let Some(keys) = &request.keys {
+        text = format!(
+            "{text}(PartitionKey='{}',RowKey='{}')",
+            keys.partition, keys.row
+        );
+    } else if let Some(filter) = request
+        .query
+        .as_ref()
+        .and_then(|query| query.filter.as_ref())
+    {
+        text = format!("{text}?$filter={filter}");
+    }
+    text.truncate(text.floor_char_boundary(ADDRESSED_BYTES_MAX));
+    text
+}
+
+/// One piece of advice about one resource.
+#[derive(Debug, Clone, Serialize)]
+pub struct Advice {
+    /// The name of the rule: see `docs/advisor.md`.
+    pub rule: &'static str,
+    /// The finding in a few words.
+    pub title: &'static str,
+    /// The service of the resource.
+    pub service: Service,
+    /// The account of the resource.
+    pub account: String,
+    /// The table, queue, container or blob.
+    pub resource: String,
+    /// What was seen, with figures.
+    pub finding: String,
+    /// Why it matters.
+    pub reason: &'static str,
+    /// What mends it.
+    pub pattern: &'static str,
+    /// When the rule fired for the first time.
+    #[serde(serialize_with = "as_text")]
+    pub first_at: SystemTime,
+    /// When the finding was last brought up to date.
+    #[serde(serialize_with = "as_text")]
+    pub last_at: SystemTime,
+    /// The last requests that led to it.
+    pub requests: Vec<Evidence>,
+}
+
+/// What a rule found in one resource.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) rule: Rule,
+    pub(crate) resource: String,
+    pub(crate) text: String,
+    pub(crate) requests: Vec<Evidence>,
+}
+
+impl Finding {
+    /// A finding about the resource that `request` addressed.
+    pub(crate) fn of(rule: Rule, request: &Request, tally: &Tally, text: String) -> Finding {
+        Finding {
+            rule,
+            resource: request.resource.clone(),
+            text,
+            requests: tally.recent().take(EVIDENCE_MAX).cloned().collect(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct AdviceBook {
+    /// In the order in which it was given.
+    pub(crate) advice: Vec<Advice>,
+    places: HashMap<(Rule, Service, String, String), usize>,
+    /// Findings for which there was no room.
+    pub(crate) dropped: u64,
+}
+
+impl AdviceBook {
+    /// Notes a finding. Returns the advice if it is new.
+    pub(crate) fn note(&mut self, request: &Request, finding: Finding) -> Option<&Advice> {
+        let key = (
+            finding.rule,
+            request.service,
+            request.account.clone(),
+            finding.resource.clone(),
+        );
+        if let Some(at) = self.places.get(&key) {
+            let advice = &mut self.advice[*at];
+            advice.finding = finding.text;
+            advice.requests = finding.requests;
+            advice.last_at = request.at;
+            return None;
+        }
+        if self.advice.len() >= ADVICE_MAX {
+            self.dropped += 1;
+            return None;
+        }
+        self.places.insert(key, self.advice.len());
+        let text = finding.rule.text();
+        self.advice.push(Advice {
+            rule: text.name,
+            title: text.title,
+            service: request.service,
+            account: request.account.clone(),
+            resource: finding.resource,
+            finding: finding.text,
+            reason: text.reason,
+            pattern: text.pattern,
+            first_at: request.at,
+            last_at: request.at,
+            requests: finding.requests,
+        });
+        self.advice.last()
+    }
+}
+
+pub(crate) fn as_text<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = OffsetDateTime::from(*time).format(&Rfc3339);
+    serializer.serialize_str(&text.unwrap_or_default())
+}

@@ -1,0 +1,308 @@
+//! Takes finished requests from many threads at little cost, and applies the rules to them in turn.
+//!
+//! A thread counts its requests without touching memory of others: it takes all of them up to [`FULL_A_SECOND`] in a second, and then
+//! one in [`SAMPLE_MEAN`] on average, which stands for those between. What it takes goes into the buffer of its shard, whose lock no
+//! other thread holds in the usual case. A full or old buffer is emptied by the thread that finds it so; if another thread is at it,
+//! requests wait, and beyond [`SHARD_MAX`] they are dropped and counted.
+
+use crate::advice::{Advice, AdviceBook};
+use crate::bounded::BoundedMap;
+use crate::filter::Shape;
+use crate::heat::{Heat, HeatMap, Place};
+use crate::request::{Request, Service};
+use crate::watch::blob::ContainerWatch;
+use crate::watch::queue::QueueWatch;
+use crate::watch::table::{TableWatch, entities_of, partition_of, seconds};
+use serde::Serialize;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Requests of a second that a thread takes without sampling.
+pub const FULL_A_SECOND: u32 = 256;
+/// Requests that a sampled one stands for, on average.
+pub const SAMPLE_MEAN: u32 = 32;
+/// Requests that may wait in one shard.
+pub const SHARD_MAX: usize = 1024;
+/// Requests after which a shard is emptied.
+const SHARD_FULL: usize = 256;
+/// Age of the oldest request after which a shard is emptied.
+const SHARD_AGE_MAX: Duration = Duration::from_secs(1);
+const SHARDS: usize = 16;
+/// Tables, queues and containers that are watched, of each kind.
+pub const RESOURCES_MAX: usize = 128;
+
+/// One thread's choice of the requests it takes.
+#[derive(Debug, Clone, Copy)]
+struct Sampler {
+    shard: usize,
+    second: u64,
+    taken: u32,
+    /// Requests until the next one is taken, and how many it stands for.
+    skip: u32,
+    gap: u32,
+    random: u32,
+}
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static SAMPLER: Cell<Sampler> = Cell::new(Sampler::new(THREADS.fetch_add(1, Ordering::Relaxed)));
+}
+
+impl Sampler {
+    fn new(thread: usize) -> Sampler {
+        Sampler {
+            shard: thread % SHARDS,
+            second: 0,
+            taken: 0,
+            skip: 0,
+            gap: 1,
+            random: 0x9e37_79b9 ^ (thread as u32 + 1),
+        }
+    }
+
+    /// How many requests this one stands for; 0: it is not taken.
+    fn weight(&mut self, second: u64) -> u32 {
+        if second != self.second {
+            (self.second, self.taken) = (second, 0);
+        }
+        if self.taken < FULL_A_SECOND {
+            self.taken += 1;
+            return 1;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return 0;
+        }
+        let weight = self.gap;
+        // Gaps vary, so that a client that repeats the same few requests is not sampled at the same one. Source: Marsaglia, Xorshift RNGs.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        self.gap = 1 + self.random % (2 * SAMPLE_MEAN - 1);
+        self.skip = self.gap - 1;
+        weight
+    }
+}
+
+#[derive(Debug)]
+struct Sample {
+    weight: u32,
+    request: Request,
+}
+
+/// Alone in its cache lines: threads do not disturb each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard(Mutex<Vec<Sample>>);
+
+/// The advisor of a server.
+#[derive(Debug, Default)]
+pub struct Advisor {
+    shards: [Shard; SHARDS],
+    state: Mutex<State>,
+    dropped: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    tables: BoundedMap<(String, String), TableWatch>,
+    queues: BoundedMap<(String, String), QueueWatch>,
+    containers: BoundedMap<(String, String), ContainerWatch>,
+    book: AdviceBook,
+    heat: Heat,
+    requests: u64,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            tables: BoundedMap::new(RESOURCES_MAX),
+            queues: BoundedMap::new(RESOURCES_MAX),
+            containers: BoundedMap::new(RESOURCES_MAX),
+            book: AdviceBook::default(),
+            heat: Heat::default(),
+            requests: 0,
+        }
+    }
+}
+
+/// All advice so far.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Requests that the advice is based on; an estimate where they were sampled.
+    pub requests: u64,
+    /// Requests that were not looked at, and findings for which there was no room.
+    pub dropped: u64,
+    /// In the order in which it was given.
+    pub advice: Vec<Advice>,
+}
+
+impl Advisor {
+    /// Decides whether the request that arrived at `at` is taken. Returns how many requests it stands for, to be passed to
+    /// [`Advisor::observe`]; `None` if it is not taken.
+    pub fn sample(&self, at: SystemTime) -> Option<u32> {
+        let weight = SAMPLER.with(|cell| {
+            let mut sampler = cell.get();
+            let weight = sampler.weight(seconds(at));
+            cell.set(sampler);
+            weight
+        });
+        (weight > 0).then_some(weight)
+    }
+
+    /// Takes a finished request that stands for `weight` ones. Returns advice that is new, which is rare.
+    pub fn observe(&self, weight: u32, mut request: Request) -> Vec<Advice> {
+        request.clip();
+        let at = request.at;
+        let is_due = {
+            let mut waiting = lock(&self.shards[SAMPLER.get().shard].0);
+            if waiting.len() >= SHARD_MAX {
+                self.dropped.fetch_add(u64::from(weight), Ordering::Relaxed);
+            } else {
+                waiting.push(Sample { weight, request });
+            }
+            let oldest = waiting.first().map(|sample| sample.request.at);
+            let age = oldest.and_then(|oldest| at.duration_since(oldest).ok());
+            waiting.len() >= SHARD_FULL || age.is_some_and(|age| age >= SHARD_AGE_MAX)
+        };
+        if !is_due {
+            return Vec::new();
+        }
+        match self.state.try_lock() {
+            Ok(mut state) => self.collect(&mut state),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// All advice so far, and the pieces of it that are new.
+    pub fn report(&self) -> (Report, Vec<Advice>) {
+        let mut state = lock(&self.state);
+        let new = self.collect(&mut state);
+        let report = Report {
+            requests: state.requests,
+            dropped: self.dropped.load(Ordering::Relaxed) + state.book.dropped,
+            advice: state.book.advice.clone(),
+        };
+        (report, new)
+    }
+
+    /// The heat map up to the minute of `now`, and advice that is new.
+    pub fn heat_map(&self, now: SystemTime) -> (HeatMap, Vec<Advice>) {
+        let mut state = lock(&self.state);
+        let new = self.collect(&mut state);
+        (state.heat.report(now), new)
+    }
+
+    /// Applies the rules to all requests that wait, in the order of their arrival.
+    fn collect(&self, state: &mut State) -> Vec<Advice> {
+        let mut samples = Vec::new();
+        for shard in &self.shards {
+            samples.append(&mut lock(&shard.0));
+        }
+        samples.sort_by_key(|sample| sample.request.at);
+        let mut new = Vec::new();
+        for sample in &samples {
+            state.see(sample, &mut new);
+        }
+        new
+    }
+}
+
+/// State is valid after each step, so a panic elsewhere does not matter.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    fn see(&mut self, sample: &Sample, new: &mut Vec<Advice>) {
+        let Sample { weight, request } = sample;
+        let weight = u64::from(*weight);
+        self.requests += weight;
+        if request.resource.is_empty() {
+            return;
+        }
+        let filter = request
+            .query
+            .as_ref()
+            .and_then(|query| query.filter.as_deref());
+        let shape = filter.map(Shape::of);
+        let key = (request.account.clone(), request.resource.clone());
+        let mut findings = Vec::new();
+        match request.service {
+            Service::Table => {
+                let watch = self.tables.entry(key);
+                watch.see(request, shape.as_ref(), weight, &mut findings);
+            }
+            Service::Queue => self.queues.entry(key).see(request, weight, &mut findings),
+            Service::Blob => {
+                let watch = self.containers.entry(key);
+                watch.see(request, weight, &mut findings);
+            }
+        }
+        self.warm(request, shape.as_ref(), weight);
+        for finding in findings {
+            new.extend(self.book.note(request, finding).cloned());
+        }
+    }
+
+    fn warm(&mut self, request: &Request, shape: Option<&Shape>, weight: u64) {
+        let partition = match request.service {
+            Service::Table => partition_of(request, shape),
+            Service::Queue => Some(""),
+            Service::Blob => request.blob.as_deref(),
+        };
+        let Some(partition) = partition else {
+            return;
+        };
+        let count = entities_of(request) * weight;
+        let place = Place {
+            service: request.service,
+            account: request.account.clone(),
+            resource: request.resource.clone(),
+            partition: partition.to_owned(),
+        };
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.heat.see(place, seconds(request.at), count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sampled_requests_stand_for_those_between_them() {
+        let mut sampler = Sampler::new(0);
+        let (mut taken, mut sum) = (0, 0);
+        for _ in 0..1_000_000 {
+            let weight = sampler.weight(1);
+            taken += u32::from(weight > 0);
+            sum += weight;
+        }
+        assert!((25_000..40_000).contains(&taken), "{taken}");
+        assert!((999_900..=1_000_000).contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn few_requests_are_all_taken() {
+        let mut sampler = Sampler::new(0);
+        let all = (1..100).all(|second| (0..FULL_A_SECOND).all(|_| sampler.weight(second) == 1));
+        assert!(all);
+    }
+
+    #[test]
+    fn requests_that_cannot_be_looked_at_are_counted() {
+        let advisor = Advisor::default();
+        let busy = advisor.state.lock().unwrap();
+        for _ in 0..SHARD_MAX + 10 {
+            let at = SystemTime::UNIX_EPOCH;
+            advisor.observe(1, Request::new(Service::Table, "QueryEntity", at));
+        }
+        drop(busy);
+        let (report, _) = advisor.report();
+        assert_eq!((report.requests, report.dropped), (SHARD_MAX as u64, 10));
+    }
+}

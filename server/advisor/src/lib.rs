@@ -1,0 +1,30 @@
+//! The advisor: watches finished requests and says what the table design guide would say of the workload.
+//!
+//! [`Advisor::observe`] takes plain facts ([`Request`]); nothing here knows HTTP or the store. The rules, with their thresholds and all
+//! sentences, stand in [`rules`]; how they are applied, in `watch`. Beside the advice there is a heat map of partitions ([`HeatMap`]).
+//!
+//! Memory is bounded whatever arrives: 128 tables, 128 queues and 128 containers are watched, the one that was used longest ago makes
+//! room; 256 pieces of advice with 5 requests each; 256 partitions over 60 minutes; 1,024 waiting requests in each of 16 shards; names
+//! and keys are cut at 256 bytes. Altogether that stays below 20 MiB, and near 1 MiB for an ordinary application.
+
+mod advice;
+mod advisor;
+mod bounded;
+mod filter;
+mod heat;
+mod request;
+pub mod rules;
+mod tally;
+mod watch;
+
+#[cfg(test)]
+mod workloads;
+
+pub use advice::{ADVICE_MAX, Advice, Evidence};
+pub use advisor::{Advisor, FULL_A_SECOND, RESOURCES_MAX, Report, SAMPLE_MEAN, SHARD_MAX};
+pub use heat::{
+    ACCOUNT_TARGET, AccountLoad, BLOB_TARGET, CELLS_MAX, HeatMap, MINUTES, Others,
+    PARTITION_TARGET, Row, Splits,
+};
+pub use request::{Delivered, EntitySize, Keys, NAME_BYTES_MAX, QueryFacts, Request, Service};
+pub use tally::EVIDENCE_MAX;

@@ -1,0 +1,172 @@
+//! The facts of one finished request, as plain data. The server fills them in; nothing here knows HTTP.
+
+use serde::Serialize;
+use std::time::{Duration, SystemTime};
+
+/// Most bytes that are kept of a name or a key. Longer ones are cut: memory stays bounded, and two keys that differ only further on
+/// count as one.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// The service that a request addressed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Service {
+    /// Blob Storage.
+    #[default]
+    Blob,
+    /// Queue Storage.
+    Queue,
+    /// Table Storage.
+    Table,
+}
+
+impl Service {
+    /// In lower case, as in addresses.
+    pub fn label(self) -> &'static str {
+        match self {
+            Service::Blob => "blob",
+            Service::Queue => "queue",
+            Service::Table => "table",
+        }
+    }
+}
+
+/// One finished request. Fields that do not apply to its operation keep their default.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// `x-ms-request-id`.
+    pub id: String,
+    /// When it arrived.
+    pub at: SystemTime,
+    /// From its arrival until its answer began.
+    pub duration: Duration,
+    /// The service addressed.
+    pub service: Service,
+    /// The name in logs: `InsertEntity`, `GetMessages`, `PutBlob`.
+    pub operation: &'static str,
+    /// The account addressed.
+    pub account: String,
+    /// The table, queue or container; empty if the request addresses none.
+    pub resource: String,
+    /// The name of the blob.
+    pub blob: Option<String>,
+    /// The status of the answer.
+    pub status: u16,
+    /// Bytes of the body of the request, as declared.
+    pub request_bytes: u64,
+    /// Bytes of the body of the answer.
+    pub response_bytes: u64,
+    /// Whether `If-Match` names an ETag.
+    pub is_conditional: bool,
+    /// The entity addressed or inserted.
+    pub keys: Option<Keys>,
+    /// Size and number of properties of an entity that was written.
+    pub entity: Option<EntitySize>,
+    /// Entities that a transaction writes.
+    pub transaction_entities: u32,
+    /// What a query of entities cost.
+    pub query: Option<QueryFacts>,
+    /// What Get Messages delivered.
+    pub delivered: Option<Delivered>,
+}
+
+/// The keys of an entity; the RowKey is empty for a whole transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// PartitionKey.
+    pub partition: String,
+    /// RowKey.
+    pub row: String,
+}
+
+/// How large an entity is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EntitySize {
+    /// By the formula of the hosted service, or the bytes on the wire where that is not known.
+    pub bytes: u64,
+    /// Without PartitionKey, RowKey and Timestamp. 0: not known.
+    pub properties: u32,
+}
+
+/// The facts of a query of entities.
+#[derive(Debug, Clone, Default)]
+pub struct QueryFacts {
+    /// How this server reached the rows: `point`, `skip scan`, `table scan`.
+    pub plan: String,
+    /// How the hosted service would.
+    pub azure_plan: String,
+    /// Rows read.
+    pub examined: u64,
+    /// Rows in the answer.
+    pub returned: u64,
+    /// `$filter`, decoded.
+    pub filter: Option<String>,
+    /// Whether `$select` names properties.
+    pub has_projection: bool,
+}
+
+/// What Get Messages delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Messages.
+    pub messages: u32,
+    /// The highest dequeue count among them.
+    pub dequeue_count_max: u32,
+}
+
+impl Request {
+    /// A request of which nothing else is known yet.
+    pub fn new(service: Service, operation: &'static str, at: SystemTime) -> Request {
+        Request {
+            id: String::new(),
+            at,
+            duration: Duration::ZERO,
+            service,
+            operation,
+            account: String::new(),
+            resource: String::new(),
+            blob: None,
+            status: 200,
+            request_bytes: 0,
+            response_bytes: 0,
+            is_conditional: false,
+            keys: None,
+            entity: None,
+            transaction_entities: 0,
+            query: None,
+            delivered: None,
+        }
+    }
+
+    /// Whether the request did what it asked for.
+    pub fn is_success(&self) -> bool {
+        self.status < 400
+    }
+
+    /// Cuts names that are longer than [`NAME_BYTES_MAX`].
+    pub(crate) fn clip(&mut self) {
+        clip(&mut self.id);
+        clip(&mut self.account);
+        clip(&mut self.resource);
+        if let Some(blob) = &mut self.blob {
+            clip(blob);
+        }
+        if let Some(keys) = &mut self.keys {
+            clip(&mut keys.partition);
+            clip(&mut keys.row);
+        }
+        if let Some(filter) = self.query.as_mut().and_then(|query| query.filter.as_mut()) {
+            let end = filter.floor_char_boundary(FILTER_BYTES_MAX);
+            filter.truncate(end);
+            filter.shrink_to_fit();
+        }
+    }
+}
+
+/// Most bytes of a filter that are looked at.
+const FILTER_BYTES_MAX: usize = 2048;
+
+fn clip(name: &mut String) {
+    name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
+    name.shrink_to_fit();
+}

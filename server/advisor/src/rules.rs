@@ -1,0 +1,363 @@
+//! The rules: when each fires, why, and what mends it. Every threshold and every sentence that users read stands here.
+//!
+//! Source of the reasons: Azure Storage table design guide; Performance and scalability checklists for Table, Queue and Blob Storage.
+
+/// A piece of advice that the server can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// Queries examine far more entities than they return.
+    WastefulScan,
+    /// `or` between comparisons of keys.
+    OrOnKeys,
+    /// RowKey without PartitionKey.
+    RowKeyWithoutPartitionKey,
+    /// Wide entities are read whole.
+    NoProjection,
+    /// Entities near the limits of the service.
+    LargeEntity,
+    /// One partition takes most of the load.
+    HotPartition,
+    /// Entities are added in the order of their keys.
+    OrderedKeys,
+    /// A table is emptied entity by entity.
+    DeleteByEntity,
+    /// Inserts to one partition, one by one.
+    SingleInserts,
+    /// Numbers in keys sort as text.
+    UnpaddedNumbers,
+    /// A table that is only appended to.
+    LogInTable,
+    /// Writers meet on the same entity or blob.
+    EtagContention,
+    /// A queue is polled without a pause.
+    BusyPolling,
+    /// Messages are delivered again and again.
+    ReturningMessages,
+    /// Blobs are replaced whole.
+    WholeUpload,
+    /// A container is listed to find one blob.
+    ListToFind,
+}
+
+/// Counters of one resource start again after this time, in seconds.
+pub const WINDOW_SECONDS: u64 = 600;
+
+/// Queries of this kind, before [`Rule::WastefulScan`] fires.
+pub const WASTEFUL_QUERIES: u64 = 5;
+/// A query counts if it examines at least so many entities.
+pub const WASTEFUL_EXAMINED: u64 = 100;
+/// A query counts if it returns less than one in so many.
+pub const WASTEFUL_RATIO: u64 = 20;
+/// Queries before [`Rule::OrOnKeys`] and [`Rule::RowKeyWithoutPartitionKey`] fire.
+pub const KEY_QUERIES: u64 = 5;
+/// Entities in answers without projection before [`Rule::NoProjection`] fires.
+pub const WIDE_ENTITIES: u64 = 100;
+/// Bytes of an entity in an answer from which on it is wide.
+pub const WIDE_BYTES: u64 = 4096;
+/// Bytes of a large entity: nine tenths of 1 MiB.
+pub const LARGE_BYTES: u64 = 943_718;
+/// Properties of a large entity: nine tenths of 252.
+pub const LARGE_PROPERTIES: u32 = 226;
+/// Entities that one partition takes in a minute before [`Rule::HotPartition`] fires.
+pub const HOT_ENTITIES: u64 = 3000;
+/// Percent of its table's load that a hot partition takes.
+pub const HOT_PERCENT: u64 = 50;
+/// Inserts in one direction before [`Rule::OrderedKeys`] fires.
+pub const ORDERED_INSERTS: u64 = 200;
+/// Percent of the inserts that go in one direction.
+pub const ORDERED_PERCENT: u64 = 90;
+/// Deletes in a row before [`Rule::DeleteByEntity`] fires.
+pub const DELETES: u64 = 200;
+/// Inserts in a row before [`Rule::SingleInserts`] fires.
+pub const SINGLE_INSERTS: u64 = 100;
+/// Longest pause between inserts in a row, in seconds.
+pub const SINGLE_INSERT_PAUSE_SECONDS: u64 = 5;
+/// Numeric keys before [`Rule::UnpaddedNumbers`] fires.
+pub const NUMERIC_KEYS: u64 = 20;
+/// Inserts before [`Rule::LogInTable`] fires.
+pub const LOG_INSERTS: u64 = 500;
+/// Digits in the keys of an entity that look like a time.
+pub const LOG_DIGITS: usize = 8;
+/// Refused writes before [`Rule::EtagContention`] fires.
+pub const CONFLICTS: u64 = 10;
+/// Percent of the conditional writes that are refused.
+pub const CONFLICT_PERCENT: u64 = 20;
+/// Empty answers in a row before [`Rule::BusyPolling`] fires.
+pub const EMPTY_POLLS: u64 = 50;
+/// The mean pause between empty answers below which it fires, in milliseconds.
+pub const POLL_PAUSE_MILLISECONDS: u64 = 500;
+/// Deliveries of returning messages before [`Rule::ReturningMessages`] fires.
+pub const RETURNS: u64 = 3;
+/// The dequeue count from which on a message returns too often.
+pub const RETURN_DEQUEUE_COUNT: u32 = 5;
+/// Uploads of one blob before [`Rule::WholeUpload`] fires.
+pub const UPLOADS: u64 = 10;
+/// Bytes of a blob from which on an upload counts.
+pub const UPLOAD_BYTES: u64 = 256 * 1024;
+/// Percent by which the size of an upload may differ from the one before.
+pub const UPLOAD_PERCENT: u64 = 10;
+/// Listings before [`Rule::ListToFind`] fires.
+pub const LISTINGS: u64 = 20;
+/// Bytes of a listing from which on it counts.
+pub const LISTING_BYTES: u64 = 8192;
+
+/// What users read about a rule.
+#[derive(Debug)]
+pub struct Text {
+    /// In answers of the server; stays the same between releases.
+    pub name: &'static str,
+    /// The finding in a few words.
+    pub title: &'static str,
+    /// When the rule fires.
+    pub fires: String,
+    /// The reason that the guide gives.
+    pub reason: &'static str,
+    /// The pattern that mends it.
+    pub pattern: &'static str,
+}
+
+impl Rule {
+    /// All rules, in the order of the documentation.
+    pub const ALL: [Rule; 16] = [
+        Rule::WastefulScan,
+        Rule::OrOnKeys,
+        Rule::RowKeyWithoutPartitionKey,
+        Rule::NoProjection,
+        Rule::LargeEntity,
+        Rule::HotPartition,
+        Rule::OrderedKeys,
+        Rule::DeleteByEntity,
+        Rule::SingleInserts,
+        Rule::UnpaddedNumbers,
+        Rule::LogInTable,
+        Rule::EtagContention,
+        Rule::BusyPolling,
+        Rule::ReturningMessages,
+        Rule::WholeUpload,
+        Rule::ListToFind,
+    ];
+
+    /// The sentences about the rule.
+    pub fn text(self) -> Text {
+        let (name, title, reason, pattern) = self.words();
+        Text {
+            name,
+            title,
+            fires: self.fires(),
+            reason,
+            pattern,
+        }
+    }
+
+    fn words(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Rule::WastefulScan => (
+                "wasteful-scan",
+                "Queries examine far more entities than they return",
+                "A scan reads every entity of its range before the filter is applied. It takes longer with each entity that is \
+                 added, and it counts against the scalability target of the partition.",
+                "Choose keys that serve the query. The intra-partition secondary index pattern stores a second copy of each entity \
+                 under a RowKey made from the property that the filter compares; the index entities pattern stores lists of keys.",
+            ),
+            Rule::OrOnKeys => (
+                "or-on-keys",
+                "Filters join keys with `or`",
+                "The hosted service does not look up the alternatives one by one: it scans the partition, or the table if the \
+                 alternatives are PartitionKeys. This server reads only the keys, so it is much faster here than it will be there.",
+                "Send one point query for each key, in parallel, and merge the answers in the client.",
+            ),
+            Rule::RowKeyWithoutPartitionKey => (
+                "row-key-without-partition-key",
+                "Filters name RowKey without PartitionKey",
+                "RowKey is an index within a partition only. Without PartitionKey the hosted service scans the whole table. This \
+                 server skips from partition to partition, so it is much faster here than it will be there.",
+                "Name PartitionKey in the filter. If it is not known, use the inter-partition secondary index pattern: a second copy \
+                 of each entity in a partition made from what is known.",
+            ),
+            Rule::NoProjection => (
+                "no-projection",
+                "Wide entities are read whole",
+                "Without `$select` every property travels to the client. Latency and bandwidth grow with the size of the entity, \
+                 whatever the client uses of it.",
+                "Name the properties that are used in `$select`.",
+            ),
+            Rule::LargeEntity => (
+                "large-entity",
+                "Entities are close to the limits of the service",
+                "An entity holds at most 1 MiB and 252 properties besides its keys and Timestamp. A write beyond that is refused.",
+                "The large entities pattern stores the value in a blob and its address in the entity; the wide entities pattern \
+                 spreads the properties over several entities of one partition.",
+            ),
+            Rule::HotPartition => (
+                "hot-partition",
+                "One partition takes most of the load",
+                "One server of the hosted service serves a partition, with a target of 2,000 entities of 1 KiB a second. A \
+                 partition cannot be split, so adding partitions is the only way to more throughput.",
+                "Choose a PartitionKey with more values, or add a bucket to it: a hash of the RowKey modulo the number of buckets.",
+            ),
+            Rule::OrderedKeys => (
+                "ordered-keys",
+                "Entities are added in the order of their keys",
+                "The hosted service distributes ranges of PartitionKeys over its servers. Keys that only ascend or only descend \
+                 send all inserts to one end of the table, and so to one server: the prepend/append anti-pattern.",
+                "Put something that varies first in the PartitionKey, such as a bucket or the id of the device. Keep the log tail \
+                 pattern to tables whose load stays below the target of one partition.",
+            ),
+            Rule::DeleteByEntity => (
+                "delete-by-entity",
+                "A table is emptied entity by entity",
+                "Each delete is a transaction that is paid for and that competes with other requests. Deleting a table is one.",
+                "The high volume delete pattern: entities that are deleted together are stored in a table of their own, for \
+                 example one for each month, which is then deleted.",
+            ),
+            Rule::SingleInserts => (
+                "single-inserts",
+                "Inserts to one partition are sent one by one",
+                "Each request waits for its own round trip and is paid for. An entity group transaction carries 100 entities of \
+                 one partition.",
+                "Collect the entities and send them as entity group transactions.",
+            ),
+            Rule::UnpaddedNumbers => (
+                "unpadded-numbers",
+                "Numbers in keys have different lengths",
+                "Keys are compared as text: 10 sorts before 9, and a range from 9 to 10 is empty.",
+                "Pad numbers with zeros to a fixed length.",
+            ),
+            Rule::LogInTable => (
+                "log-in-table",
+                "A table is used as a log",
+                "Entities that are only appended and only read in bulk pay for an index that is not used: each of them is a \
+                 transaction, and tables cost more by the byte than blobs.",
+                "The log data pattern: collect the records and append them to blobs that are named after the time.",
+            ),
+            Rule::EtagContention => (
+                "etag-contention",
+                "Writers meet on the same data",
+                "Each writer that loses reads and writes again. The more writers there are, the more of their work is repeated.",
+                "Give each writer an entity of its own and add them up when reading, or let one worker apply changes that arrive \
+                 in a queue. Wait for a random time before trying again.",
+            ),
+            Rule::BusyPolling => (
+                "busy-polling",
+                "A queue is polled without a pause",
+                "Each Get Messages is a transaction that is paid for, whether it returns messages or not.",
+                "Wait longer after each empty answer, up to a maximum, and start again with a short pause after a message.",
+            ),
+            Rule::ReturningMessages => (
+                "returning-messages",
+                "Messages are delivered again and again",
+                "A message that is not deleted before its visibility timeout ends is delivered again. Either the work takes longer \
+                 than the timeout, or the message always fails: a poison message.",
+                "Ask for a longer visibility timeout or extend it with Update Message. Move a message to a queue of its own once \
+                 its dequeue count reaches a limit.",
+            ),
+            Rule::WholeUpload => (
+                "whole-upload",
+                "A blob is replaced whole for changes that hardly change its size",
+                "Put Blob sends the whole content. Blocks that did not change can stay.",
+                "Upload the changed blocks with Put Block and name the others in Put Block List; append to append blobs, and \
+                 write single pages of page blobs.",
+            ),
+            Rule::ListToFind => (
+                "list-to-find",
+                "A container is listed to find one blob",
+                "A listing reads every name of its range, 5,000 in an answer, and is paid for as a write. A blob whose name is known \
+                 is read at once.",
+                "Build the name from what is known and read the blob; ask for its properties to find out whether it exists. Otherwise \
+                 narrow the listing with `prefix`, or search by blob index tags.",
+            ),
+        }
+    }
+
+    fn fires(self) -> String {
+        match self {
+            Rule::WastefulScan => format!(
+                "{WASTEFUL_QUERIES} queries each examined {WASTEFUL_EXAMINED} entities or more and returned fewer than one in \
+                 {WASTEFUL_RATIO}."
+            ),
+            Rule::OrOnKeys => format!(
+                "{KEY_QUERIES} filters joined comparisons of PartitionKey or RowKey with `or`."
+            ),
+            Rule::RowKeyWithoutPartitionKey => {
+                format!("{KEY_QUERIES} filters named RowKey and not PartitionKey.")
+            }
+            Rule::NoProjection => format!(
+                "Queries without `$select` returned {WIDE_ENTITIES} entities, with {WIDE_BYTES} bytes or more each on average."
+            ),
+            Rule::LargeEntity => {
+                format!(
+                    "An entity of {LARGE_BYTES} bytes or {LARGE_PROPERTIES} properties or more was written."
+                )
+            }
+            Rule::HotPartition => format!(
+                "One partition took {HOT_ENTITIES} entities within a minute, and {HOT_PERCENT} % of the load of its table or more."
+            ),
+            Rule::OrderedKeys => format!(
+                "{ORDERED_INSERTS} inserts, of which {ORDERED_PERCENT} % or more had a greater key than the insert before; the same \
+                 for smaller keys."
+            ),
+            Rule::DeleteByEntity => format!(
+                "{DELETES} single deletes followed each other with hardly another write between them, and they removed at least half \
+                 of the entities whose inserts were seen."
+            ),
+            Rule::SingleInserts => format!(
+                "{SINGLE_INSERTS} single inserts to the same partition followed each other, at most {SINGLE_INSERT_PAUSE_SECONDS} \
+                 seconds apart."
+            ),
+            Rule::UnpaddedNumbers => format!(
+                "{NUMERIC_KEYS} entities had keys that end in a number behind the same prefix, and the numbers had different lengths."
+            ),
+            Rule::LogInTable => format!(
+                "{LOG_INSERTS} entities were inserted in the order of keys with {LOG_DIGITS} digits or more, and fewer than one in a \
+                 hundred was updated, deleted or read by its keys."
+            ),
+            Rule::EtagContention => format!(
+                "{CONFLICTS} writes with `If-Match` were refused because the data had changed: {CONFLICT_PERCENT} % of all such \
+                 writes or more."
+            ),
+            Rule::BusyPolling => format!(
+                "{EMPTY_POLLS} Get Messages in a row found nothing, less than {POLL_PAUSE_MILLISECONDS} milliseconds apart on average."
+            ),
+            Rule::ReturningMessages => {
+                format!(
+                    "{RETURNS} times a message was delivered whose dequeue count was {RETURN_DEQUEUE_COUNT} or more."
+                )
+            }
+            Rule::WholeUpload => format!(
+                "Put Blob replaced one blob of {UPLOAD_BYTES} bytes or more {UPLOADS} times, each time with a size within \
+                 {UPLOAD_PERCENT} % of the one before."
+            ),
+            Rule::ListToFind => format!(
+                "{LISTINGS} listings of {LISTING_BYTES} bytes or more, with about one read of a blob for each."
+            ),
+        }
+    }
+}
+
+/// The rules as a list for the documentation, in Markdown.
+pub fn markdown() -> String {
+    use std::fmt::Write;
+    let mut page = String::new();
+    for rule in Rule::ALL {
+        let text = rule.text();
+        let _ = write!(
+            page,
+            "### {}\n\n`{}`\n\n- **When**: {}\n- **Why**: {}\n- **What to do**: {}\n\n",
+            text.title, text.name, text.fires, text.reason, text.pattern
+        );
+    }
+    let _ = page.pop();
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<_> =
+            Rule::ALL.iter().map(|rule| rule.text().name).collect();
+        assert_eq!(names.len(), Rule::ALL.len());
+    }
+}

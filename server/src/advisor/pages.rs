@@ -1,0 +1,146 @@
+//! `/_lazurite/advice` and `/_lazurite/heatmap`, as JSON.
+//!
+//! They name keys and filters. So they are answered to programs on this machine, for all accounts; and, below the path of an account, to
+//! whoever has its key, for that account.
+
+use crate::advisor::log_new;
+use crate::layers::browser_guard;
+use crate::response::error::{Failure, Result};
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use axum::http::{Method, Response};
+use lazurite_advisor::Advisor;
+use serde::Serialize;
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    Advice,
+    HeatMap,
+}
+
+impl Page {
+    /// The page of a path without its first slash and without an account. No container, queue or table has such a name.
+    pub fn of(method: &Method, path: &str) -> Option<Page> {
+        match path {
+            "_lazurite/advice" if method == Method::GET => Some(Page::Advice),
+            "_lazurite/heatmap" if method == Method::GET => Some(Page::HeatMap),
+            _ => None,
+        }
+    }
+}
+
+/// Answers a request without credentials. Errors: it comes from another machine, through a proxy, or from a page of another origin.
+pub fn answer(
+    advisor: &Advisor,
+    page: Page,
+    peer: IpAddr,
+    host: &str,
+    headers: &HeaderMap,
+    now: SystemTime,
+) -> Result<Response<Body>> {
+    browser_guard::check_origin(headers, host)?;
+    let through_proxy = ["forwarded", "x-forwarded-for", "via"]
+        .iter()
+        .any(|name| headers.contains_key(*name));
+    let is_near = peer.to_canonical().is_loopback() && browser_guard::names_this_machine(host);
+    if through_proxy || !is_near {
+        let message = "This page is for programs on the machine of the server. From elsewhere, ask for it below the path of an account \
+                       (/ACCOUNT/_lazurite/advice), signed with the key of the account.";
+        return Err(Failure::new(403, "AuthorizationFailure", message));
+    }
+    Ok(show(advisor, page, None, now))
+}
+
+/// Answers the owner of an account, about it alone.
+pub fn answer_owner(
+    advisor: &Advisor,
+    page: Page,
+    account: &str,
+    now: SystemTime,
+) -> Response<Body> {
+    show(advisor, page, Some(account), now)
+}
+
+fn show(advisor: &Advisor, page: Page, account: Option<&str>, now: SystemTime) -> Response<Body> {
+    let is_shown = |name: &str| account.is_none_or(|account| account == name);
+    match page {
+        Page::Advice => {
+            let (mut report, new) = advisor.report();
+            log_new(&new);
+            report.advice.retain(|advice| is_shown(&advice.account));
+            json(&report)
+        }
+        Page::HeatMap => {
+            let (mut map, new) = advisor.heat_map(now);
+            log_new(&new);
+            map.rows.retain(|row| is_shown(&row.account));
+            map.others.retain(|others| is_shown(&others.account));
+            map.splits.retain(|splits| is_shown(&splits.account));
+            map.accounts.retain(|account, _| is_shown(account));
+            json(&map)
+        }
+    }
+}
+
+fn json(value: &impl Serialize) -> Response<Body> {
+    let mut text = serde_json::to_string(value).unwrap_or_default();
+    text.push('\n');
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(peer: &str, host: &str, header: Option<(&'static str, &str)>) -> u16 {
+        let mut headers = HeaderMap::new();
+        if let Some((name, value)) = header {
+            headers.insert(name, value.parse().unwrap());
+        }
+        let advisor = Advisor::default();
+        let peer = peer.parse().unwrap();
+        let now = SystemTime::UNIX_EPOCH;
+        match answer(&advisor, Page::Advice, peer, host, &headers, now) {
+            Ok(response) => response.status().as_u16(),
+            Err(failure) => failure.status.as_u16(),
+        }
+    }
+
+    #[test]
+    fn only_programs_on_this_machine_see_advice_without_a_key() {
+        for (peer, host) in [
+            ("127.0.0.1", "127.0.0.1:10000"),
+            ("::1", "[::1]:10000"),
+            ("::ffff:127.0.0.1", "localhost:10000"),
+        ] {
+            assert_eq!(status(peer, host, None), 200, "{peer} {host}");
+        }
+        assert_eq!(status("10.0.0.5", "127.0.0.1:10000", None), 403);
+        assert_eq!(status("127.0.0.1", "storage.example.com", None), 403);
+        for header in [
+            ("x-forwarded-for", "10.0.0.5"),
+            ("origin", "https://example.com"),
+            ("sec-fetch-site", "cross-site"),
+        ] {
+            let status = status("127.0.0.1", "127.0.0.1:10000", Some(header));
+            assert_eq!(status, 403, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn pages_are_read_and_nothing_else() {
+        assert_eq!(
+            Page::of(&Method::GET, "_lazurite/heatmap"),
+            Some(Page::HeatMap)
+        );
+        assert_eq!(Page::of(&Method::PUT, "_lazurite/heatmap"), None);
+        assert_eq!(Page::of(&Method::GET, "_lazurite/health"), None);
+    }
+}

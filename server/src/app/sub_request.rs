@@ -1,0 +1,116 @@
+//! A request inside a batch: authenticated, logged and counted as if it had come alone.
+
+use crate::analytics::Entry;
+use crate::app::{App, Routed, check_location, log_entry};
+use crate::blob::{PartFuture, SubRequests};
+use crate::layers::access_log::redact;
+use crate::request::body::RequestBody;
+use crate::request::context::{ApiVersion, Context};
+use crate::response::common_headers::CommonHeaders;
+use crate::response::error::{Dialect, Result, render};
+use axum::body::Body;
+use axum::http::{Method, Response, Uri};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use std::sync::Arc;
+
+impl SubRequests for App {
+    fn answer<'a>(self: Arc<App>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a> {
+        Box::pin(async move { answer(&self, outer, context).await })
+    }
+}
+
+async fn answer(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Response<Bytes> {
+    let (now, echo) = (outer.now, CommonHeaders::default());
+    let mut inner = match &context {
+        Ok(context) => Inner::of(context),
+        Err(_) => Inner::unreadable(app, outer),
+    };
+    let outcome = match context {
+        Ok(context) => inner.handle(app, context).await,
+        Err(failure) => Err(failure),
+    };
+    let mut response = outcome
+        .unwrap_or_else(|failure| render(failure, Dialect::Xml, &inner.request_id, now, false));
+    echo.onto(&mut response, &inner.request_id, Some(&inner.version));
+    let (parts, body) = response.into_parts();
+    // Answers to deletions, and to refusals, are small and in memory.
+    let body = body
+        .collect()
+        .await
+        .map(|body| body.to_bytes())
+        .unwrap_or_default();
+    let mut response = Response::from_parts(parts, body);
+    let length = response.body().len();
+    response
+        .headers_mut()
+        .insert("content-length", length.into());
+    inner.log(app, outer, &response);
+    response
+}
+
+/// What logs tell of a request inside a batch.
+struct Inner {
+    request_id: String,
+    version: ApiVersion,
+    method: Method,
+    target: Uri,
+    /// For the account's log and figures, if it wants such requests in them.
+    entry: Option<Entry>,
+}
+
+impl Inner {
+    fn of(context: &Context) -> Inner {
+        Inner {
+            request_id: context.request_id.clone(),
+            version: context.version.clone(),
+            method: context.method.clone(),
+            target: context.target.clone(),
+            entry: None,
+        }
+    }
+
+    /// Of a part that holds no request.
+    fn unreadable(app: &App, outer: &Context) -> Inner {
+        Inner {
+            request_id: app.request_ids.next(),
+            version: outer.version.clone(),
+            method: outer.method.clone(),
+            target: outer.target.clone(),
+            entry: None,
+        }
+    }
+
+    async fn handle(&mut self, app: &Arc<App>, context: Context) -> Result<Response<Body>> {
+        let routed = Routed::new(&context);
+        let facts = routed.facts(&context);
+        let caller = app.authenticator.authenticate(&context)?;
+        let properties = app.properties.get(context.service, &context.account);
+        self.entry = log_entry(&context, facts.logged, &caller, &properties);
+        check_location(&context, facts.changes_state)?;
+        routed
+            .handle(app, context, caller, RequestBody::empty())?
+            .await
+    }
+
+    fn log(self, app: &App, context: &Context, response: &Response<Bytes>) {
+        let status = response.status().as_u16();
+        if let Some(entry) = self.entry {
+            let sized = response.clone().map(Full::new);
+            app.analytics
+                .take(entry.end(&sized, app.services.clock.now()));
+        }
+        let (peer, method) = (context.peer.ip(), self.method.as_str());
+        app.access_log
+            .request(peer, context.now, method, &self.target, status);
+        tracing::info!(
+            request_id = self.request_id,
+            batch = context.request_id,
+            service = context.service.title(),
+            method,
+            target = redact(&self.target.to_string()),
+            status,
+            "request in a batch"
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! Where credentials get tokens without leaving this machine: the token endpoint of a tenant, and those of managed identities.
+//!
+//! With the environment that is printed at start, `DefaultAzureCredential` works as it does on Azure. Secrets and assertions are not
+//! looked at: whoever can write a token needs none from here, and these are no better than those.
+//!
+//! Sources: OAuth 2.0 (RFC 6749), section 4.4; OpenID Connect Discovery 1.0, section 4; How managed identities for Azure resources work
+//! with Azure virtual machines (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint reference").
+
+use crate::accounts::Accounts;
+use crate::layers::browser_guard;
+use crate::request::address::address;
+use crate::request::body::{self, RequestBody};
+use crate::request::context::{Query, RequestOrigin};
+use crate::response::error::{Failure, Result, known};
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::request::Parts;
+use axum::http::{Method, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where a managed identity of App Service asks (`IDENTITY_ENDPOINT`).
+pub const APP_SERVICE_PATH: &str = "/_lazurite/identity";
+/// Where one of a virtual machine does, below `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
+const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
+/// The tenant whose name spares clients the question to Microsoft whether the host of their authority is a good one.
+pub const TENANT: &str = "adfs";
+/// What tokens say about tenant and bearer, who has no other id.
+const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";
+const OBJECT_ID: &str = "1a2071fe-0000-4000-8000-000000000002";
+const TOKEN_LIFE_SECONDS: u64 = 24 * 60 * 60;
+/// The resource of requests that name none.
+const STORAGE: &str = "https://storage.azure.com";
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question<'a> {
+    /// What an authority's endpoints are; of a tenant.
+    Discovery(&'a str),
+    /// A token, by a form.
+    Token,
+    /// A token, of a managed identity that sends this header.
+    Managed(&'static str),
+}
+
+impl Question<'_> {
+    fn of(path: &str) -> Option<Question<'_>> {
+        match path {
+            APP_SERVICE_PATH => return Some(Question::Managed("x-identity-header")),
+            MACHINE_PATH => return Some(Question::Managed("metadata")),
+            _ => {}
+        }
+        let (tenant, rest) = path.strip_prefix('/')?.split_once('/')?;
+        match rest.trim_end_matches('/') {
+            ".well-known/openid-configuration" | "v2.0/.well-known/openid-configuration" => {
+                Some(Question::Discovery(tenant))
+            }
+            "oauth2/token" | "oauth2/v2.0/token" => Some(Question::Token),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a request is for an identity. One whose URL names an account is not.
+pub fn is_asked(accounts: &Accounts, arrival: &RequestOrigin, parts: &Parts, host: &str) -> bool {
+    let path = parts.uri.path();
+    Question::of(path).is_some() && address(arrival.service, accounts, host, path).is_none()
+}
+
+/// Answers such a request. Pages of other origins get nothing.
+pub async fn answer(
+    arrival: &RequestOrigin,
+    parts: &Parts,
+    host: &str,
+    body: RequestBody,
+) -> Result<Response<Body>> {
+    browser_guard::check_origin(&parts.headers, host)?;
+    let Some(question) = Question::of(parts.uri.path()) else {
+        return Ok(refusal("invalid_request", "There is no such endpoint."));
+    };
+    match question {
+        Question::Discovery(tenant) if parts.method == Method::GET => {
+            let scheme = if arrival.secure { "https" } else { "http" };
+            Ok(document(
+                200,
+                &discovery(&format!("{scheme}://{host}/{tenant}")),
+            ))
+        }
+        Question::Token if parts.method == Method::POST => {
+            let form = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
+            Ok(token_by_form(&form, arrival.system_now)?)
+        }
+        Question::Managed(header) if parts.method == Method::GET => {
+            let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+            if parts.headers.contains_key(header) {
+                Ok(document(200, &managed_token(&query, arrival.system_now)))
+            } else {
+                let detail = format!("The header {header} is missing.");
+                Ok(refusal("invalid_request", &detail))
+            }
+        }
+        _ => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+    }
+}
+
+fn discovery(authority: &str) -> Value {
+    json!({
+        "issuer": authority,
+        "authorization_endpoint": format!("{authority}/oauth2/authorize"),
+        "token_endpoint": format!("{authority}/oauth2/token"),
+        "device_authorization_endpoint": format!("{authority}/oauth2/devicecode"),
+        "jwks_uri": format!("{authority}/discovery/keys"),
+        "response_types_supported": ["code", "token"],
+        "subject_types_supported": ["pairwise"],
+        "id_token_signing_alg_values_supported": ["RS256"],
+        "token_endpoint_auth_methods_supported": ["client_secret_post", "private_key_jwt"],
+    })
+}
+
+fn token_by_form(form: &[u8], now: SystemTime) -> Result<Response<Body>> {
+    let text = std::str::from_utf8(form).map_err(|_| not_a_form())?;
+    let form = Query::parse(text).map_err(|_| not_a_form())?;
+    if form.get("grant_type").as_deref() != Some("client_credentials") {
+        let detail = "Only grant_type=client_credentials is served here.";
+        return Ok(refusal("unsupported_grant_type", detail));
+    }
+    let scope = form.get("scope").or_else(|| form.get("resource"));
+    let scope = scope.as_deref().unwrap_or(STORAGE).to_owned();
+    let resource = scope
+        .split(' ')
+        .find(|scope| scope.contains("://"))
+        .unwrap_or(STORAGE);
+    Ok(document(
+        200,
+        &json!({
+            "token_type": "Bearer",
+            "expires_in": TOKEN_LIFE_SECONDS,
+            "ext_expires_in": TOKEN_LIFE_SECONDS,
+            "access_token": token(resource, form.get("client_id").as_deref(), now),
+        }),
+    ))
+}
+
+fn not_a_form() -> Failure {
+    Failure::new(400, "InvalidInput", "The body is not a form in UTF-8.")
+}
+
+fn managed_token(query: &Query, now: SystemTime) -> Value {
+    let resource = query.get("resource");
+    let resource = resource.as_deref().unwrap_or(STORAGE);
+    let client = query.get("client_id");
+    let client = client.as_deref();
+    json!({
+        "token_type": "Bearer",
+        "resource": resource,
+        "client_id": client.unwrap_or(OBJECT_ID),
+        "expires_in": TOKEN_LIFE_SECONDS.to_string(),
+        "expires_on": (seconds(now) + TOKEN_LIFE_SECONDS).to_string(),
+        "not_before": seconds(now).to_string(),
+        "access_token": token(resource, client, now),
+    })
+}
+
+/// A token for a resource, or for what a scope names. A client whose id is a UUID keeps it.
+fn token(resource: &str, client: Option<&str>, now: SystemTime) -> String {
+    let audience = resource.strip_suffix("/.default").unwrap_or(resource);
+    let is_uuid = |text: &&str| {
+        text.len() == 36
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    };
+    let id = client.filter(is_uuid).unwrap_or(OBJECT_ID);
+    let claims = json!({
+        "iss": format!("https://sts.windows.net/{TENANT_ID}/"),
+        "aud": audience,
+        "oid": id,
+        "sub": id,
+        "appid": id,
+        "tid": TENANT_ID,
+        "iat": seconds(now),
+        "nbf": seconds(now),
+        "exp": seconds(now) + TOKEN_LIFE_SECONDS,
+    });
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!(
+        "{}.{}.",
+        part(&json!({"alg": "none", "typ": "JWT"})),
+        part(&claims)
+    )
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Source: RFC 6749, section 5.2.
+fn refusal(error: &str, detail: &str) -> Response<Body> {
+    document(400, &json!({"error": error, "error_description": detail}))
+}
+
+fn document(status: u16, value: &Value) -> Response<Body> {
+    let mut response = crate::response::headers::empty(status);
+    *response.body_mut() = Body::from(value.to_string());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert("cache-control", HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(token: &str) -> Value {
+        let part = token.split('.').nth(1).unwrap();
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn endpoints_are_known_by_their_paths() {
+        for (path, question) in [
+            (
+                "/adfs/.well-known/openid-configuration",
+                Some(Question::Discovery("adfs")),
+            ),
+            (
+                "/t/v2.0/.well-known/openid-configuration",
+                Some(Question::Discovery("t")),
+            ),
+            ("/adfs/oauth2/token", Some(Question::Token)),
+            ("/adfs/oauth2/token/", Some(Question::Token)),
+            ("/t/oauth2/v2.0/token", Some(Question::Token)),
+            (
+                "/metadata/identity/oauth2/token",
+                Some(Question::Managed("metadata")),
+            ),
+            (
+                "/_lazurite/identity",
+                Some(Question::Managed("x-identity-header")),
+            ),
+            ("/", None),
+            ("/oauth2/token", None),
+            ("/devstoreaccount1/container/oauth2/token", None),
+        ] {
+            assert_eq!(Question::of(path), question, "{path}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_for_what_was_asked() {
+        let now = crate::clock::system_time();
+        let id = "11111111-2222-3333-4444-555555555555";
+        for (resource, audience) in [
+            (
+                "https://storage.azure.com/.default",
+                "https://storage.azure.com",
+            ),
+            (
+                "https://storage.azure.com//.default",
+                "https://storage.azure.com/",
+            ),
+            (
+                "https://a.blob.core.windows.net",
+                "https://a.blob.core.windows.net",
+            ),
+        ] {
+            assert_eq!(claims(&token(resource, None, now))["aud"], audience);
+        }
+        assert_eq!(claims(&token(STORAGE, Some(id), now))["oid"], id);
+        assert_eq!(claims(&token(STORAGE, Some("me"), now))["oid"], OBJECT_ID);
+    }
+
+    #[test]
+    fn forms_ask_for_client_credentials_alone() {
+        let status = |form: &str| {
+            let answer = token_by_form(form.as_bytes(), crate::clock::system_time());
+            answer.map(|answer| answer.status().as_u16()).unwrap_or(0)
+        };
+        let scope = "scope=https%3A%2F%2Fstorage.azure.com%2F.default+openid";
+        assert_eq!(
+            status(&format!("grant_type=client_credentials&{scope}")),
+            200
+        );
+        assert_eq!(status(&format!("grant_type=password&{scope}")), 400);
+        assert_eq!(status(""), 400);
+    }
+}

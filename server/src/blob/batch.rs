@@ -1,0 +1,119 @@
+//! Blob Batch: many deletions or changes of tier in one request, each with its own credentials and its own answer. Not a transaction.
+//! Source: Blob Batch.
+
+use crate::blob::operations::{Route, route};
+use crate::blob::request::Request;
+use crate::codec::multipart::{self, SubRequest};
+use crate::request::blob_names::blob_names;
+use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
+use crate::request::context::{Context, RequestOrigin};
+use crate::request::limits::check_sizes;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, put};
+use crate::response::long_responses;
+use axum::body::Body;
+use axum::http::{Request as HttpRequest, Response, request::Parts};
+
+/// Most requests in a batch.
+const REQUESTS_MAX: usize = 256;
+
+pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let media_type = request.context.required_header("content-type")?;
+    let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
+    let whole = document.clone();
+    let read = move |_: &[u8]| {
+        multipart::read_each(&media_type, &whole).map_err(|error| refused(error.to_string()))
+    };
+    let requests = parsed(document, read).await?;
+    if requests.len() > REQUESTS_MAX {
+        return Err(refused(format!(
+            "A batch holds at most {REQUESTS_MAX} requests."
+        )));
+    }
+    let mut kind = None;
+    for (_, sub) in &requests {
+        // Read twice, so that only one is in memory at a time.
+        let context = read_one(&request, sub);
+        let routed = context.and_then(|context| route(&context));
+        if let Ok(Route { operation, .. }) = routed {
+            let name = operation.name;
+            let is_served = ["DeleteBlob", "SetBlobTier"].contains(&name);
+            if !is_served || *kind.get_or_insert(name) != name {
+                let detail =
+                    "A batch holds deletions of blobs, or changes of their tiers, and not both.";
+                return Err(refused(detail.to_owned()));
+            }
+        }
+        // To read 256 long heads takes a while, too.
+        tokio::task::yield_now().await;
+    }
+    let share = long_responses::beside_body(share).await?;
+    let mut answers = Vec::new();
+    for (id, sub) in requests {
+        let context = read_one(&request, &sub);
+        let sub_requests = request.sub_requests.clone();
+        answers.push((id, sub_requests.answer(&request.context, context).await));
+        // Each costs what a request of its own does: its neighbours on the thread get their turn in between.
+        tokio::task::yield_now().await;
+    }
+    let (boundary, body) = multipart::write_each(&request.context.request_id, &answers);
+    let mut response = empty(202);
+    *response.body_mut() = Body::from(body);
+    put(
+        &mut response,
+        "content-type",
+        format!("multipart/mixed; boundary={boundary}"),
+    );
+    Ok(long_responses::hold(share, response))
+}
+
+fn refused(detail: String) -> Failure {
+    known::INVALID_INPUT.with("ExtendedErrorDetail", detail)
+}
+
+/// The request in a part as if it had come alone, but for what the batch says for all: peer, protocol, version.
+fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
+    let parts = parts_of(outer, sub)?;
+    check_sizes(&parts.uri, &parts.headers)?;
+    let arrival = RequestOrigin {
+        service: outer.context.service,
+        now: outer.context.now,
+        system_now: outer.context.system_now,
+        peer: outer.context.peer,
+        secure: outer.context.secure,
+        request_id: outer.state.request_ids.next(),
+    };
+    let mut context = match Context::new(&arrival, &outer.state.services.accounts, &parts) {
+        Ok(context) if context.account == outer.context.account => context,
+        // Some clients leave the account out of the path. What they sign is the path as they send it.
+        _ => outer.context.within(&arrival, &parts)?,
+    };
+    context.apply_default_version(Some(&outer.context.version));
+    let (container, _) = blob_names(&context)?;
+    match outer.container.is_empty() || container == outer.container {
+        true => Ok(context),
+        false => Err(refused("The batch is for another container.".to_owned())),
+    }
+}
+
+fn parts_of(outer: &Request, sub: &SubRequest) -> Result<Parts> {
+    let malformed = |_| Failure::from(known::INVALID_URI);
+    // Host and scheme do not matter.
+    let target = match sub.target.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => &sub.target,
+    };
+    let mut request = HttpRequest::builder()
+        .method(sub.method.as_str())
+        .uri(target);
+    for (name, value) in sub.headers() {
+        if !name.eq_ignore_ascii_case("host") {
+            request = request.header(&*name, &*value);
+        }
+    }
+    let host = outer.context.headers.get("host");
+    if let Some(host) = host {
+        request = request.header("host", host);
+    }
+    Ok(request.body(()).map_err(malformed)?.into_parts().0)
+}

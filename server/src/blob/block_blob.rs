@@ -1,0 +1,324 @@
+//! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
+
+use crate::blob::conditions::optional_id;
+use crate::blob::container::with_validators;
+use crate::blob::encryption;
+use crate::blob::request::Request;
+use crate::blob::upload::{is_structured, put_structure, receive};
+use crate::blob::write::{blob_headers, claimed, put_checksums, settings};
+use crate::codec::xml::{self as xml_codec, Writer};
+use crate::connection::on_blocking_pool;
+use crate::request::body::{RequestBody, collect, parsed};
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, metadata, put, xml};
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{
+    BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType,
+    BlockSource, COMMITTED_BLOCKS_MAX, Checksummer, Conditions, ETags, PutBlob, PutBlockList,
+    PutBlockOutcome, UploadKind, Written,
+};
+
+/// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
+const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
+
+/// The shortest element of a list with an id.
+const CHOICE_BYTES_MIN: usize = "<Latest>AA==</Latest>".len();
+
+pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let (headers, conditions) = (
+        headers_of_new_blob(&request)?,
+        conditions_of_new_blob(&request)?,
+    );
+    let (metadata, create_only) = (metadata(&request.context), request.is_create_only());
+    let settings = settings(&request)?;
+    let structured = is_structured(&request);
+    check_before_body(&request, &conditions).await?;
+    let upload = receive(&request, body, UploadKind::PutBlob).await?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutBlob {
+            upload,
+            headers,
+            metadata,
+            conditions,
+            settings,
+        };
+        blobs.put_blob(&r.address(), put)
+    };
+    let outcome = request.write(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &outcome.written);
+    put_checksums(&mut response, &outcome.checksums);
+    put_structure(&mut response, structured);
+    Ok(response)
+}
+
+/// Source: Put Blob, "Request headers": the plain headers stand in for those of the blob.
+pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
+    let plain = |name: &str| request.context.header(name);
+    let headers = blob_headers(request)?;
+    Ok(BlobHeaders {
+        content_type: headers.content_type.or_else(|| plain("content-type")),
+        content_encoding: headers
+            .content_encoding
+            .or_else(|| plain("content-encoding")),
+        content_language: headers
+            .content_language
+            .or_else(|| plain("content-language")),
+        cache_control: headers.cache_control.or_else(|| plain("cache-control")),
+        ..headers
+    })
+}
+
+/// Who may only create demands that there is no blob yet, whatever the request says of the state of one.
+pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
+    let conditions = request.conditions()?;
+    if !request.is_create_only() {
+        return Ok(conditions);
+    }
+    if conditions.if_match.is_some() {
+        return Err(overwrite_refused());
+    }
+    Ok(Conditions {
+        if_none_match: Some(ETags::Any),
+        if_modified_since: None,
+        if_unmodified_since: None,
+        ..conditions
+    })
+}
+
+/// A client that waits for `100 Continue` learns now, instead of sending its body in vain.
+/// Source: RFC 9110, section 10.1.1.
+async fn check_before_body(request: &Request, conditions: &Conditions) -> Result<()> {
+    if !request.context.headers.contains_key("expect") {
+        return Ok(());
+    }
+    let (services, conditions) = (request.state.services.clone(), conditions.clone());
+    let state = request.blob_state;
+    let (account, container, blob) = (
+        request.account().to_owned(),
+        request.container.clone(),
+        request.blob.clone(),
+    );
+    on_blocking_pool(move || {
+        let address = BlobAddress {
+            account: &account,
+            container: &container,
+            blob: &blob,
+            state,
+        };
+        Ok(services.blobs.check_put(&address, &conditions)?)
+    })
+    .await
+}
+
+pub fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
+    if create_only && failure.code == "BlobAlreadyExists" {
+        overwrite_refused()
+    } else {
+        failure
+    }
+}
+
+/// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
+fn overwrite_refused() -> Failure {
+    let message = "This request is not authorized to perform blob overwrites.";
+    Failure::new(403, "UnauthorizedBlobOverwrite", message)
+}
+
+pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let id = block_id(&request.context.required_parameter("blockid")?)?;
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
+    let structured = is_structured(&request);
+    let upload = receive(&request, body, UploadKind::PutBlock).await?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.put_block(&r.address(), &id, upload, &conditions)
+    };
+    let outcome = request.write(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = staged(outcome);
+    put_structure(&mut response, structured);
+    Ok(response)
+}
+
+/// The answer to a block, wherever its content came from.
+pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
+    let mut response = empty(201);
+    put_checksums(&mut response, &outcome.checksums);
+    if let Some(scope) = outcome.encryption_scope {
+        put(&mut response, encryption::SCOPE, scope);
+    }
+    response
+}
+
+/// Source: Put Block, "Request headers": no conditional headers. Who may only create stages no block that the commit of another could
+/// take for its own.
+pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
+    let context = &request.context;
+    Ok(Conditions {
+        if_none_match: request.is_create_only().then_some(ETags::Any),
+        lease_id: optional_id(context, "x-ms-lease-id")?,
+        encryption_scope: encryption::scope(context)?,
+        ..Conditions::default()
+    })
+}
+
+pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let (headers, conditions) = (blob_headers(&request)?, conditions_of_new_blob(&request)?);
+    let (metadata, settings) = (metadata(&request.context), settings(&request)?);
+    let create_only = request.is_create_only();
+    let claimed = claimed(&request)?;
+    let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
+    let read = move |document: &[u8]| {
+        let checksums = check_document(&claimed, document)?;
+        Ok((block_choices(document)?, checksums))
+    };
+    let (blocks, checksums) = parsed(document, read).await?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutBlockList {
+            blocks,
+            headers,
+            metadata,
+            conditions,
+            settings,
+        };
+        blobs.put_block_list(&r.address(), put)
+    };
+    let outcome = request.change(call).await;
+    let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &written);
+    put_checksums(&mut response, &checksums);
+    Ok(response)
+}
+
+/// Checks the checksums of a document, and returns those that the response shows: the MD5 if the request claims one, else the CRC-64.
+/// Source: Put Block List, "Response headers".
+pub fn check_document(
+    claimed: &lazurite_blob::Checksums,
+    document: &[u8],
+) -> Result<lazurite_blob::Checksums> {
+    if claimed.md5.is_some() && claimed.crc64.is_some() {
+        return Err(lazurite_blob::Error::BothCrc64AndMd5HeaderPresent.into());
+    }
+    let has_md5 = claimed.md5.is_some();
+    let mut checksummer = Checksummer::new(has_md5, !has_md5);
+    checksummer.update(document);
+    let checksums = checksummer.finish();
+    claimed.check(&checksums)?;
+    Ok(checksums)
+}
+
+/// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".
+fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
+    // Room for all at once: a vector that grows takes three times as much.
+    let room = COMMITTED_BLOCKS_MAX.min(document.len() / CHOICE_BYTES_MIN);
+    let mut choices = Vec::with_capacity(room);
+    xml_codec::read_list(document, "BlockList", |name, text| -> Result<()> {
+        let source = match name {
+            "Committed" => BlockSource::Committed,
+            "Uncommitted" => BlockSource::Uncommitted,
+            "Latest" => BlockSource::Latest,
+            _ => return Err(known::INVALID_XML_DOCUMENT.into()),
+        };
+        if choices.len() == COMMITTED_BLOCKS_MAX {
+            let limit = COMMITTED_BLOCKS_MAX;
+            return Err(lazurite_blob::Error::BlockListTooLong { limit }.into());
+        }
+        let id = STANDARD
+            .decode(text.trim())
+            .ok()
+            .filter(|id| !id.is_empty())
+            .ok_or(Failure::from(lazurite_blob::Error::InvalidBlockList))?;
+        choices.push(BlockChoice { source, id });
+        Ok(())
+    })?;
+    Ok(choices)
+}
+
+pub fn block_id(text: &str) -> Result<Vec<u8>> {
+    // A plus that was not encoded arrives as a blank.
+    let decoded = STANDARD.decode(text.replace(' ', "+"));
+    decoded.map_err(|_| Failure::parameter("blockid", text, "Not a valid base64 string."))
+}
+
+pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
+    let wanted = request
+        .context
+        .query
+        .get("blocklisttype")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let list_type = match wanted.as_str() {
+        "" | "committed" => BlockListType::Committed,
+        "uncommitted" => BlockListType::Uncommitted,
+        "all" => BlockListType::All,
+        _ => {
+            return Err(Failure::parameter(
+                "blocklisttype",
+                wanted,
+                "It is none of committed, uncommitted, all.",
+            ));
+        }
+    };
+    // Of the conditions this operation takes the lease and the tags alone.
+    let all = request.conditions()?;
+    let conditions = Conditions {
+        lease_id: all.lease_id,
+        if_tags: all.if_tags,
+        ..Conditions::default()
+    };
+    let call = move |blobs: &BlobService, r: &Request| {
+        let list = blobs.get_block_list(&r.address(), list_type, &conditions)?;
+        // Written here, because a list may be long.
+        Ok((block_list_document(&list, list_type), list.blob))
+    };
+    let (document, blob) = request.call(call).await?;
+    let mut response = xml(200, document);
+    let length = blob.as_ref().map_or(0, |blob| blob.length);
+    if let Some(blob) = &blob {
+        response = with_validators(
+            response,
+            &Written {
+                etag: blob.etag,
+                last_modified: blob.last_modified,
+                version: None,
+                encryption_scope: None,
+            },
+        );
+    }
+    put(
+        &mut response,
+        "x-ms-blob-content-length",
+        length.to_string(),
+    );
+    Ok(response)
+}
+
+fn block_list_document(list: &BlockList, list_type: BlockListType) -> String {
+    let mut document = Writer::new();
+    document.open("BlockList");
+    if list_type != BlockListType::Uncommitted {
+        write_blocks(&mut document, "CommittedBlocks", &list.committed);
+    }
+    if list_type != BlockListType::Committed {
+        write_blocks(&mut document, "UncommittedBlocks", &list.uncommitted);
+    }
+    document.close("BlockList");
+    document.finish()
+}
+
+fn write_blocks(document: &mut Writer, name: &str, blocks: &[BlobBlock]) {
+    document.open(name);
+    for block in blocks {
+        document.open("Block");
+        document.element("Name", &STANDARD.encode(&block.id));
+        document.element("Size", &block.length.to_string());
+        document.close("Block");
+    }
+    document.close(name);
+}

@@ -1,0 +1,91 @@
+//! Which state of a blob a request is about, and what must hold of it: headers and parameters that most operations share.
+
+use crate::blob::encryption;
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result};
+use lazurite_blob::{BlobState, Conditions, ETags, Guid, SnapshotTime, TagCondition};
+use std::borrow::Cow;
+
+/// The conditional headers. Source: Specifying conditional headers for Blob service operations.
+pub fn conditions(context: &Context) -> Result<Conditions> {
+    let tags = context.header("x-ms-if-tags");
+    Ok(Conditions {
+        if_tags: tags.map(|text| TagCondition::parse(&text)).transpose()?,
+        lease_id: optional_id(context, "x-ms-lease-id")?,
+        customer_key: encryption::customer_key(context, encryption::OWN)?,
+        encryption_scope: encryption::scope(context)?,
+        ..conditions_named(context, "")?
+    })
+}
+
+/// The same whose names begin with `prefix`: of a source, or of a blob's own state.
+pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
+    let named = |name: &'static str| match prefix {
+        "" => Cow::Borrowed(name),
+        prefix => Cow::Owned([prefix, name].concat()),
+    };
+    let header = |name| {
+        let name = named(name);
+        context.header(&name).map(|text| (name, text))
+    };
+    let date = |name| context.date(&named(name));
+    let tags = |name: &'static str| match header(name) {
+        Some((name, text)) => match ETags::parse(&text) {
+            Some(tags) => Ok(Some(tags)),
+            None => Err(Failure::header(&name, text)),
+        },
+        None => Ok(None),
+    };
+    let if_tags = header("if-tags").filter(|_| !prefix.is_empty());
+    Ok(Conditions {
+        if_match: tags("if-match")?,
+        if_none_match: tags("if-none-match")?,
+        if_modified_since: date("if-modified-since")?,
+        if_unmodified_since: date("if-unmodified-since")?,
+        if_tags: if_tags
+            .map(|(name, text)| {
+                TagCondition::parse(&text).map_err(|_| Failure::header(&name, text))
+            })
+            .transpose()?,
+        ..Conditions::default()
+    })
+}
+
+/// What `snapshot` or `versionid` names. Source: Get Blob, "URI parameters".
+pub fn blob_state(context: &Context) -> Result<BlobState> {
+    let moment = |name: &str| match context.query.get(name).filter(|text| !text.is_empty()) {
+        None => Ok(None),
+        Some(text) => match SnapshotTime::parse(&text) {
+            Some(moment) => Ok(Some(moment)),
+            None => Err(Failure::parameter(
+                name,
+                text,
+                "It is not a time with seven digits of a second's fraction.",
+            )),
+        },
+    };
+    match (moment("snapshot")?, moment("versionid")?) {
+        (None, None) => Ok(BlobState::Current),
+        (Some(snapshot), None) => Ok(BlobState::Snapshot(snapshot)),
+        (None, Some(version)) => Ok(BlobState::Version(version)),
+        // Source: recorded answers of the hosted service.
+        (Some(_), Some(_)) => Err(Failure::new(
+            400,
+            "MutuallyExclusiveQueryParameters",
+            "snapshot and versionid are mutually exclusive query parameters. Only one of these should be present.",
+        )),
+    }
+}
+
+/// An id in a header, if it is there.
+pub fn optional_id(context: &Context, name: &'static str) -> Result<Option<Guid>> {
+    context
+        .header(name)
+        .map(|text| parse_id(name, text))
+        .transpose()
+}
+
+/// An id, or the refusal of the header that should be one.
+pub fn parse_id(name: &'static str, text: String) -> Result<Guid> {
+    Guid::parse(&text).ok_or_else(|| Failure::header(name, text))
+}

@@ -1,0 +1,215 @@
+//! Operations on containers.
+
+use crate::blob::encryption;
+use crate::blob::request::Request;
+use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
+
+use crate::blob::conditions::optional_id;
+use crate::blob::lease::put_lease;
+use crate::codec::date;
+use crate::codec::policies::{self, SignedIdentifier};
+use axum::body::Body;
+use axum::http::Response;
+use axum::http::header::{ETAG, LAST_MODIFIED};
+use lazurite_blob::{
+    Container, ContainerSettings, PublicAccess, SnapshotTime, StoredPolicy, Written,
+};
+
+pub async fn create_container(request: Request) -> Result<Response<Body>> {
+    let (default, denies) = encryption::scope_of_container(&request.context)?;
+    let settings = ContainerSettings {
+        public_access: public_access(&request)?,
+        metadata: metadata(&request.context),
+        default_encryption_scope: default,
+        deny_encryption_scope_override: denies,
+        immutable_versions: false,
+    };
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.create_container_with(r.account(), &r.container, settings)
+    };
+    let (written, ticket) = request.change(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(201), &written))
+}
+
+pub async fn get_container_properties(request: Request) -> Result<Response<Body>> {
+    let now = request.now();
+    let container = read(request).await?;
+    let mut response = with_validators(empty(200), &validators(&container));
+    put_metadata(&mut response, &container.metadata);
+    put_access(&mut response, container.public_access);
+    put_lease(&mut response, &container.lease, now);
+    let flag = |flag: bool| if flag { "true" } else { "false" };
+    put(&mut response, "x-ms-has-immutability-policy", "false");
+    put(&mut response, "x-ms-has-legal-hold", "false");
+    let versions = flag(container.immutable_versions);
+    put(
+        &mut response,
+        "x-ms-immutable-storage-with-versioning-enabled",
+        versions,
+    );
+    put(
+        &mut response,
+        encryption::DEFAULT_SCOPE,
+        default_scope(&container),
+    );
+    let denies = flag(container.deny_encryption_scope_override);
+    put(&mut response, encryption::DENIES_OTHERS, denies);
+    Ok(response)
+}
+
+/// The container, if a lease id that came with the request is that of its lease.
+async fn read(request: Request) -> Result<Container> {
+    let lease_id = request.conditions()?.lease_id;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        let container = blobs.get_container_properties(r.account(), &r.container)?;
+        blobs.check_container_lease(&container, lease_id)?;
+        Ok(container)
+    };
+    request.read(call)
+}
+
+pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
+    let (conditions, metadata) = (request.conditions()?, metadata(&request.context));
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions)
+    };
+    let (written, ticket) = request.change(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
+    let container = read(request).await?;
+    let written = validators(&container);
+    let access = container.public_access;
+    let identifiers: Vec<_> = container
+        .policies
+        .into_iter()
+        .map(SignedIdentifier::from)
+        .collect();
+    let mut response = with_validators(xml(200, policies::write(&identifiers)), &written);
+    put_access(&mut response, access);
+    Ok(response)
+}
+
+pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let (access, conditions) = (public_access(&request)?, request.conditions()?);
+    let identifiers = parse_policies(&collect(body, SMALL_DOCUMENT_BYTES_MAX).await?)?;
+    let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.set_container_acl(r.account(), &r.container, access, policies, &conditions)
+    };
+    let (written, ticket) = request.change(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+pub async fn delete_container(request: Request) -> Result<Response<Body>> {
+    let conditions = request.conditions()?;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.delete_container(r.account(), &r.container, &conditions)
+    };
+    request.change(call).await?.await?;
+    Ok(empty(202))
+}
+
+/// Restore Container: under the name it had.
+pub async fn restore_container(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let (name_header, version_header) = (
+        "x-ms-deleted-container-name",
+        "x-ms-deleted-container-version",
+    );
+    let name = context.required_header(name_header)?;
+    if name != request.container {
+        return Err(Failure::header(name_header, name));
+    }
+    let text = context.required_header(version_header)?;
+    let version =
+        SnapshotTime::parse(&text).ok_or_else(|| Failure::header(version_header, text))?;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.restore_container(r.account(), &r.container, version)
+    };
+    let (written, ticket) = request.change(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(201), &written))
+}
+
+/// Rename Container. Source: the published OpenAPI document, `Container_Rename`.
+pub async fn rename_container(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let source = context.required_header("x-ms-source-container-name")?;
+    let lease_id = optional_id(context, "x-ms-source-lease-id")?;
+    let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
+        blobs.rename_container(r.account(), &source, &r.container, lease_id)
+    };
+    let (written, ticket) = request.change(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+/// ETag and Last-Modified, version and encryption scope, as every write answers them.
+pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
+    put(&mut response, ETAG, written.etag.quoted());
+    put(
+        &mut response,
+        LAST_MODIFIED,
+        date::rfc1123(written.last_modified),
+    );
+    if let Some(version) = written.version {
+        put(&mut response, "x-ms-version-id", version.to_string());
+    }
+    if let Some(scope) = &written.encryption_scope {
+        put(&mut response, encryption::SCOPE, scope.clone());
+    }
+    response
+}
+
+/// The scope of blobs that name none: the account's own key, unless another was given.
+pub fn default_scope(container: &Container) -> &str {
+    let default = container.default_encryption_scope.as_deref();
+    default.unwrap_or(encryption::ACCOUNT_KEY)
+}
+
+/// As in headers and listings; nothing for a private container.
+pub fn access_text(access: PublicAccess) -> Option<&'static str> {
+    match access {
+        PublicAccess::Private => None,
+        PublicAccess::Blob => Some("blob"),
+        PublicAccess::Container => Some("container"),
+    }
+}
+
+fn validators(container: &Container) -> Written {
+    Written {
+        etag: container.etag,
+        last_modified: container.last_modified,
+        version: None,
+        encryption_scope: None,
+    }
+}
+
+fn put_access(response: &mut Response<Body>, access: PublicAccess) {
+    if let Some(text) = access_text(access) {
+        put(response, "x-ms-blob-public-access", text);
+    }
+}
+
+/// Source: Create Container, "Request headers", `x-ms-blob-public-access`.
+fn public_access(request: &Request) -> Result<PublicAccess> {
+    match request
+        .context
+        .header("x-ms-blob-public-access")
+        .map(|text| text.to_ascii_lowercase())
+        .as_deref()
+    {
+        None => Ok(PublicAccess::Private),
+        Some(_) if !request.state.public_access => Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into()),
+        Some("blob") => Ok(PublicAccess::Blob),
+        Some("container" | "true") => Ok(PublicAccess::Container),
+        Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),
+    }
+}

@@ -1,0 +1,447 @@
+//! Copies, and everything else that takes its content from a URL.
+
+use crate::blob::block_blob::{
+    block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
+    staged,
+};
+use crate::blob::conditions::optional_id;
+use crate::blob::container::with_validators;
+use crate::blob::encryption::{OWN, customer_key};
+use crate::blob::page_blob::{pages, put_sequence, sequence_conditions};
+use crate::blob::pending_copy::{copy_foreign, copy_foreign_from_url};
+use crate::blob::read::DOWNLOAD_CHUNK_BYTES;
+use crate::blob::request::Request;
+use crate::blob::source::{
+    Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
+    unverified,
+};
+use crate::blob::tier::rehydrate_priority;
+use crate::blob::upload::begin;
+use crate::blob::write::{put_checksums, settings};
+use crate::codec::date;
+use crate::connection::blocking_pool::on_blocking_pool;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{CONTENT_MD5, empty, metadata, put};
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{
+    AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksummer,
+    Checksums, Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, ETags, Error, Guid,
+    PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
+};
+
+/// Copy Blob: at once, because the content is shared and not copied.
+pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
+    let source = match origin(&request, Credentials::Shared).await? {
+        Origin::Own(source) => source,
+        Origin::RemoteSource(foreign) => return copy_foreign(request, foreign).await,
+    };
+    let copy = copy_request(&request, &source.url, &source.conditions)?;
+    answer(request, source, copy, |blobs, source, r, copy| {
+        blobs.copy_blob(&source.address(), &r.address(), copy)
+    })
+    .await
+}
+
+/// Copy Blob From URL. Source: there, "Request headers".
+pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
+    let source = match origin(&request, Credentials::OfTheSource).await? {
+        Origin::Own(source) => source,
+        Origin::RemoteSource(foreign) => return copy_foreign_from_url(request, foreign).await,
+    };
+    let copy = CopyBlob {
+        copy_tags: copies_tags(&request)?,
+        ..copy_request(&request, &source.url, &source.conditions)?
+    };
+    let claimed = source_checksums(&request)?;
+    let copied = answer(request, source, copy, move |blobs, source, r, mut copy| {
+        if claimed != Checksums::default() {
+            copy.source_conditions = checked_source(blobs, source, &claimed)?;
+        }
+        blobs.copy_blob_from_url(&source.address(), &r.address(), copy)
+    });
+    let mut response = copied.await.map_err(missing_source)?;
+    if let Some(md5) = claimed.md5 {
+        put(&mut response, CONTENT_MD5, STANDARD.encode(md5));
+    }
+    Ok(response)
+}
+
+/// Reads a source through and compares its checksums with those claimed; answers the conditions under which it still has that
+/// content. What is too long for the copy is left for it to refuse.
+fn checked_source(
+    blobs: &BlobService,
+    source: &Source,
+    claimed: &Checksums,
+) -> lazurite_blob::Result<Conditions> {
+    let mut download = blobs
+        .open_source(&source.address(), None, &source.conditions)
+        .map_err(|error| match error {
+            Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
+            other => other,
+        })?;
+    if download.blob.length <= COPY_FROM_URL_BYTES_MAX {
+        let mut checksummer = Checksummer::new(claimed.md5.is_some(), claimed.crc64.is_some());
+        while let Some(chunk) = download.body.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
+            checksummer.update(&chunk);
+        }
+        claimed.check(&checksummer.finish())?;
+    }
+    Ok(Conditions {
+        if_match: Some(ETags::OneOf(vec![download.blob.etag.to_string()])),
+        ..source.conditions.clone()
+    })
+}
+
+pub fn copy_request(
+    request: &Request,
+    url: &str,
+    source_conditions: &Conditions,
+) -> Result<CopyBlob> {
+    let context = &request.context;
+    let seal = context.header("x-ms-seal-blob");
+    let seal = seal.map(|text| text.eq_ignore_ascii_case("true"));
+    let conditions = conditions_of_new_blob(request)?;
+    if conditions.customer_key.is_some() {
+        let feature = "Encrypting a copy with a customer-provided key";
+        return Err(Failure::unsupported(feature));
+    }
+    Ok(CopyBlob {
+        source_url: url.to_owned(),
+        metadata: metadata(context),
+        settings: settings(request)?,
+        copy_tags: false,
+        seal,
+        rehydrate_priority: rehydrate_priority(context)?,
+        source_conditions: source_conditions.clone(),
+        conditions,
+    })
+}
+
+/// `x-ms-copy-source-tag-option`: the source's tags, or those of the request.
+pub fn copies_tags(request: &Request) -> Result<bool> {
+    let name = "x-ms-copy-source-tag-option";
+    let option = request
+        .context
+        .header(name)
+        .map(|text| text.to_ascii_uppercase());
+    match option.as_deref() {
+        None | Some("REPLACE") => Ok(false),
+        Some("COPY") if request.context.header("x-ms-tags").is_some() => Err(Failure::new(
+            400,
+            "BothUserTagsAndSourceTagsCopyPresentException",
+            "x-ms-tags and x-ms-copy-source-tag-option: COPY cannot be given together.",
+        )),
+        Some("COPY") => Ok(true),
+        Some(other) => Err(Failure::header(name, other)),
+    }
+}
+
+async fn answer(
+    request: Request,
+    source: Source,
+    copy: CopyBlob,
+    call: impl FnOnce(
+        &BlobService,
+        &Source,
+        &Request,
+        CopyBlob,
+    ) -> lazurite_blob::Result<(CopyOutcome, Ticket)>
+    + Send
+    + 'static,
+) -> Result<Response<Body>> {
+    let create_only = request.is_create_only();
+    let copied = request
+        .change(move |blobs, r| call(blobs, &source, r, copy))
+        .await;
+    let (outcome, ticket) = copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    Ok(copied_answer(&outcome))
+}
+
+pub fn copied_answer(outcome: &CopyOutcome) -> Response<Body> {
+    let mut response = with_validators(empty(202), &outcome.written);
+    put(&mut response, "x-ms-copy-id", outcome.copy_id.to_string());
+    put(
+        &mut response,
+        "x-ms-copy-status",
+        status_text(outcome.status),
+    );
+    response
+}
+
+/// Incremental Copy Blob.
+pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
+    let source = source(&request, Credentials::Shared).await?;
+    let conditions = conditions_of_new_blob(&request)?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let url = source.url.clone();
+        blobs.incremental_copy_blob(&source.address(), &r.address(), url, &conditions)
+    };
+    let create_only = request.is_create_only();
+    let copied = request.change(call).await;
+    let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
+    let (outcome, ticket) = copied.map_err(missing_source)?;
+    ticket.await?;
+    Ok(copied_answer(&outcome))
+}
+
+/// Abort Copy Blob.
+pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let (name, action) = (
+        "x-ms-copy-action",
+        context.required_header("x-ms-copy-action")?,
+    );
+    if !action.eq_ignore_ascii_case("abort") {
+        return Err(Failure::header(name, action));
+    }
+    let text = context.required_parameter("copyid")?;
+    let copy_id = Guid::parse(&text)
+        .ok_or_else(|| Failure::parameter("copyid", text, "It is not a GUID."))?;
+    let lease_id = optional_id(context, "x-ms-lease-id")?;
+    let fetcher = request.state.fetcher.clone();
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.abort_copy(&r.address(), copy_id, lease_id);
+    request.change(call).await?.await?;
+    if let Some(fetcher) = fetcher {
+        fetcher.stop(copy_id);
+    }
+    Ok(empty(204))
+}
+
+/// What was read of a source for another operation.
+struct Fetched {
+    upload: Upload,
+    headers: BlobHeaders,
+    /// Of a source on another server only if the request copies them: they are asked for apart.
+    tags: Tags,
+}
+
+/// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
+async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
+    refuse_content(request)?;
+    let (services, claimed) = (request.state.services.clone(), source_checksums(request)?);
+    let (limit, key) = (kind.bytes_max(), customer_key(&request.context, OWN)?);
+    let source = match origin(request, Credentials::OfTheSource).await? {
+        Origin::Own(source) => source,
+        Origin::RemoteSource(foreign) => {
+            let tags = match copies_tags(request)? {
+                true => foreign.get_tags().await?,
+                false => Tags::new(),
+            };
+            let found = foreign.get(range).await?;
+            return Ok(Fetched {
+                headers: found.blob_headers(),
+                upload: found
+                    .store(&services.blobs, (kind, limit), claimed, key)
+                    .await?,
+                tags,
+            });
+        }
+    };
+    on_blocking_pool(move || {
+        let opened = services
+            .blobs
+            .open_source(&source.address(), range, &source.conditions);
+        let mut download = opened.map_err(of_source)?;
+        if download.body.remaining() > limit {
+            return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
+        }
+        let mut upload = begin(&services.blobs, kind, claimed, key)?;
+        upload.write_from(&mut download.body)?;
+        Ok(Fetched {
+            upload,
+            headers: download.blob.headers,
+            tags: download.blob.tags,
+        })
+    })
+    .await
+}
+
+/// An error met while reading a source. Those of the store itself are not told as the source's.
+fn of_source(error: Error) -> Failure {
+    match error {
+        Error::Engine(_) | Error::InternalError { .. } => error.into(),
+        other => unverified(other.into()),
+    }
+}
+
+/// As [`of_source`], for copies in one call: their destination need not exist, so a blob that is missing is the source. Copy
+/// Blob answers `BlobNotFound` itself. Source: the .NET client's tests of copies whose source does not exist.
+fn missing_source(failure: Failure) -> Failure {
+    match &*failure.code {
+        "BlobNotFound" => unverified(failure),
+        _ => failure,
+    }
+}
+
+/// Put Blob From URL. Source: there, "Request headers", `x-ms-copy-source-blob-properties`.
+pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let (mut headers, conditions) = (
+        headers_of_new_blob(&request)?,
+        conditions_of_new_blob(&request)?,
+    );
+    let (metadata, mut settings) = (metadata(context), settings(&request)?);
+    let (copies_tags, create_only) = (copies_tags(&request)?, request.is_create_only());
+    let keeps = context.header("x-ms-copy-source-blob-properties");
+    let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));
+    let fetched = fetch(&request, UploadKind::PutBlob, None).await?;
+    let upload = fetched.upload;
+    if keeps {
+        headers = filled(headers, fetched.headers);
+    }
+    if copies_tags {
+        settings.tags = fetched.tags;
+    }
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutBlob {
+            upload,
+            headers,
+            metadata,
+            settings,
+            conditions,
+        };
+        blobs.put_blob(&r.address(), put)
+    };
+    let outcome = request.change(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &outcome.written);
+    put_checksums(&mut response, &outcome.checksums);
+    Ok(response)
+}
+
+/// What is given, and for the rest what the source has.
+fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
+    BlobHeaders {
+        content_type: given.content_type.or(source.content_type),
+        content_encoding: given.content_encoding.or(source.content_encoding),
+        content_language: given.content_language.or(source.content_language),
+        cache_control: given.cache_control.or(source.cache_control),
+        content_disposition: given.content_disposition.or(source.content_disposition),
+        content_md5: given.content_md5,
+    }
+}
+
+/// Put Block From URL.
+pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
+    let id = block_id(&request.context.required_parameter("blockid")?)?;
+    let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
+    let range = source_range(&request.context)?;
+    let upload = fetch(&request, UploadKind::PutBlock, range).await?.upload;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.put_block(&r.address(), &id, upload, &conditions)
+    };
+    let outcome = request.change(call).await;
+    let (outcome, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    Ok(staged(outcome))
+}
+
+/// Append Block From URL.
+pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let max_size = context.number("x-ms-blob-condition-maxsize")?;
+    let append_position = context.number("x-ms-blob-condition-appendpos")?;
+    let (conditions, range) = (request.conditions()?, source_range(context)?);
+    let upload = fetch(&request, UploadKind::AppendBlock, range)
+        .await?
+        .upload;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let append = AppendBlock {
+            upload,
+            max_size,
+            append_position,
+            conditions,
+        };
+        blobs.append_block(&r.address(), append)
+    };
+    let (outcome, ticket) = request.change(call).await?;
+    ticket.await?;
+    Ok(crate::blob::append_blob::appended(&outcome))
+}
+
+/// Put Page From URL.
+pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    context.required_header("x-ms-source-range")?;
+    let (pages, sequence) = (pages(context)?, sequence_conditions(context)?);
+    let (conditions, range) = (request.conditions()?, source_range(context)?);
+    let upload = fetch(&request, UploadKind::PutPage, range).await?.upload;
+    let call = move |blobs: &BlobService, r: &Request| {
+        let put = PutPage {
+            range: pages,
+            update: PageUpdate::Update(upload),
+            sequence,
+            conditions,
+        };
+        blobs.put_page(&r.address(), put)
+    };
+    let (outcome, ticket) = request.change(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &outcome.written);
+    put_sequence(&mut response, outcome.sequence);
+    put_checksums(&mut response, &outcome.checksums);
+    Ok(response)
+}
+
+/// As on the wire.
+pub fn status_text(status: CopyStatus) -> &'static str {
+    match status {
+        CopyStatus::Pending => "pending",
+        CopyStatus::Success => "success",
+        CopyStatus::Aborted => "aborted",
+        CopyStatus::Failed => "failed",
+    }
+}
+
+/// Name and text of what is told of a copy, in the order of listings: (header, element, text).
+pub fn copy_texts(copy: &CopyState) -> Vec<(&'static str, &'static str, String)> {
+    let mut texts = vec![
+        ("x-ms-copy-id", "CopyId", copy.id.to_string()),
+        (
+            "x-ms-copy-status",
+            "CopyStatus",
+            status_text(copy.status).to_owned(),
+        ),
+        ("x-ms-copy-source", "CopySource", copy.source.clone()),
+        (
+            "x-ms-copy-progress",
+            "CopyProgress",
+            format!("{}/{}", copy.copied, copy.total),
+        ),
+    ];
+    if let Some(time) = copy.completed_at {
+        texts.push((
+            "x-ms-copy-completion-time",
+            "CopyCompletionTime",
+            date::rfc1123(time),
+        ));
+    }
+    if let Some(text) = &copy.description {
+        texts.push((
+            "x-ms-copy-status-description",
+            "CopyStatusDescription",
+            text.clone(),
+        ));
+    }
+    if copy.incremental {
+        texts.push((
+            "x-ms-incremental-copy",
+            "IncrementalCopy",
+            "true".to_owned(),
+        ));
+    }
+    if let Some(moment) = copy.destination_snapshot {
+        texts.push((
+            "x-ms-copy-destination-snapshot",
+            "CopyDestinationSnapshot",
+            moment.to_string(),
+        ));
+    }
+    texts
+}

@@ -1,0 +1,128 @@
+//! Keys that clients bring, and encryption scopes: what requests say of them, and what answers tell.
+//! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob Storage.
+
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::put;
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{Blob, CustomerKey, Encryption};
+
+const KEY_SHA256: &str = "x-ms-encryption-key-sha256";
+/// The header that names an encryption scope.
+pub const SCOPE: &str = "x-ms-encryption-scope";
+/// The header that names the scope of a container's blobs.
+pub const DEFAULT_SCOPE: &str = "x-ms-default-encryption-scope";
+/// The header that says whether a container's blobs must be in no other.
+pub const DENIES_OTHERS: &str = "x-ms-deny-encryption-scope-override";
+/// What stands for a scope where there is none. Blobs do not name it: it is no name of a scope.
+pub const ACCOUNT_KEY: &str = "$account-encryption-key";
+
+/// Names of the headers of a key: of the blob that a request is about, or of its source.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyHeaders {
+    key: &'static str,
+    sha256: &'static str,
+    algorithm: &'static str,
+}
+
+/// Of the blob that a request is about.
+pub const OWN: KeyHeaders = KeyHeaders {
+    key: "x-ms-encryption-key",
+    sha256: KEY_SHA256,
+    algorithm: "x-ms-encryption-algorithm",
+};
+/// Of the source of a copy.
+pub const OF_SOURCE: KeyHeaders = KeyHeaders {
+    key: "x-ms-source-encryption-key",
+    sha256: "x-ms-source-encryption-key-sha256",
+    algorithm: "x-ms-source-encryption-algorithm",
+};
+
+/// The key that a request brings. It comes with its SHA-256 and its algorithm, and over HTTPS alone.
+pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<CustomerKey>> {
+    if context.header(headers.key).is_none() && context.header(headers.sha256).is_none() {
+        return Ok(None);
+    }
+    let bytes = |name: &'static str| {
+        let text = context.required_header(name)?;
+        let decoded = STANDARD.decode(&text).ok();
+        let bytes = decoded.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        // The key itself is not repeated in an answer.
+        bytes.ok_or_else(|| known::INVALID_HEADER_VALUE.with("HeaderName", name))
+    };
+    let (key, sha256) = (bytes(headers.key)?, bytes(headers.sha256)?);
+    let algorithm = context.required_header(headers.algorithm)?;
+    if algorithm != "AES256" {
+        return Err(Failure::header(headers.algorithm, algorithm));
+    }
+    if !context.secure {
+        let detail =
+            "A customer-provided key is taken over HTTPS only; start Lazurite with --cert.";
+        let failure = known::INVALID_HEADER_VALUE.with("HeaderName", headers.key);
+        return Err(failure.with("ExtendedErrorDetail", detail));
+    }
+    Ok(Some(CustomerKey::new(key, sha256)?))
+}
+
+/// The scope that a write names, in its header or in its SAS. Reads look at none. Source: Shared access signature error codes: a
+/// header that is not what the SAS says is `InvalidHeaderValue`.
+pub fn scope(context: &Context) -> Result<Option<String>> {
+    match (context.header(SCOPE), scope_of_sas(context)) {
+        (Some(named), Some(signed)) if named != signed => Err(Failure::header(SCOPE, named)),
+        (named, signed) => Ok(named.or(signed)),
+    }
+}
+
+/// The scope that a SAS keeps its writes to.
+pub fn scope_of_sas(context: &Context) -> Option<String> {
+    let signed = context.query.get_literal("ses");
+    signed.filter(|text| !text.is_empty())
+}
+
+/// What a container is made with: the scope of blobs that name none, which is the account's own key if it is `None`, and whether
+/// they must name no other. Source: Create Container, "Request headers (encryption scopes)": both headers, or neither; and Shared
+/// access signature error codes, of a SAS for another scope.
+pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
+    if context.header(DEFAULT_SCOPE).is_none() && context.header(DENIES_OTHERS).is_none() {
+        return Ok((None, false));
+    }
+    let default = context.required_header(DEFAULT_SCOPE)?;
+    let denies = context.required_header(DENIES_OTHERS)?;
+    let denies = match denies.to_ascii_lowercase().as_str() {
+        "true" => true,
+        "false" => false,
+        _ => return Err(Failure::header(DENIES_OTHERS, denies)),
+    };
+    if denies && scope_of_sas(context).is_some_and(|signed| signed != default) {
+        return Err(lazurite_blob::Error::RequestForbiddenByContainerEncryptionPolicy.into());
+    }
+    Ok((Some(default).filter(|name| name != ACCOUNT_KEY), denies))
+}
+
+/// What a request said of its key, for its answer.
+pub fn customer_key_sha256(context: &Context) -> Option<String> {
+    context.header(KEY_SHA256)
+}
+
+/// On the answer.
+pub fn echo_customer_key(response: &mut Response<Body>, key_sha256: Option<String>) {
+    if let Some(sha256) = key_sha256 {
+        put(response, KEY_SHA256, sha256);
+    }
+}
+
+/// What is told of a blob's encryption: (header, element, text).
+pub fn encryption_text(blob: &Blob) -> Option<(&'static str, &'static str, String)> {
+    match &blob.encryption {
+        Encryption::None => None,
+        Encryption::CustomerKey(sha256) => Some((
+            KEY_SHA256,
+            "CustomerProvidedKeySha256",
+            STANDARD.encode(sha256),
+        )),
+        Encryption::Scope(name) => Some((SCOPE, "EncryptionScope", name.clone())),
+    }
+}

@@ -1,0 +1,135 @@
+//! What keeps a blob from being changed or deleted, and what ends it: immutability policies, legal holds, expiry.
+
+use crate::blob::container::with_validators;
+use crate::blob::request::Request;
+use crate::codec::date;
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, put};
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_blob::{Blob, BlobService, Expiry, ImmutabilityMode, ImmutabilityPolicy};
+use std::time::Duration;
+
+pub const UNTIL: &str = "x-ms-immutability-policy-until-date";
+pub const MODE: &str = "x-ms-immutability-policy-mode";
+pub const LEGAL_HOLD: &str = "x-ms-legal-hold";
+
+pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
+    let missing = || known::MISSING_REQUIRED_HEADER.with("HeaderName", UNTIL);
+    let policy = immutability_policy(&request.context)?.ok_or_else(missing)?;
+    let conditions = request.conditions()?;
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.set_blob_immutability_policy(&r.address(), policy, &conditions)
+    };
+    let (policy, ticket) = request.write(call).await?;
+    ticket.await?;
+    let mut response = empty(200);
+    put(&mut response, UNTIL, date::rfc1123(policy.until));
+    put(&mut response, MODE, mode_text(policy.mode));
+    Ok(response)
+}
+
+pub async fn delete_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
+    let call =
+        |blobs: &BlobService, r: &Request| blobs.delete_blob_immutability_policy(&r.address());
+    request.write(call).await?.await?;
+    Ok(empty(200))
+}
+
+pub async fn set_blob_legal_hold(request: Request) -> Result<Response<Body>> {
+    request.context.required_header(LEGAL_HOLD)?;
+    let hold = legal_hold(&request.context)?;
+    let call =
+        move |blobs: &BlobService, r: &Request| blobs.set_blob_legal_hold(&r.address(), hold);
+    request.write(call).await?.await?;
+    let mut response = empty(200);
+    put(&mut response, LEGAL_HOLD, hold.to_string());
+    Ok(response)
+}
+
+/// The policy in the headers; unlocked unless they say otherwise.
+pub fn immutability_policy(context: &Context) -> Result<Option<ImmutabilityPolicy>> {
+    let Some(text) = context.header(UNTIL) else {
+        return Ok(None);
+    };
+    let until = date::parse_http(&text).ok_or_else(|| Failure::header(UNTIL, text))?;
+    let mode = match context.header(MODE) {
+        None => ImmutabilityMode::Unlocked,
+        Some(text) if text.eq_ignore_ascii_case("unlocked") => ImmutabilityMode::Unlocked,
+        Some(text) if text.eq_ignore_ascii_case("locked") => ImmutabilityMode::Locked,
+        Some(text) => return Err(Failure::header(MODE, text)),
+    };
+    Ok(Some(ImmutabilityPolicy { until, mode }))
+}
+
+/// Whether the headers ask for a legal hold.
+pub fn legal_hold(context: &Context) -> Result<bool> {
+    match context.header(LEGAL_HOLD) {
+        None => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+        Some(text) => Err(Failure::header(LEGAL_HOLD, text)),
+    }
+}
+
+fn mode_text(mode: ImmutabilityMode) -> &'static str {
+    match mode {
+        ImmutabilityMode::Unlocked => "unlocked",
+        ImmutabilityMode::Locked => "locked",
+    }
+}
+
+/// What is told of a blob's protection, in the order of listings: (header, element, text).
+pub fn protection_texts(blob: &Blob) -> Vec<(&'static str, &'static str, String)> {
+    let mut texts = Vec::new();
+    if let Some(policy) = blob.immutability {
+        texts.push((
+            UNTIL,
+            "ImmutabilityPolicyUntilDate",
+            date::rfc1123(policy.until),
+        ));
+        texts.push((
+            MODE,
+            "ImmutabilityPolicyMode",
+            mode_text(policy.mode).to_owned(),
+        ));
+    }
+    if blob.legal_hold {
+        texts.push((LEGAL_HOLD, "LegalHold", "true".to_owned()));
+    }
+    texts
+}
+
+/// Set Blob Expiry. Source: there, "Request headers".
+pub async fn set_blob_expiry(request: Request) -> Result<Response<Body>> {
+    let (expiry, conditions) = (expiry(&request.context)?, request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.set_blob_expiry(&r.address(), expiry, &conditions)
+    };
+    let (written, ticket) = request.write(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+fn expiry(context: &Context) -> Result<Expiry> {
+    let (name, time_name) = ("x-ms-expiry-option", "x-ms-expiry-time");
+    let option = context.required_header(name)?;
+    let milliseconds = || {
+        context.required_header(time_name)?;
+        Ok::<_, Failure>(Duration::from_millis(
+            context.number(time_name)?.unwrap_or_default(),
+        ))
+    };
+    match option.to_ascii_lowercase().as_str() {
+        "neverexpire" => Ok(Expiry::Never),
+        "relativetocreation" => Ok(Expiry::RelativeToCreation(milliseconds()?)),
+        "relativetonow" => Ok(Expiry::RelativeToNow(milliseconds()?)),
+        "absolute" => {
+            let text = context.required_header(time_name)?;
+            let time = date::parse_http(&text).ok_or_else(|| Failure::header(time_name, text))?;
+            Ok(Expiry::Absolute(time))
+        }
+        _ => Err(Failure::header(name, option)),
+    }
+}

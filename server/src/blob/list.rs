@@ -1,0 +1,464 @@
+//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as Arrow.
+
+use crate::blob::container::{access_text, default_scope};
+use crate::blob::copy::copy_texts;
+use crate::blob::encryption::encryption_text;
+use crate::blob::immutability::protection_texts;
+use crate::blob::lease::texts;
+use crate::blob::list_arrow;
+use crate::blob::read::blob_type;
+use crate::blob::request::Request;
+use crate::blob::tags::write_tags;
+use crate::blob::tier::tier_texts;
+use crate::codec::date;
+use crate::codec::xml::{Writer, is_xml_character};
+use crate::response::error::{Failure, Result};
+use crate::response::headers::{write_metadata, xml};
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{
+    Blob, BlobEntry, BlobService, Container, Encryption, Lease, ListBlobs, ListContainers,
+    ListedBlob, SnapshotTime,
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use std::time::SystemTime;
+
+/// What `include` of List Blobs may name. Protection is told in any case; of permissions there are none here.
+const INCLUDABLE_OF_BLOBS: &[&str] = &[
+    "snapshots",
+    "metadata",
+    "uncommittedblobs",
+    "copy",
+    "deleted",
+    "tags",
+    "versions",
+    "deletedwithversions",
+    "immutabilitypolicy",
+    "legalhold",
+    "permissions",
+];
+
+pub async fn list_containers(request: Request) -> Result<Response<Body>> {
+    let include = include(&request, &["metadata", "deleted", "system"])?;
+    let list = ListContainers {
+        prefix: parameter(&request, "prefix"),
+        marker: request.context.query.get("marker"),
+        max_results: max_results(&request)?,
+        metadata: include.iter().any(|item| item == "metadata"),
+        system: include.iter().any(|item| item == "system"),
+        deleted: include.iter().any(|item| item == "deleted"),
+    };
+    let mut document = begin(
+        &request,
+        None,
+        &list.prefix,
+        list.marker.as_deref(),
+        list.max_results,
+        "",
+    );
+    let (with_metadata, now) = (list.metadata, request.now());
+    let call = move |blobs: &BlobService, r: &Request| {
+        let page = blobs.list_containers(r.account(), &list)?;
+        document.open("Containers");
+        for (name, container) in &page.containers {
+            write_container(&mut document, name, container, with_metadata, now);
+        }
+        document.close("Containers");
+        Ok(end(document, page.next_marker))
+    };
+    request.call(call).await
+}
+
+pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
+    let include = include(&request, INCLUDABLE_OF_BLOBS)?;
+    let delimiter = parameter(&request, "delimiter");
+    if !delimiter.is_empty() && include.iter().any(|item| item == "snapshots") {
+        return Err(Failure::parameter(
+            "include",
+            "snapshots",
+            "Snapshots cannot be listed with a delimiter.",
+        ));
+    }
+    let list = ListBlobs {
+        prefix: parameter(&request, "prefix"),
+        delimiter,
+        marker: request.context.query.get("marker"),
+        max_results: max_results(&request)?,
+        metadata: include.iter().any(|item| item == "metadata"),
+        uncommitted: include.iter().any(|item| item == "uncommittedblobs"),
+        snapshots: include.iter().any(|item| item == "snapshots"),
+        versions: include.iter().any(|item| item == "versions"),
+        deleted: include.iter().any(|item| item == "deleted"),
+        deleted_with_versions: include.iter().any(|item| item == "deletedwithversions"),
+        start_from: parameter(&request, "startFrom"),
+        end_before: parameter(&request, "endBefore"),
+        only_deleted: shows_deleted_only(&request)?,
+    };
+    let container = request.container.clone();
+    let mut document = begin(
+        &request,
+        Some(&container),
+        &list.prefix,
+        list.marker.as_deref(),
+        list.max_results,
+        &list.delimiter,
+    );
+    let has = |name: &str| include.iter().any(|item| item == name);
+    let shown = Shown {
+        metadata: list.metadata,
+        tags: has("tags"),
+        copies: has("copy"),
+    };
+    let (now, wants_arrow) = (request.now(), list_arrow::is_wanted(&request));
+    // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
+    let call = move |blobs: &BlobService, r: &Request| {
+        let page = blobs.list_blobs(r.account(), &r.container, &list)?;
+        if wants_arrow {
+            let next_marker = page.next_marker.as_deref();
+            let stream = list_arrow::stream(&page.entries, shown, now, next_marker);
+            return Ok(list_arrow::response(stream));
+        }
+        write_entries(&mut document, &page.entries, shown, now);
+        Ok(end(document, page.next_marker))
+    };
+    request.call(call).await
+}
+
+fn write_entries(document: &mut Writer, entries: &[BlobEntry], shown: Shown, now: SystemTime) {
+    document.open("Blobs");
+    for entry in entries {
+        match entry {
+            BlobEntry::Blob(listed) => write_blob(document, listed, shown, now),
+            BlobEntry::Prefix(prefix) => {
+                document.open("BlobPrefix");
+                write_name(document, prefix);
+                document.close("BlobPrefix");
+            }
+        }
+    }
+    document.close("Blobs");
+}
+
+/// What of a blob a listing shows beside its properties.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    pub metadata: bool,
+    pub tags: bool,
+    pub copies: bool,
+}
+
+/// Where the properties of a listed blob are written: elements of a document, or columns of the same names.
+pub trait Properties {
+    fn element(&mut self, name: &str, text: &str);
+
+    /// The element, if there is something to say.
+    fn optional(&mut self, name: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.element(name, text);
+        }
+    }
+}
+
+impl Properties for Writer {
+    fn element(&mut self, name: &str, text: &str) {
+        Writer::element(self, name, text);
+    }
+}
+
+fn parameter(request: &Request, name: &str) -> String {
+    request.context.query.get(name).unwrap_or_default()
+}
+
+/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a hierarchical namespace tells files from directories:
+/// these are refused but for `--loose`.
+fn shows_deleted_only(request: &Request) -> Result<bool> {
+    let shown = parameter(request, "showonly");
+    match shown.to_ascii_lowercase().as_str() {
+        "deleted" => Ok(true),
+        "" => Ok(false),
+        "files" | "directories" => {
+            let feature = "A listing of the files or directories of a hierarchical namespace";
+            let unsupported = [("showonly", feature)];
+            request
+                .context
+                .refuse_unsupported(&unsupported, request.state.loose)?;
+            Ok(false)
+        }
+        _ => Err(Failure::parameter(
+            "showonly",
+            shown,
+            "It is none of deleted, files and directories.",
+        )),
+    }
+}
+
+/// The items of `include`, in lower case. Errors: one that is not known.
+pub fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
+    let text = request.context.query.joined("include").to_ascii_lowercase();
+    let items: Vec<_> = text
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
+        .collect();
+    match items.iter().find(|item| !known.contains(&item.as_str())) {
+        Some(unknown) => Err(Failure::parameter(
+            "include",
+            unknown,
+            "There is nothing of that name to include.",
+        )),
+        None => Ok(items),
+    }
+}
+
+/// The service refuses what is below 1 and takes what is above the maximum as that.
+pub fn max_results(request: &Request) -> Result<Option<u32>> {
+    let Some(number) = request.context.integer("maxresults")? else {
+        return Ok(None);
+    };
+    Ok(Some(u32::try_from(number.max(0)).unwrap_or(u32::MAX)))
+}
+
+fn begin(
+    request: &Request,
+    container: Option<&str>,
+    prefix: &str,
+    marker: Option<&str>,
+    max_results: Option<u32>,
+    delimiter: &str,
+) -> Writer {
+    let endpoint = format!("{}/", request.context.base_url);
+    let mut document = Writer::new();
+    match container {
+        Some(container) => document.open_with(
+            "EnumerationResults",
+            &[
+                ("ServiceEndpoint", endpoint.as_str()),
+                ("ContainerName", container),
+            ],
+        ),
+        None => document.open_with(
+            "EnumerationResults",
+            &[("ServiceEndpoint", endpoint.as_str())],
+        ),
+    }
+    document.optional("Prefix", Some(prefix).filter(|text| !text.is_empty()));
+    document.optional("Marker", marker.filter(|text| !text.is_empty()));
+    document.optional(
+        "MaxResults",
+        max_results.map(|number| number.to_string()).as_deref(),
+    );
+    document.optional("Delimiter", Some(delimiter).filter(|text| !text.is_empty()));
+    document
+}
+
+fn end(mut document: Writer, next_marker: Option<String>) -> Response<Body> {
+    document.element("NextMarker", next_marker.as_deref().unwrap_or(""));
+    document.close("EnumerationResults");
+    xml(200, document.finish())
+}
+
+fn write_lease(document: &mut impl Properties, lease: &Lease, now: SystemTime) {
+    let (status, state, duration) = texts(lease, now);
+    document.element("LeaseStatus", status);
+    document.element("LeaseState", state);
+    document.optional("LeaseDuration", duration);
+}
+
+fn write_container(
+    document: &mut Writer,
+    name: &str,
+    container: &Container,
+    with_metadata: bool,
+    now: SystemTime,
+) {
+    document.open("Container");
+    document.element("Name", name);
+    document.optional("Deleted", container.deleted.map(|_| "true"));
+    let version = container
+        .deleted_version()
+        .map(|version| version.to_string());
+    document.optional("Version", version.as_deref());
+    document.open("Properties");
+    document.element("Last-Modified", &date::rfc1123(container.last_modified));
+    document.element("Etag", &container.etag.quoted());
+    write_lease(document, &container.lease, now);
+    document.optional("PublicAccess", access_text(container.public_access));
+    document.element("HasImmutabilityPolicy", "false");
+    document.element("HasLegalHold", "false");
+    let flag = |flag: bool| if flag { "true" } else { "false" };
+    let versions = flag(container.immutable_versions);
+    document.element("ImmutableStorageWithVersioningEnabled", versions);
+    document.element("DefaultEncryptionScope", default_scope(container));
+    let denies = flag(container.deny_encryption_scope_override);
+    document.element("DenyEncryptionScopeOverride", denies);
+    if let Some(deleted) = container.deleted {
+        document.element("DeletedTime", &date::rfc1123(deleted.at));
+        document.element(
+            "RemainingRetentionDays",
+            &deleted.days_left(now).to_string(),
+        );
+    }
+    document.close("Properties");
+    if with_metadata {
+        write_metadata(document, &container.metadata);
+    }
+    document.close("Container");
+}
+
+fn write_blob(document: &mut Writer, listed: &ListedBlob, shown: Shown, now: SystemTime) {
+    document.open("Blob");
+    write_name(document, &listed.name);
+    write_state(document, listed);
+    document.open("Properties");
+    write_properties(document, listed, shown, now);
+    document.close("Properties");
+    if let Some(blob) = &listed.blob {
+        if shown.metadata && hides_metadata(blob) {
+            document.open_with("Metadata", &[("Encrypted", "true")]);
+            document.close("Metadata");
+        } else if shown.metadata {
+            write_metadata(document, &blob.metadata);
+        }
+        if shown.tags && !blob.tags.is_empty() {
+            write_tags(document, &blob.tags);
+        }
+    }
+    document.close("Blob");
+}
+
+/// Whether metadata is encrypted with a key that its reader has to bring, and so is not listed. Source: recorded answers of the hosted
+/// service.
+pub fn hides_metadata(blob: &Blob) -> bool {
+    matches!(blob.encryption, Encryption::CustomerKey(_)) && !blob.metadata.is_empty()
+}
+
+/// Which state of a blob is listed.
+pub fn write_state(document: &mut impl Properties, listed: &ListedBlob) {
+    let Some(blob) = &listed.blob else {
+        return;
+    };
+    document.optional("Deleted", blob.deleted.map(|_| "true"));
+    let moment = |moment: Option<SnapshotTime>| moment.map(|moment| moment.to_string());
+    document.optional("Snapshot", moment(blob.snapshot).as_deref());
+    document.optional("VersionId", moment(blob.version).as_deref());
+    let current = blob.version.is_some() && listed.is_current;
+    document.optional("IsCurrentVersion", current.then_some("true"));
+    document.optional(
+        "HasVersionsOnly",
+        listed.has_versions_only.then_some("true"),
+    );
+}
+
+pub fn write_properties(
+    document: &mut impl Properties,
+    listed: &ListedBlob,
+    shown: Shown,
+    now: SystemTime,
+) {
+    match &listed.blob {
+        Some(blob) => write_blob_properties(document, blob, shown, now),
+        // Of a blob that has only uncommitted blocks.
+        None => {
+            document.element("Content-Length", "0");
+            document.element("BlobType", "BlockBlob");
+        }
+    }
+}
+
+/// In the order of the service. Source: List Blobs, "Response body".
+fn write_blob_properties(
+    document: &mut impl Properties,
+    blob: &Blob,
+    shown: Shown,
+    now: SystemTime,
+) {
+    let headers = &blob.headers;
+    let created = date::rfc1123(blob.created_at);
+    document.element("Creation-Time", &created);
+    match blob.last_modified == blob.created_at {
+        true => document.element("Last-Modified", &created),
+        false => document.element("Last-Modified", &date::rfc1123(blob.last_modified)),
+    }
+    document.element("Etag", &blob.etag.to_string());
+    document.element("Content-Length", &blob.length.to_string());
+    document.element(
+        "Content-Type",
+        headers
+            .content_type
+            .as_deref()
+            .unwrap_or("application/octet-stream"),
+    );
+    document.element(
+        "Content-Encoding",
+        headers.content_encoding.as_deref().unwrap_or(""),
+    );
+    document.element(
+        "Content-Language",
+        headers.content_language.as_deref().unwrap_or(""),
+    );
+    document.element("Content-CRC64", "");
+    document.element(
+        "Content-MD5",
+        &headers
+            .content_md5
+            .as_ref()
+            .map_or(String::new(), |md5| STANDARD.encode(md5)),
+    );
+    document.element(
+        "Cache-Control",
+        headers.cache_control.as_deref().unwrap_or(""),
+    );
+    document.element(
+        "Content-Disposition",
+        headers.content_disposition.as_deref().unwrap_or(""),
+    );
+    let sequence = blob.sequence_number().map(|number| number.to_string());
+    document.optional("x-ms-blob-sequence-number", sequence.as_deref());
+    document.element("BlobType", blob_type(blob));
+    for (_, name, text) in tier_texts(blob, now) {
+        document.element(name, &text);
+    }
+    if blob.is_current {
+        write_lease(document, &blob.lease, now);
+    }
+    if shown.copies {
+        for (_, name, text) in blob.copy.iter().flat_map(copy_texts) {
+            document.element(name, &text);
+        }
+    }
+    document.element("ServerEncrypted", "true");
+    if let Some((_, name, text)) = encryption_text(blob) {
+        document.element(name, &text);
+    }
+    let count = blob.tags.len();
+    document.optional(
+        "TagCount",
+        (count > 0).then(|| count.to_string()).as_deref(),
+    );
+    document.optional("Sealed", blob.is_sealed().then_some("true"));
+    let expires = blob.expires_at.map(date::rfc1123);
+    document.optional("Expiry-Time", expires.as_deref());
+    for (_, name, text) in protection_texts(blob) {
+        document.element(name, &text);
+    }
+    if let Some(deleted) = blob.deleted {
+        document.element("DeletedTime", &date::rfc1123(deleted.at));
+        document.element(
+            "RemainingRetentionDays",
+            &deleted.days_left(now).to_string(),
+        );
+    }
+}
+
+/// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks", `Encoded`.
+fn write_name(document: &mut Writer, name: &str) {
+    if name.chars().all(is_xml_character) {
+        return document.element("Name", name);
+    }
+    document.open_with("Name", &[("Encoded", "true")]);
+    document.text(&utf8_percent_encode(name, NON_ALPHANUMERIC).to_string());
+    document.close("Name");
+}

@@ -1,0 +1,298 @@
+//! Content of a blob for an answer that its client may take slowly.
+//!
+//! A reader holds a snapshot of the store, and so the space of everything that was overwritten or deleted since. The client of a
+//! large blob may take hours, at a pace that is honest. So a reader that has been open for [`SNAPSHOT_MAX`] is replaced by one of the
+//! present, at the same offset of the same content: the answer goes on for as long as the blob keeps its ETag, and breaks off
+//! otherwise. Clients resume a download that broke off under the same condition.
+
+use crate::blob::request::Request;
+use crate::response::error::{Failure, Result};
+use crate::services::Services;
+use bytes::Bytes;
+use lazurite_blob::{
+    Blob, BlobAddress, BlobReader, BlobState, ByteRange, Conditions, CustomerKey, Download, ETag,
+    ETags, Error,
+};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long one snapshot is read from.
+const SNAPSHOT_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// A read of no more than this ends before its snapshot is old, at the slowest pace that a client may have.
+const SHORT_BYTES: u64 = 64 << 10;
+
+/// Reads a blob, or a range of it, from front to back.
+pub struct LongRead {
+    reader: BlobReader,
+    /// When the snapshot of `reader` was taken.
+    opened: Instant,
+    snapshot_max: Duration,
+    /// Offset in the blob where the read ends, exclusive.
+    end: u64,
+    /// `None` for a short read.
+    reopen: Option<OpenAgain>,
+}
+
+type OpenAgain = Box<dyn Fn(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
+
+/// A blob that was found, the range of it that is read if one was asked for, and its content.
+pub type Found = (Blob, Option<Range<u64>>, LongRead);
+
+/// `download` was found by `request`, which brought `key`.
+pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download) -> Found {
+    let is_short = download.body.remaining() <= SHORT_BYTES;
+    let reopen = (!is_short).then(|| {
+        let reopen = Reopen::new(request, download.blob.etag, key);
+        Box::new(move |range| reopen.open(range)) as OpenAgain
+    });
+    let read = LongRead::new(
+        &download.blob,
+        download.range.as_ref(),
+        download.body,
+        reopen,
+    );
+    (download.blob, download.range, read)
+}
+
+/// Opens a blob again for as long as it has the same ETag. Keeps nothing else of the request, which may have long headers.
+pub struct Reopen {
+    services: Arc<Services>,
+    account: String,
+    container: String,
+    blob: String,
+    blob_state: BlobState,
+    conditions: Conditions,
+}
+
+impl Reopen {
+    /// `request` found a blob with this ETag, and brought `customer_key`.
+    pub fn new(request: &Request, etag: ETag, customer_key: Option<CustomerKey>) -> Reopen {
+        Reopen {
+            services: request.state.services.clone(),
+            account: request.account().to_owned(),
+            container: request.container.clone(),
+            blob: request.blob.clone(),
+            blob_state: request.blob_state,
+            conditions: Conditions {
+                if_match: Some(ETags::OneOf(vec![etag.to_string()])),
+                customer_key,
+                ..Conditions::default()
+            },
+        }
+    }
+
+    /// Errors: as of [`BlobService::get_blob`](lazurite_blob::BlobService::get_blob); `ConditionNotMet` of a blob that was changed.
+    pub fn open(&self, range: ByteRange) -> lazurite_blob::Result<BlobReader> {
+        let address = BlobAddress {
+            account: &self.account,
+            container: &self.container,
+            blob: &self.blob,
+            state: self.blob_state,
+        };
+        let found = self
+            .services
+            .blobs
+            .get_blob(&address, Some(range), &self.conditions)?;
+        Ok(found.body)
+    }
+}
+
+impl LongRead {
+    fn new(
+        blob: &Blob,
+        range: Option<&Range<u64>>,
+        reader: BlobReader,
+        reopen: Option<OpenAgain>,
+    ) -> LongRead {
+        LongRead {
+            reader,
+            opened: Instant::now(),
+            snapshot_max: SNAPSHOT_MAX,
+            end: range.map_or(blob.length, |range| range.end),
+            reopen,
+        }
+    }
+
+    /// As [`BlobReader::next_chunk`]. Error: also that the blob has changed, if the read has lasted long.
+    pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        self.renew()?;
+        Ok(self.reader.next_chunk(bytes_max)?)
+    }
+
+    /// As [`BlobReader::next_chunk_at_once`].
+    pub fn next_chunk_at_once(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
+        Ok(self.reader.next_chunk_at_once(bytes_max)?)
+    }
+
+    pub fn remaining(&self) -> u64 {
+        self.reader.remaining()
+    }
+
+    pub fn is_in_parts(&self) -> bool {
+        self.reader.is_in_parts()
+    }
+
+    pub fn release(&mut self) {
+        self.reader.release();
+    }
+
+    /// Goes on from a new snapshot if the present one is old.
+    fn renew(&mut self) -> Result<()> {
+        let Some(reopen) = &self.reopen else {
+            return Ok(());
+        };
+        let remaining = self.reader.remaining();
+        if remaining == 0 || self.opened.elapsed() < self.snapshot_max {
+            return Ok(());
+        }
+        let range = ByteRange {
+            first: self.end - remaining,
+            last: Some(self.end - 1),
+        };
+        self.reader = reopen(range).map_err(|error| match error {
+            Error::Engine(_) | Error::InternalError { .. } => error.into(),
+            other => changed(other),
+        })?;
+        self.opened = Instant::now();
+        Ok(())
+    }
+}
+
+/// The reason for the log: the status of the answer has been sent.
+fn changed(error: Error) -> Failure {
+    let seconds = SNAPSHOT_MAX.as_secs();
+    let reason = Failure::from(error).code;
+    let message = format!(
+        "the client took more than {seconds} seconds, and the blob was changed meanwhile ({reason})"
+    );
+    Failure::new(412, "ConditionNotMet", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazurite_blob::{BlobService, Checksums, ContainerSettings, PutBlob, UploadKind};
+    use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
+
+    const ADDRESS: BlobAddress<'static> = BlobAddress {
+        account: "account",
+        container: "con",
+        blob: "b",
+        state: BlobState::Current,
+    };
+
+    struct Store {
+        db: Db,
+        blobs: Arc<BlobService>,
+        _directory: tempfile::TempDir,
+    }
+
+    fn store() -> Store {
+        let directory = tempfile::TempDir::new().unwrap();
+        let db = Db::open(directory.path(), Config::default()).unwrap();
+        let clock = Arc::new(SystemWallClock::default());
+        let blobs = BlobService::open(&db, Arc::new(RandomIds), clock).unwrap();
+        let settings = ContainerSettings::default();
+        let made = blobs.create_container_with(ADDRESS.account, ADDRESS.container, settings);
+        made.unwrap().1.wait().unwrap();
+        Store {
+            db,
+            blobs: Arc::new(blobs),
+            _directory: directory,
+        }
+    }
+
+    fn put(store: &Store, blob: &str, content: &[u8]) {
+        let kind = UploadKind::PutBlob;
+        let upload = store.blobs.begin_upload(kind, Checksums::default());
+        let mut upload = upload.unwrap();
+        upload.write(content).unwrap();
+        let put = PutBlob {
+            upload,
+            headers: Default::default(),
+            metadata: Default::default(),
+            settings: Default::default(),
+            conditions: Default::default(),
+        };
+        let address = BlobAddress { blob, ..ADDRESS };
+        let (_, ticket) = store.blobs.put_blob(&address, put).unwrap();
+        ticket.wait().unwrap();
+    }
+
+    /// Of bytes 10 to the end but one, by readers that are all too old.
+    fn read(store: &Store) -> LongRead {
+        let conditions = Conditions::default();
+        let range = ByteRange {
+            first: 10,
+            last: Some(998),
+        };
+        let found = store.blobs.get_blob(&ADDRESS, Some(range), &conditions);
+        let (found, blobs) = (found.unwrap(), store.blobs.clone());
+        let etag = found.blob.etag.to_string();
+        let reopen = move |range| {
+            let conditions = Conditions {
+                if_match: Some(ETags::OneOf(vec![etag.clone()])),
+                ..Conditions::default()
+            };
+            let found = blobs.get_blob(&ADDRESS, Some(range), &conditions)?;
+            Ok(found.body)
+        };
+        let read = LongRead::new(
+            &found.blob,
+            found.range.as_ref(),
+            found.body,
+            Some(Box::new(reopen)),
+        );
+        LongRead {
+            snapshot_max: Duration::ZERO,
+            ..read
+        }
+    }
+
+    #[test]
+    fn a_long_read_goes_on_without_the_snapshot_that_it_began_on() {
+        let store = store();
+        let content: Vec<u8> = (0..1000).map(|number| number as u8).collect();
+        put(&store, "b", &content);
+        let mut read = read(&store);
+        let mut taken = Vec::new();
+        while let Some(chunk) = read.next_chunk(100).unwrap() {
+            taken.extend_from_slice(&chunk);
+            put(&store, "other", b"x");
+            // What it holds is not older than its last chunk.
+            let held = store.db.stats().oldest_snapshot_age;
+            assert!(held < 20, "{held}");
+        }
+        assert_eq!(taken, content[10..999]);
+    }
+
+    #[test]
+    fn a_long_read_breaks_off_when_its_blob_was_changed() {
+        let store = store();
+        put(&store, "b", &[1; 1000]);
+        let mut read = read(&store);
+        read.next_chunk(100).unwrap();
+        put(&store, "b", &[2; 1000]);
+        let broken = read.next_chunk(100).unwrap_err();
+        assert!(
+            broken.message.contains("changed meanwhile"),
+            "{}",
+            broken.message
+        );
+    }
+
+    #[test]
+    fn a_short_read_sees_the_blob_as_it_was() {
+        let store = store();
+        put(&store, "b", &[1; 1000]);
+        let mut read = LongRead {
+            snapshot_max: SNAPSHOT_MAX,
+            ..read(&store)
+        };
+        put(&store, "b", &[2; 1000]);
+        let chunk = read.next_chunk(1000).unwrap().unwrap();
+        assert_eq!(chunk, vec![1; 989]);
+    }
+}

@@ -1,0 +1,145 @@
+//! The Blob service on the wire: from a routed request to its handler, and what is refused by name before.
+
+mod append_blob;
+mod batch;
+mod block_blob;
+mod conditions;
+mod container;
+mod copy;
+mod copy_allow_list;
+mod copy_slots;
+mod data_lake;
+mod encryption;
+mod immutability;
+mod lease;
+mod list;
+mod list_arrow;
+mod long_read;
+pub mod operations;
+mod page_blob;
+mod pending_copy;
+mod permissions;
+mod query;
+mod read;
+mod remote_source;
+mod request;
+mod service;
+mod source;
+mod store_small_bodies;
+mod sub_requests;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod tier;
+mod upload;
+pub mod website;
+mod write;
+
+use crate::auth::Caller;
+use crate::auth::policy::authorize;
+use crate::properties::LOGS_CONTAINER;
+use crate::request::body::RequestBody;
+use crate::request::context::Context;
+use crate::request::operation::BodyRule;
+use crate::response::ResponseFuture;
+use crate::response::error::{Result, known};
+use conditions::blob_state;
+use encryption::SCOPE;
+use operations::Row;
+pub use operations::{Route, route};
+use permissions::is_public;
+pub use remote_source::Fetcher;
+pub use request::State;
+use request::{EXPIRY, Request, STRUCTURED_BODY};
+use std::sync::Arc;
+pub use sub_requests::{PartFuture, SubRequests};
+
+/// Begins the operation that a request asks for, if the caller may perform it.
+pub fn handle(
+    state: &Arc<State>,
+    sub_requests: Arc<dyn SubRequests>,
+    context: Context,
+    route: Result<Route>,
+    caller: Caller,
+    body: RequestBody,
+) -> Result<ResponseFuture> {
+    let Route {
+        operation,
+        container,
+        blob,
+    } = route?;
+    check_access(state, operation, &context, &caller, &container)?;
+    context.refuse_unsupported(&data_lake::HEADERS, state.loose)?;
+    operation.refuse_unsupported(&context, &RESTRICTED_HEADERS, state.loose)?;
+    check_body(operation, &context, &body)?;
+    if container == LOGS_CONTAINER && !operation.on_analytics_data {
+        return Err(known::AUTHORIZATION_FAILURE.into());
+    }
+    let blob_state = blob_state(&context)?;
+    let key_sha256 = encryption::customer_key_sha256(&context);
+    let request = Request {
+        state: state.clone(),
+        sub_requests,
+        context,
+        caller,
+        container,
+        blob,
+        blob_state,
+    };
+    let response: ResponseFuture = if operation.body == BodyRule::Empty && !body.is_ended() {
+        Box::pin(async move {
+            upload::refuse_body(body).await?;
+            (operation.handler)(request, RequestBody::empty()).await
+        })
+    } else {
+        (operation.handler)(request, body)
+    };
+    if key_sha256.is_none() {
+        return Ok(response);
+    }
+    Ok(Box::pin(async move {
+        let mut response = response.await?;
+        encryption::echo_customer_key(&mut response, key_sha256);
+        Ok(response)
+    }))
+}
+
+fn check_access(
+    state: &State,
+    operation: &Row,
+    context: &Context,
+    caller: &Caller,
+    container: &str,
+) -> Result<()> {
+    let is_anonymous = matches!(caller, Caller::Anonymous);
+    if is_anonymous && is_public(state, context, operation, container)? {
+        return Ok(());
+    }
+    match operation.needs(context) {
+        Some(needs) => authorize(caller, context.service, &needs),
+        None => Ok(()),
+    }
+}
+
+/// Headers that only some operations accept, each with the feature it belongs to: see [`Row::headers`]. Encryption scopes are accepted
+/// where the published specification has the header.
+const RESTRICTED_HEADERS: [(&str, &str); 3] = [
+    (STRUCTURED_BODY, "A structured body of this operation"),
+    (
+        EXPIRY,
+        "An expiry given with another operation than Set Blob Expiry",
+    ),
+    (SCOPE, "An encryption scope of this operation"),
+];
+
+/// Refuses a request without a body or a length of one where there must be one, and a body that is declared where there must be none.
+/// Source: Put Blob, "Request headers", `Content-Length`.
+fn check_body(operation: &Row, context: &Context, body: &RequestBody) -> Result<()> {
+    if operation.body == BodyRule::Required {
+        return body.check_length_is_declared(&context.headers);
+    }
+    match body.length_at_least() {
+        0 => Ok(()),
+        length => Err(upload::surplus_body(length)),
+    }
+}

@@ -1,0 +1,813 @@
+//! The operations of the Blob service, one row for each, and how a request finds its row.
+//! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
+//! container, or blob".
+
+use crate::auth::policy::{Letters::All, RequiredPermissions};
+use crate::blob::encryption::SCOPE;
+use crate::blob::permissions::{
+    READ_BLOB, permissions_of_blocks, permissions_of_container_lease, permissions_of_delete,
+    permissions_of_lease, tags_and_protection, tags_in_headers, tags_in_listing,
+};
+use crate::blob::request::{EXPIRY, Request, STRUCTURED_BODY};
+use crate::blob::{
+    append_blob, batch, block_blob, container, copy, data_lake, immutability, lease, list,
+    page_blob, query, read, service, tags, tier, write,
+};
+use crate::properties;
+use crate::request::blob_names::blob_names;
+use crate::request::context::Context;
+use crate::request::operation::{
+    ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation,
+    Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
+};
+use crate::response::error::{Failure, Result, known};
+use axum::http::Method;
+
+pub type Row = Operation<Request>;
+
+const READ: Row = Row {
+    resource: Resource::Blob,
+    permissions: Permissions::Fixed(READ_BLOB),
+    more_permissions: tags_in_headers,
+    ..Row::READ
+};
+const WRITE: Row = Row {
+    resource: Resource::Blob,
+    permissions: any_sas("o", "w"),
+    more_permissions: tags_in_headers,
+    ..Row::WRITE
+};
+const DELETE: Row = Row {
+    resource: Resource::Blob,
+    more_permissions: tags_in_headers,
+    ..Row::DELETE
+};
+/// An operation that names a blob that need not exist.
+const CREATE: Row = Row {
+    permissions: any_sas("o", "cw"),
+    more_permissions: tags_and_protection,
+    creates_blob: true,
+    ..WRITE
+};
+
+/// Source: Blob service error codes, `FeatureVersionMismatch`.
+const APPEND_BLOBS: Option<&Since> = Some(&Since {
+    version: "2015-02-21",
+    status: 409,
+    code: "FeatureVersionMismatch",
+    message: "The operation for AppendBlob requires at least version 2015-02-21.",
+});
+/// Source: Blob service error codes, `InvalidVersionForPageBlobOperation`.
+const PAGE_BLOBS: Option<&Since> = Some(&Since {
+    version: "2009-09-19",
+    status: 400,
+    code: "InvalidVersionForPageBlobOperation",
+    message: "All operations on page blobs require at least version 2009-09-19.",
+});
+
+/// Copy Blob fails with a SAS that is bound to an encryption scope.
+const SCOPE_OF_SAS: &[(&str, &str)] = &[("ses", "An encryption scope of this operation")];
+
+fn copies(asked: &Asked) -> bool {
+    asked.has_header("x-ms-copy-source")
+}
+
+fn waits_for_copy(asked: &Asked) -> bool {
+    asked.header_is("x-ms-requires-sync", "true")
+}
+
+/// Source: Put Blob, "Request headers".
+fn puts(asked: &Asked, blob_type: &str) -> bool {
+    !copies(asked) && asked.header_is("x-ms-blob-type", blob_type)
+}
+
+/// Every operation of the service.
+pub static OPERATIONS: &[Row] = &[
+    Row {
+        name: "ListContainers",
+        published: &["Service_ListContainersSegment"],
+        resource: Resource::Service,
+        comp: "list",
+        permissions: account_sas("s", "l"),
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(list::list_containers(request)),
+        ..READ
+    },
+    Row {
+        name: "GetBlobServiceProperties",
+        published: &["Service_GetProperties"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "properties",
+        permissions: account_sas("s", "r"),
+        handler: |request, _| service::get_service_properties(request),
+        ..READ
+    },
+    Row {
+        name: "SetBlobServiceProperties",
+        published: &["Service_SetProperties"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "properties",
+        permissions: account_sas("s", "w"),
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(service::set_service_properties(request, body)),
+        ..WRITE
+    },
+    Row {
+        name: "GetBlobServiceStats",
+        published: &["Service_GetStatistics"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "stats",
+        secondary_only: true,
+        permissions: account_sas("s", "r"),
+        handler: |request, _| service::get_service_stats(request),
+        ..READ
+    },
+    Row {
+        name: "GetUserDelegationKey",
+        published: &["Service_GetUserDelegationKey"],
+        methods: &["POST"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "userdelegationkey",
+        permissions: Permissions::Token,
+        body: BodyRule::Required,
+        log_class: LogClass::Read,
+        handler: |request, body| Box::pin(service::get_user_delegation_key(request, body)),
+        ..WRITE
+    },
+    Row {
+        name: "GetAccountInformation",
+        published: &[
+            "Service_GetAccountInfo",
+            "Service_GetAccountInfoWithHead",
+            "Container_GetAccountInfo",
+            "Container_GetAccountInfoWithHead",
+            "Blob_GetAccountInfo",
+            "Blob_GetAccountInfoWithHead",
+        ],
+        methods: &["GET", "HEAD"],
+        resource: Resource::Account,
+        restype: "account",
+        comp: "properties",
+        permissions: any_sas("sco", "rwdlacupitfxyme"),
+        on_analytics_data: true,
+        handler: |_, _| service::get_account_information(),
+        ..READ
+    },
+    Row {
+        name: "FindBlobsByTags",
+        published: &["Service_FilterBlobs"],
+        resource: Resource::Service,
+        restype: ANY,
+        comp: "blobs",
+        permissions: any_sas("oc", "f"),
+        on_analytics_data: true,
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(tags::find_blobs_by_tags(request)),
+        ..READ
+    },
+    Row {
+        name: "FindBlobsByTags",
+        published: &["Container_FilterBlobs"],
+        resource: Resource::Container,
+        comp: "blobs",
+        permissions: any_sas("oc", "f"),
+        on_analytics_data: true,
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(tags::find_blobs_by_tags(request)),
+        ..READ
+    },
+    Row {
+        name: "Batch",
+        published: &["Service_SubmitBatch"],
+        resource: Resource::Service,
+        restype: ANY,
+        ..BATCH
+    },
+    Row {
+        name: "Batch",
+        published: &["Container_SubmitBatch"],
+        resource: Resource::Container,
+        ..BATCH
+    },
+    Row {
+        name: "CreateContainer",
+        published: &["Container_Create"],
+        resource: Resource::Container,
+        permissions: account_sas("c", "cw"),
+        handler: |request, _| Box::pin(container::create_container(request)),
+        ..WRITE
+    },
+    Row {
+        name: "GetContainerProperties",
+        published: &["Container_GetProperties", "Container_GetPropertiesWithHead"],
+        methods: &["GET", "HEAD"],
+        resource: Resource::Container,
+        permissions: account_sas("c", "r"),
+        anonymous: Anonymous::OnPublicContainers,
+        on_analytics_data: true,
+        handler: |request, _| Box::pin(container::get_container_properties(request)),
+        ..READ
+    },
+    Row {
+        name: "GetContainerMetadata",
+        methods: &["GET", "HEAD"],
+        resource: Resource::Container,
+        comp: "metadata",
+        permissions: account_sas("c", "r"),
+        anonymous: Anonymous::OnPublicContainers,
+        on_analytics_data: true,
+        handler: |request, _| Box::pin(container::get_container_properties(request)),
+        ..READ
+    },
+    Row {
+        name: "SetContainerMetadata",
+        published: &["Container_SetMetadata"],
+        resource: Resource::Container,
+        comp: "metadata",
+        permissions: account_sas("c", "w"),
+        handler: |request, _| Box::pin(container::set_container_metadata(request)),
+        ..WRITE
+    },
+    Row {
+        name: "GetContainerAcl",
+        published: &["Container_GetAccessPolicy"],
+        methods: &["GET", "HEAD"],
+        resource: Resource::Container,
+        comp: "acl",
+        permissions: OWNER,
+        on_analytics_data: true,
+        log_name: LogName::Fixed("GetContainerACL"),
+        handler: |request, _| Box::pin(container::get_container_acl(request)),
+        ..READ
+    },
+    Row {
+        name: "SetContainerAcl",
+        published: &["Container_SetAccessPolicy"],
+        resource: Resource::Container,
+        comp: "acl",
+        permissions: OWNER,
+        body: BodyRule::Required,
+        log_name: LogName::Fixed("SetContainerACL"),
+        handler: |request, body| Box::pin(container::set_container_acl(request, body)),
+        ..WRITE
+    },
+    Row {
+        name: "DeleteContainer",
+        published: &["Container_Delete"],
+        resource: Resource::Container,
+        permissions: account_sas("c", "d"),
+        handler: |request, _| Box::pin(container::delete_container(request)),
+        ..DELETE
+    },
+    Row {
+        name: "RestoreContainer",
+        published: &["Container_Restore"],
+        resource: Resource::Container,
+        comp: "undelete",
+        permissions: account_sas("c", "w"),
+        handler: |request, _| Box::pin(container::restore_container(request)),
+        ..WRITE
+    },
+    Row {
+        name: "RenameContainer",
+        resource: Resource::Container,
+        comp: "rename",
+        // One name goes, another comes. No document says what it needs.
+        permissions: Permissions::Fixed(RequiredPermissions::account_only("c", All("wd"))),
+        handler: |request, _| Box::pin(container::rename_container(request)),
+        ..WRITE
+    },
+    Row {
+        name: "LeaseContainer",
+        published: &[
+            "Container_AcquireLease",
+            "Container_ReleaseLease",
+            "Container_RenewLease",
+            "Container_BreakLease",
+            "Container_ChangeLease",
+        ],
+        resource: Resource::Container,
+        comp: "lease",
+        permissions: Permissions::ByRequest(permissions_of_container_lease),
+        log_name: LogName::ByRequest(|context| {
+            Some(match lease_action(context)? {
+                LeaseAction::Acquire => "AcquireContainerLease",
+                LeaseAction::Renew => "RenewContainerLease",
+                LeaseAction::Change => "ChangeContainerLease",
+                LeaseAction::Release => "ReleaseContainerLease",
+                LeaseAction::Break => "BreakContainerLease",
+            })
+        }),
+        handler: |request, _| Box::pin(lease::lease_container(request)),
+        ..WRITE
+    },
+    Row {
+        name: "ListBlobs",
+        published: &[
+            "Container_ListBlobFlatSegment",
+            "Container_ListBlobHierarchySegment",
+        ],
+        resource: Resource::Container,
+        comp: "list",
+        permissions: any_sas("c", "l"),
+        more_permissions: tags_in_listing,
+        anonymous: Anonymous::OnPublicContainers,
+        on_analytics_data: true,
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(list::list_blobs(request)),
+        ..READ
+    },
+    Row {
+        name: "CopyBlobFromUrl",
+        published: &["Blob_CopyFromURL"],
+        when: |asked| copies(asked) && waits_for_copy(asked),
+        headers: &[SCOPE],
+        log_name: LogName::Fixed("CopyBlobFromURL"),
+        handler: |request, _| Box::pin(copy::copy_blob_from_url(request)),
+        ..CREATE
+    },
+    Row {
+        name: "CopyBlob",
+        published: &["Blob_StartCopyFromURL"],
+        when: |asked| copies(asked) && !asked.has_header("x-ms-blob-type"),
+        unsupported: SCOPE_OF_SAS,
+        handler: |request, _| Box::pin(copy::copy_blob(request)),
+        ..CREATE
+    },
+    Row {
+        name: "PutBlobFromUrl",
+        published: &["BlockBlob_PutBlobFromUrl"],
+        when: |asked| copies(asked) && asked.header_is("x-ms-blob-type", "BlockBlob"),
+        headers: &[SCOPE],
+        log_name: LogName::Fixed("PutBlobFromURL"),
+        handler: |request, _| Box::pin(copy::put_blob_from_url(request)),
+        ..CREATE
+    },
+    Row {
+        name: "PutBlob",
+        published: &["BlockBlob_Upload"],
+        when: |asked| puts(asked, "BlockBlob"),
+        body: BodyRule::Required,
+        headers: &[SCOPE, STRUCTURED_BODY],
+        handler: |request, body| Box::pin(block_blob::put_blob(request, body)),
+        ..CREATE
+    },
+    Row {
+        name: "PutAppendBlob",
+        published: &["AppendBlob_Create"],
+        when: |asked| puts(asked, "AppendBlob"),
+        since: APPEND_BLOBS,
+        headers: &[SCOPE],
+        log_name: LogName::Fixed("PutBlob"),
+        handler: |request, body| Box::pin(append_blob::put_append_blob(request, body)),
+        ..CREATE
+    },
+    Row {
+        name: "PutPageBlob",
+        published: &["PageBlob_Create"],
+        when: |asked| puts(asked, "PageBlob"),
+        since: PAGE_BLOBS,
+        headers: &[SCOPE],
+        log_name: LogName::Fixed("PutBlob"),
+        handler: |request, body| Box::pin(page_blob::put_page_blob(request, body)),
+        ..CREATE
+    },
+    Row {
+        name: "GetBlob",
+        published: &["Blob_Download"],
+        anonymous: Anonymous::OnPublicBlobs,
+        on_analytics_data: true,
+        headers: &[STRUCTURED_BODY],
+        handler: |request, _| Box::pin(read::get_blob(request)),
+        ..READ
+    },
+    Row {
+        name: "GetBlobProperties",
+        published: &["Blob_GetProperties"],
+        methods: &["HEAD"],
+        anonymous: Anonymous::OnPublicBlobs,
+        on_analytics_data: true,
+        handler: |request, _| Box::pin(read::get_blob_properties(request)),
+        ..READ
+    },
+    Row {
+        name: "GetBlobMetadata",
+        methods: &["GET", "HEAD"],
+        comp: "metadata",
+        anonymous: Anonymous::OnPublicBlobs,
+        on_analytics_data: true,
+        handler: |request, _| Box::pin(read::get_blob_properties(request)),
+        ..READ
+    },
+    Row {
+        name: "QueryBlobContents",
+        published: &["Blob_Query"],
+        methods: &["POST"],
+        comp: "query",
+        on_analytics_data: true,
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(query::query_blob_contents(request, body)),
+        ..READ
+    },
+    Row {
+        name: "SetBlobProperties",
+        published: &["PageBlob_Resize"],
+        comp: "properties",
+        when: |asked| asked.has_header("x-ms-blob-content-length"),
+        headers: &[SCOPE],
+        handler: |request, _| Box::pin(page_blob::set_page_blob_properties(request)),
+        ..WRITE
+    },
+    Row {
+        name: "SetBlobProperties",
+        published: &["PageBlob_UpdateSequenceNumber"],
+        comp: "properties",
+        when: |asked| asked.has_header("x-ms-sequence-number-action"),
+        handler: |request, _| Box::pin(page_blob::set_page_blob_properties(request)),
+        ..WRITE
+    },
+    Row {
+        name: "SetBlobProperties",
+        published: &["Blob_SetHTTPHeaders"],
+        comp: "properties",
+        handler: |request, _| Box::pin(write::set_blob_properties(request)),
+        ..WRITE
+    },
+    Row {
+        name: "SetBlobMetadata",
+        published: &["Blob_SetMetadata"],
+        comp: "metadata",
+        headers: &[SCOPE],
+        handler: |request, _| Box::pin(write::set_blob_metadata(request)),
+        ..WRITE
+    },
+    Row {
+        name: "DeleteBlob",
+        published: &["Blob_Delete"],
+        permissions: Permissions::ByRequest(permissions_of_delete),
+        on_analytics_data: true,
+        handler: |request, _| Box::pin(write::delete_blob(request)),
+        ..DELETE
+    },
+    Row {
+        name: "UndeleteBlob",
+        published: &["Blob_Undelete"],
+        comp: "undelete",
+        handler: |request, _| Box::pin(write::undelete_blob(request)),
+        ..WRITE
+    },
+    Row {
+        name: "SnapshotBlob",
+        published: &["Blob_CreateSnapshot"],
+        comp: "snapshot",
+        permissions: any_sas("o", "cw"),
+        headers: &[SCOPE],
+        handler: |request, _| Box::pin(write::snapshot_blob(request)),
+        ..WRITE
+    },
+    Row {
+        name: "LeaseBlob",
+        published: &[
+            "Blob_AcquireLease",
+            "Blob_ReleaseLease",
+            "Blob_RenewLease",
+            "Blob_ChangeLease",
+            "Blob_BreakLease",
+        ],
+        comp: "lease",
+        permissions: Permissions::ByRequest(permissions_of_lease),
+        on_analytics_data: true,
+        log_name: LogName::ByRequest(|context| {
+            Some(match lease_action(context)? {
+                LeaseAction::Acquire => "AcquireBlobLease",
+                LeaseAction::Renew => "RenewBlobLease",
+                LeaseAction::Change => "ChangeBlobLease",
+                LeaseAction::Release => "ReleaseBlobLease",
+                LeaseAction::Break => "BreakBlobLease",
+            })
+        }),
+        handler: |request, _| Box::pin(lease::lease_blob(request)),
+        ..WRITE
+    },
+    Row {
+        name: "PutBlockFromUrl",
+        published: &["BlockBlob_StageBlockFromURL"],
+        comp: "block",
+        when: copies,
+        permissions: Permissions::ByRequest(permissions_of_blocks),
+        headers: &[SCOPE],
+        log_name: LogName::Fixed("PutBlockFromURL"),
+        handler: |request, _| Box::pin(copy::put_block_from_url(request)),
+        ..CREATE
+    },
+    Row {
+        name: "PutBlock",
+        published: &["BlockBlob_StageBlock"],
+        comp: "block",
+        permissions: Permissions::ByRequest(permissions_of_blocks),
+        body: BodyRule::Required,
+        headers: &[SCOPE, STRUCTURED_BODY],
+        handler: |request, body| Box::pin(block_blob::put_block(request, body)),
+        ..CREATE
+    },
+    Row {
+        name: "PutBlockList",
+        published: &["BlockBlob_CommitBlockList"],
+        comp: "blocklist",
+        permissions: Permissions::ByRequest(permissions_of_blocks),
+        body: BodyRule::Required,
+        headers: &[SCOPE],
+        handler: |request, body| Box::pin(block_blob::put_block_list(request, body)),
+        ..CREATE
+    },
+    Row {
+        name: "GetBlockList",
+        published: &["BlockBlob_GetBlockList"],
+        comp: "blocklist",
+        anonymous: Anonymous::OnPublicBlobs,
+        on_analytics_data: true,
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(block_blob::get_block_list(request)),
+        ..READ
+    },
+    Row {
+        name: "AppendBlockFromUrl",
+        published: &["AppendBlob_AppendBlockFromUrl"],
+        comp: "appendblock",
+        when: copies,
+        since: APPEND_BLOBS,
+        permissions: any_sas("o", "aw"),
+        headers: &[SCOPE],
+        log_name: LogName::Fixed("AppendBlockThroughCopy"),
+        handler: |request, _| Box::pin(copy::append_block_from_url(request)),
+        ..WRITE
+    },
+    Row {
+        name: "AppendBlock",
+        published: &["AppendBlob_AppendBlock"],
+        comp: "appendblock",
+        since: APPEND_BLOBS,
+        permissions: any_sas("o", "aw"),
+        body: BodyRule::Required,
+        headers: &[SCOPE, STRUCTURED_BODY],
+        handler: |request, body| Box::pin(append_blob::append_block(request, body)),
+        ..WRITE
+    },
+    Row {
+        name: "AppendBlobSeal",
+        published: &["AppendBlob_Seal"],
+        comp: "seal",
+        since: APPEND_BLOBS,
+        permissions: any_sas("o", "aw"),
+        log_name: LogName::Fixed("SealBlob"),
+        handler: |request, _| Box::pin(append_blob::append_blob_seal(request)),
+        ..WRITE
+    },
+    Row {
+        name: "PutPageFromUrl",
+        published: &["PageBlob_UploadPagesFromURL"],
+        comp: "page",
+        when: copies,
+        since: PAGE_BLOBS,
+        headers: &[SCOPE],
+        log_name: LogName::Fixed("PutPageFromURL"),
+        handler: |request, _| Box::pin(copy::put_page_from_url(request)),
+        ..WRITE
+    },
+    Row {
+        name: "PutPage",
+        published: &["PageBlob_UploadPages", "PageBlob_ClearPages"],
+        comp: "page",
+        since: PAGE_BLOBS,
+        body: BodyRule::Required,
+        headers: &[SCOPE, STRUCTURED_BODY],
+        log_name: LogName::ByRequest(|context| {
+            let clears = context.header("x-ms-page-write").as_deref() == Some("clear");
+            Some(if clears { "ClearPage" } else { "PutPage" })
+        }),
+        handler: |request, body| Box::pin(page_blob::put_page(request, body)),
+        ..WRITE
+    },
+    Row {
+        name: "GetPageRanges",
+        published: &["PageBlob_GetPageRanges", "PageBlob_GetPageRangesDiff"],
+        comp: "pagelist",
+        since: PAGE_BLOBS,
+        anonymous: Anonymous::OnPublicBlobs,
+        long_response: LongResponse::Always,
+        log_name: LogName::Fixed("GetPageRegions"),
+        handler: |request, _| Box::pin(page_blob::get_page_ranges(request)),
+        ..READ
+    },
+    Row {
+        name: "IncrementalCopyBlob",
+        published: &["PageBlob_CopyIncremental"],
+        comp: "incrementalcopy",
+        unsupported: SCOPE_OF_SAS,
+        handler: |request, _| Box::pin(copy::incremental_copy_blob(request)),
+        ..CREATE
+    },
+    Row {
+        name: "AbortCopyBlob",
+        published: &["Blob_AbortCopyFromURL"],
+        comp: "copy",
+        handler: |request, _| Box::pin(copy::abort_copy_blob(request)),
+        ..WRITE
+    },
+    Row {
+        name: "SetBlobTier",
+        published: &["Blob_SetTier"],
+        comp: "tier",
+        handler: |request, _| Box::pin(tier::set_blob_tier(request)),
+        ..WRITE
+    },
+    Row {
+        name: "GetBlobTags",
+        published: &["Blob_GetTags"],
+        comp: "tags",
+        permissions: any_sas("o", "t"),
+        on_analytics_data: true,
+        handler: |request, _| Box::pin(tags::get_blob_tags(request)),
+        ..READ
+    },
+    Row {
+        name: "SetBlobTags",
+        published: &["Blob_SetTags"],
+        comp: "tags",
+        permissions: any_sas("o", "t"),
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(tags::set_blob_tags(request, body)),
+        ..WRITE
+    },
+    Row {
+        name: "SetBlobImmutabilityPolicy",
+        published: &["Blob_SetImmutabilityPolicy"],
+        comp: "immutabilitypolicies",
+        permissions: any_sas("o", "i"),
+        handler: |request, _| Box::pin(immutability::set_blob_immutability_policy(request)),
+        ..WRITE
+    },
+    Row {
+        name: "DeleteBlobImmutabilityPolicy",
+        published: &["Blob_DeleteImmutabilityPolicy"],
+        comp: "immutabilitypolicies",
+        permissions: any_sas("o", "i"),
+        handler: |request, _| Box::pin(immutability::delete_blob_immutability_policy(request)),
+        ..DELETE
+    },
+    Row {
+        name: "SetBlobLegalHold",
+        published: &["Blob_SetLegalHold"],
+        comp: "legalhold",
+        permissions: any_sas("o", "i"),
+        handler: |request, _| Box::pin(immutability::set_blob_legal_hold(request)),
+        ..WRITE
+    },
+    Row {
+        name: "SetBlobExpiry",
+        published: &["Blob_SetExpiry"],
+        comp: "expiry",
+        headers: &[EXPIRY],
+        handler: |request, _| Box::pin(immutability::set_blob_expiry(request)),
+        ..WRITE
+    },
+];
+
+/// Each request of a batch has credentials of its own.
+const BATCH: Row = Row {
+    methods: &["POST"],
+    comp: "batch",
+    permissions: any_sas("sco", "rwdlacupitfxyme"),
+    on_analytics_data: true,
+    body: BodyRule::Required,
+    log_name: LogName::Fixed("BlobBatch"),
+    handler: |request, body| Box::pin(batch::batch(request, body)),
+    ..WRITE
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeaseAction {
+    Acquire,
+    Renew,
+    Change,
+    Release,
+    Break,
+}
+
+/// The action of a lease, for its name in logs. A header is any text, and the name stands in a log as it is: `None` for unknown ones.
+fn lease_action(context: &Context) -> Option<LeaseAction> {
+    let action = context.header("x-ms-lease-action")?.to_ascii_lowercase();
+    match &*action {
+        "acquire" => Some(LeaseAction::Acquire),
+        "renew" => Some(LeaseAction::Renew),
+        "change" => Some(LeaseAction::Change),
+        "release" => Some(LeaseAction::Release),
+        "break" => Some(LeaseAction::Break),
+        _ => None,
+    }
+}
+
+/// The operation that a request asks for, and the names in its path, decoded. A name that the path leaves out is empty.
+pub struct Route {
+    pub operation: &'static Row,
+    pub container: String,
+    pub blob: String,
+}
+
+/// Finds the row of a request.
+pub fn route(context: &Context) -> Result<Route> {
+    let (container, blob) = blob_names(context)?;
+    let operation = operation(context, &container, &blob)?;
+    operation.check_version(&context.version)?;
+    // Source: Working with the root container.
+    if container == "$root" && blob.contains('/') && operation.creates_blob {
+        return Err(known::INVALID_URI.into());
+    }
+    Ok(Route {
+        operation,
+        container,
+        blob,
+    })
+}
+
+fn operation(context: &Context, container: &str, blob: &str) -> Result<&'static Row> {
+    if !is_known(&context.method) {
+        let message = "The HTTP verb specified was not recognized by the server.";
+        return Err(Failure::new(400, "InvalidHttpVerb", message));
+    }
+    data_lake::refuse(context)?;
+    let (comp, mut restype) = (context.comp(), context.restype());
+    let resource = resource(container, blob, &restype, &comp)?;
+    if resource == Resource::Container {
+        restype.clear();
+    }
+    let asked = Asked {
+        method: context.method.as_str(),
+        resource,
+        restype: &restype,
+        comp: &comp,
+        header: &|name| context.header(name),
+        parameter: &|name| context.query.get(name),
+    };
+    let row = find(OPERATIONS, &asked).map_err(|unmatched| refusal(unmatched, &asked, context))?;
+    if row.secondary_only {
+        properties::check_secondary(context)?;
+    }
+    Ok(row)
+}
+
+fn resource(container: &str, blob: &str, restype: &str, comp: &str) -> Result<Resource> {
+    if restype == "account" && comp == "properties" {
+        return Ok(Resource::Account);
+    }
+    match (container, blob, restype) {
+        ("", ..) => Ok(Resource::Service),
+        (_, "", "" | "container") => Ok(Resource::Container),
+        (_, "", _) => Err(other_restype(restype)),
+        (.., "") => Ok(Resource::Blob),
+        _ => Err(other_restype(restype)),
+    }
+}
+
+fn other_restype(restype: &str) -> Failure {
+    let reason = "The path names a resource of another type.";
+    Failure::parameter("restype", restype, reason)
+}
+
+fn refusal(unmatched: Unmatched, asked: &Asked, context: &Context) -> Failure {
+    let reason = match asked.resource {
+        Resource::Service => "The account has no such operation.",
+        Resource::Container => "A container has no such operation.",
+        _ => "A blob has no such operation.",
+    };
+    match unmatched {
+        Unmatched::Comp => Failure::parameter("comp", asked.comp, reason),
+        Unmatched::Method => known::UNSUPPORTED_HTTP_VERB.into(),
+        // Of Put Blob and its relatives, whose kind of blob is missing or unknown.
+        Unmatched::Condition => match context.required_header("x-ms-blob-type") {
+            Ok(blob_type) => Failure::header("x-ms-blob-type", blob_type),
+            Err(missing) => missing,
+        },
+    }
+}
+
+/// Methods that HTTP knows, whether a resource takes them or not.
+fn is_known(method: &Method) -> bool {
+    use Method as M;
+    [
+        M::GET,
+        M::HEAD,
+        M::PUT,
+        M::POST,
+        M::DELETE,
+        M::OPTIONS,
+        M::PATCH,
+        M::TRACE,
+        M::CONNECT,
+    ]
+    .contains(method)
+}

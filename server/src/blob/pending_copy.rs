@@ -1,0 +1,252 @@
+//! Copies from other servers, which take time: pending until the content has come, failed if it does not, and aborted if a
+//! client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
+
+use crate::blob::block_blob::refuse_overwrite;
+use crate::blob::copy::{copied_answer, copies_tags, copy_request};
+use crate::blob::copy_slots::CopySlot;
+use crate::blob::remote_source::{Found, RemoteSource};
+use crate::blob::request::Request;
+use crate::blob::source::source_checksums;
+use crate::connection::blocking_pool;
+use crate::response::error::{Failure, Result, known};
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_blob::{
+    COPY_FROM_URL_BYTES_MAX, Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, FetchedCopy,
+    Guid, PUT_BLOB_BYTES_MAX, UploadKind, Written,
+};
+use lazurite_engine::Error as StoreError;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Copy Blob from another server: pending, while the content is fetched behind the answer.
+pub async fn copy_foreign(request: Request, foreign: RemoteSource) -> Result<Response<Body>> {
+    let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
+    let place = foreign.place()?;
+    let found = foreign.get_for_copy().await?;
+    found.check_length(PUT_BLOB_BYTES_MAX)?;
+    let fetch = Fetch {
+        found,
+        bytes_max: PUT_BLOB_BYTES_MAX,
+        claimed: Checksums::default(),
+    };
+    detached(copy_behind(Arc::new(request), copy, fetch, place)).await
+}
+
+/// Runs what begins and ends a copy apart from the connection: a client that goes away would leave the copy pending.
+async fn detached(
+    copying: impl Future<Output = Result<Response<Body>>> + Send + 'static,
+) -> Result<Response<Body>> {
+    tokio::spawn(copying).await.unwrap_or_else(|panic| {
+        tracing::error!(%panic, "a copy stopped on an assertion");
+        Err(known::INTERNAL_ERROR.into())
+    })
+}
+
+async fn copy_behind(
+    request: Arc<Request>,
+    copy: CopyBlob,
+    fetch: Fetch,
+    mut place: CopySlot,
+) -> Result<Response<Body>> {
+    let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
+    tokio::spawn(finish_behind(request, fetch, outcome.copy_id, place));
+    Ok(copied_answer(&outcome))
+}
+
+/// Makes the destination a pending copy, which has the place from then on.
+async fn start(
+    request: &Arc<Request>,
+    copy: CopyBlob,
+    length: u64,
+    place: &mut CopySlot,
+) -> Result<CopyOutcome> {
+    let (r, create_only) = (request.clone(), request.is_create_only());
+    let started = blocking_pool::change(&request.state.services.db, move || {
+        let blobs = &r.state.services.blobs;
+        Ok(blobs.start_copy(&r.address(), copy, length)?)
+    });
+    let started = started.await;
+    let (outcome, ticket) = started.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    place.assign(outcome.copy_id);
+    ticket.await?;
+    Ok(outcome)
+}
+
+/// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
+async fn finish_behind(request: Arc<Request>, fetch: Fetch, copy_id: Guid, place: CopySlot) {
+    let finished = finish(&request, fetch, copy_id, &place);
+    if let Err(failure) = finished.await {
+        // Nobody waits for the answer; whoever asks for the blob finds it.
+        let _ = fail(request, copy_id, &failure).await;
+    }
+}
+
+/// What a copy is to hold, as far as it is known before it comes.
+struct Fetch {
+    found: Found,
+    bytes_max: u64,
+    claimed: Checksums,
+}
+
+/// Ends a pending copy with what is fetched. Errors: of the source; `NoPendingCopyOperation` if it is aborted meanwhile, which
+/// is not waited for the source to tell.
+async fn finish(
+    request: &Arc<Request>,
+    fetch: Fetch,
+    copy_id: Guid,
+    place: &CopySlot,
+) -> Result<Written> {
+    tokio::select! {
+        finished = fetch_and_finish(request, fetch, copy_id) => finished,
+        () = place.stopped() => Err(lazurite_blob::Error::NoPendingCopyOperation.into()),
+    }
+}
+
+async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -> Result<Written> {
+    let Fetch {
+        found,
+        bytes_max,
+        claimed,
+    } = fetch;
+    let (headers, metadata) = (found.blob_headers(), found.metadata());
+    let blobs = &request.state.services.blobs;
+    let kind = (UploadKind::PutBlob, bytes_max);
+    let upload = found.store(blobs, kind, claimed, None).await?;
+    let fetched = FetchedCopy {
+        upload,
+        headers,
+        metadata,
+    };
+    let r = request.clone();
+    let finished = blocking_pool::change(&request.state.services.db, move || {
+        let blobs = &r.state.services.blobs;
+        Ok(blobs.finish_copy(&r.address(), copy_id, fetched)?)
+    });
+    let (written, ticket) = finished.await?;
+    ticket.await?;
+    Ok(written)
+}
+
+/// Pause before a copy is ended again that the store could not end. Each pause is twice as long as the one before.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Ends a pending copy that got no content, and says why as the service does: status and code, then a sentence. Otherwise the blob could
+/// not be written until the next start, so errors of the store are retried until the copy ends or the store takes no writes any more.
+async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
+    let (status, code) = (failure.status.as_u16(), &failure.code);
+    let description = format!("{status} {code} \"{}\"", failure.message);
+    let (_, ticket) = retried(|| {
+        let (r, text) = (request.clone(), description.clone());
+        move || {
+            r.state
+                .services
+                .blobs
+                .fail_copy(&r.address(), copy_id, &text)
+        }
+    })
+    .await?;
+    Ok(ticket.await?)
+}
+
+/// Does again, after a pause, what the store could not do. `attempt` makes one attempt.
+async fn retried<T: Send + 'static, A>(attempt: impl Fn() -> A) -> Result<T>
+where
+    A: FnOnce() -> lazurite_blob::Result<T> + Send + 'static,
+{
+    let mut pause = RETRY_PAUSE_MIN;
+    loop {
+        let attempt = attempt();
+        match blocking_pool::on_blocking_pool_limited(move || Ok(attempt())).await? {
+            Ok(done) => return Ok(done),
+            Err(lazurite_blob::Error::Engine(error)) if may_pass(&error) => {
+                tracing::error!(
+                    "a failed copy cannot be ended, and is tried again in {pause:?}: {error}"
+                );
+            }
+            Err(other) => return Err(other.into()),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (2 * pause).min(RETRY_PAUSE_MAX);
+    }
+}
+
+/// Whether the store may do later what failed with this error.
+fn may_pass(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { .. } | StoreError::NoSpace { .. })
+}
+
+/// Copy Blob From URL from another server: the answer comes when the content has.
+pub async fn copy_foreign_from_url(
+    request: Request,
+    foreign: RemoteSource,
+) -> Result<Response<Body>> {
+    let mut copy = copy_request(&request, &foreign.url, &Conditions::default())?;
+    let claimed = source_checksums(&request)?;
+    let place = foreign.place()?;
+    if copies_tags(&request)? {
+        copy.settings.tags = foreign.get_tags().await?;
+    }
+    let found = foreign.get_for_copy().await?;
+    found.check_length(COPY_FROM_URL_BYTES_MAX)?;
+    let fetch = Fetch {
+        found,
+        bytes_max: COPY_FROM_URL_BYTES_MAX,
+        claimed,
+    };
+    detached(copy_and_wait(Arc::new(request), copy, fetch, place)).await
+}
+
+async fn copy_and_wait(
+    request: Arc<Request>,
+    copy: CopyBlob,
+    fetch: Fetch,
+    mut place: CopySlot,
+) -> Result<Response<Body>> {
+    let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
+    let id = outcome.copy_id;
+    match finish(&request, fetch, id, &place).await {
+        Ok(written) => Ok(copied_answer(&CopyOutcome {
+            written,
+            status: CopyStatus::Success,
+            ..outcome
+        })),
+        Err(failure) => {
+            fail(request, id, &failure).await?;
+            Err(failure)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn what_the_store_cannot_do_is_done_again_and_nothing_else() {
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let no_space = || StoreError::NoSpace {
+            path: "data".into(),
+        };
+        let done = retried(|| {
+            let attempts = attempts.clone();
+            move || match attempts.fetch_add(1, Ordering::SeqCst) {
+                0 | 1 => Err(no_space().into()),
+                _ => Ok(7),
+            }
+        });
+        assert_eq!(done.await.unwrap(), 7);
+        assert_eq!(attempts.load(Ordering::SeqCst), 3);
+        let aborted = retried(|| {
+            let attempts = attempts.clone();
+            move || {
+                attempts.fetch_add(1, Ordering::SeqCst);
+                Err::<(), _>(lazurite_blob::Error::NoPendingCopyOperation)
+            }
+        });
+        assert!(aborted.await.is_err());
+        assert_eq!(attempts.load(Ordering::SeqCst), 4);
+    }
+}

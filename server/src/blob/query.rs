@@ -1,0 +1,354 @@
+//! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
+//! Source: Query Blob Contents.
+
+use crate::blob::long_read::{LongRead, Reopen, long_read};
+use crate::blob::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
+use crate::blob::request::Request;
+use crate::codec::xml::Element;
+use crate::connection::blocking_pool::on_blocking_pool;
+use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, parse_xml, put};
+use crate::response::streamed::{ChunkSource, streamed_to_end};
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Response, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use lazurite_blob::ByteRange;
+use lazurite_engine::{IdSource, RandomIds};
+use lazurite_query::{
+    ARROW_FIELDS_MAX, ArrowField, ArrowType, Content, Dialect, Format, Input, PRECISION_MAX, Query,
+    Refused, Running, Signal, Status,
+};
+use std::io;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes that are read, and time that passes, between two records of progress.
+const PROGRESS_BYTES: usize = 4 << 20;
+const PROGRESS_TIME: Duration = Duration::from_secs(1);
+
+pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let (conditions, range) = (request.conditions()?, range(&request));
+    let query = collect_parsed(body, DOCUMENT_BYTES_MAX, read_query).await?;
+    let (now, sync) = (request.now(), RandomIds.next_id());
+    // Held by this future, then by the body of the answer: both are dropped when the client goes.
+    let listener = Listener::default();
+    let is_gone = listener.is_gone.clone();
+    let begin = move || {
+        let blobs = &request.state.services.blobs;
+        let download = blobs.get_blob(&request.address(), range, &conditions)?;
+        let customer_key = conditions.customer_key;
+        let (blob, range, rest) = long_read(&request, customer_key, download);
+        let input = if query.needs_content() {
+            let range = range.clone().unwrap_or(0..blob.length);
+            Input::Content(Arc::new(StoredContent {
+                reopen: Reopen::new(&request, blob.etag, customer_key),
+                range,
+            }))
+        } else {
+            Input::Stream(rest.remaining())
+        };
+        let running = Running::new(query, input, now, sync);
+        let mut answering = Answering {
+            rest,
+            chunk: Bytes::new(),
+            is_last: false,
+            running,
+            ended: false,
+            tells_progress: false,
+            is_gone,
+        };
+        let first = answering
+            .next_chunk(DOWNLOAD_CHUNK_BYTES)?
+            .unwrap_or_default();
+        Ok((blob, range, first, answering))
+    };
+    let (blob, range, first, answering) = on_blocking_pool(begin).await?;
+    let mut response = empty(if range.is_some() { 206 } else { 200 });
+    put_blob_headers(&mut response, &blob, now);
+    // What the blob's headers say of its content holds of no answer about it.
+    for name in [
+        header::CONTENT_ENCODING,
+        header::CONTENT_LANGUAGE,
+        header::CONTENT_DISPOSITION,
+    ] {
+        response.headers_mut().remove(name);
+    }
+    put(&mut response, CONTENT_TYPE, "avro/binary");
+    if let Some(md5) = &blob.headers.content_md5 {
+        put(&mut response, "x-ms-blob-content-md5", STANDARD.encode(md5));
+    }
+    let body = streamed_to_end(first, answering).map_frame(move |frame| {
+        let _held = &listener;
+        frame
+    });
+    *response.body_mut() = Body::new(body);
+    Ok(response)
+}
+
+/// The content of a blob, or a range of it, that is read where it is needed. Fails once the blob has been written to:
+/// what was read before would not fit what comes after.
+struct StoredContent {
+    reopen: Reopen,
+    range: Range<u64>,
+}
+
+impl Content for StoredContent {
+    fn length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
+        if length == 0 {
+            return Ok(Bytes::new());
+        }
+        let first = self.range.start + offset;
+        let range = ByteRange {
+            first,
+            last: Some(first + length as u64 - 1),
+        };
+        let mut rest = self.reopen.open(range).map_err(io::Error::other)?;
+        let mut content = BytesMut::with_capacity(length);
+        while let Some(chunk) = rest.next_chunk(length).map_err(io::Error::other)? {
+            content.extend_from_slice(&chunk);
+        }
+        Ok(content.freeze())
+    }
+}
+
+/// Drop guard: notes that no one is left to read the answer.
+#[derive(Default)]
+struct Listener {
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The answer as far as it has been taken.
+struct Answering {
+    rest: LongRead,
+    /// What of the content has been read and is not looked at yet.
+    chunk: Bytes,
+    is_last: bool,
+    running: Running,
+    ended: bool,
+    /// Whether the last chunk tells how far the query has come. Sending it is also how the server learns that the client is gone: one
+    /// that closes its connection looks like one that only has nothing more to say.
+    tells_progress: bool,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl ChunkSource for Answering {
+    fn next_chunk(&mut self, _: usize) -> Result<Option<Bytes>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let (mut read, deadline) = (0, Instant::now() + PROGRESS_TIME);
+        let is_gone = self.is_gone.clone();
+        let signal = || {
+            if is_gone.load(Ordering::Relaxed) {
+                Signal::Stop
+            } else if Instant::now() > deadline {
+                Signal::Pause
+            } else {
+                Signal::Continue
+            }
+        };
+        loop {
+            let mut input = &self.chunk[..];
+            let status = self.running.go_on(&mut input, self.is_last, &signal);
+            self.chunk = self.chunk.slice_ref(input);
+            self.tells_progress = false;
+            match status {
+                Status::Ended => self.ended = true,
+                Status::Full => {}
+                Status::Paused => self.tell_progress(),
+                Status::NeedsInput if read >= PROGRESS_BYTES => self.tell_progress(),
+                Status::NeedsInput => {
+                    match self.rest.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
+                        Some(chunk) => self.chunk = chunk,
+                        None => self.is_last = true,
+                    }
+                    read += self.chunk.len();
+                    continue;
+                }
+            }
+            return Ok(Some(self.running.take().into()));
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.tells_progress
+    }
+}
+
+impl Answering {
+    fn tell_progress(&mut self) {
+        self.running.tell_progress();
+        self.tells_progress = true;
+    }
+}
+
+fn read_query(bytes: &[u8]) -> Result<Query> {
+    let root = parse_xml(bytes)?;
+    if root.name != "QueryRequest" {
+        return Err(known::INVALID_XML_DOCUMENT.into());
+    }
+    let missing = |name: &str| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
+    let kind = root
+        .child_text("QueryType")
+        .ok_or_else(|| missing("QueryType"))?;
+    if !kind.eq_ignore_ascii_case("SQL") {
+        return Err(invalid("QueryType", &kind));
+    }
+    let expression = root
+        .child("Expression")
+        .ok_or_else(|| missing("Expression"))?;
+    let input = format(&root, "InputSerialization")?;
+    let input = input.unwrap_or_else(|| Format::Delimited(Dialect::default()));
+    // Without a word on it, the answer is as the content is.
+    let output = format(&root, "OutputSerialization")?;
+    let output = match output {
+        Some(output) => output,
+        // Parquet is not written: what stands for the default where nothing is said.
+        None if input == Format::Parquet => Format::Delimited(Dialect::default()),
+        None => input.clone(),
+    };
+    Query::new(&expression.text, &input, output).map_err(|refused| match refused {
+        Refused::Malformed(malformed) => {
+            known::INVALID_INPUT.with("ExtendedErrorDetail", format!("Expression: {malformed}"))
+        }
+        Refused::Unsupported(feature) => Failure::unsupported(feature),
+    })
+}
+
+/// The format that an element of the request describes, if it is there.
+fn format(root: &Element, name: &str) -> Result<Option<Format>> {
+    let Some(format) = root.child(name).and_then(|element| element.child("Format")) else {
+        return Ok(None);
+    };
+    let kind = format
+        .child_text("Type")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let configuration = |name: &str| format.child(name);
+    match kind.as_str() {
+        "delimited" => dialect(configuration("DelimitedTextConfiguration"))
+            .map(|dialect| Some(Format::Delimited(dialect))),
+        "json" => {
+            let configuration = configuration("JsonTextConfiguration");
+            let separator = text(configuration, "RecordSeparator");
+            Ok(Some(Format::Json {
+                separator: separator.unwrap_or_else(|| "\n".to_owned()),
+            }))
+        }
+        "parquet" => Ok(Some(Format::Parquet)),
+        "arrow" => arrow_fields(configuration("ArrowConfiguration"))
+            .map(|fields| Some(Format::Arrow(fields))),
+        other => Err(invalid("Type", other)),
+    }
+}
+
+/// What is not said is as usual; an empty quote or escape is none.
+fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
+    let usual = Dialect::default();
+    if configuration.is_none() {
+        return Ok(usual);
+    }
+    let said = |name: &str| configuration.and_then(|element| element.child(name));
+    let quote = match said("FieldQuote") {
+        None => usual.quote,
+        Some(element) => one_character("FieldQuote", &element.text)?,
+    };
+    let escape = said("EscapeChar").map(|element| one_character("EscapeChar", &element.text));
+    let has_header = match text(configuration, "HasHeaders").as_deref().map(str::trim) {
+        None => false,
+        Some(said) if said.eq_ignore_ascii_case("true") || said == "1" => true,
+        Some(said) if said.eq_ignore_ascii_case("false") || said == "0" => false,
+        Some(said) => return Err(invalid("HasHeaders", said)),
+    };
+    Ok(Dialect {
+        column_separator: text(configuration, "ColumnSeparator").unwrap_or(usual.column_separator),
+        record_separator: text(configuration, "RecordSeparator").unwrap_or(usual.record_separator),
+        quote,
+        escape: escape.transpose()?.flatten(),
+        has_header,
+    })
+}
+
+/// The schema of an Arrow answer. Source: Query Blob Contents, "Request body"; the clients' `ArrowField`.
+fn arrow_fields(configuration: Option<&Element>) -> Result<Vec<ArrowField>> {
+    let missing = |name: &str| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
+    let schema = configuration.and_then(|element| element.child("Schema"));
+    let schema = schema.ok_or_else(|| missing("Schema"))?;
+    let fields = schema.children.iter().filter(|child| child.name == "Field");
+    let fields: Vec<_> = fields.take(ARROW_FIELDS_MAX + 1).collect();
+    if fields.is_empty() {
+        return Err(missing("Field"));
+    }
+    if fields.len() > ARROW_FIELDS_MAX {
+        return Err(invalid("Schema", "more than 1024 fields"));
+    }
+    let fields = fields.iter().enumerate().map(|(place, field)| {
+        Ok(ArrowField {
+            name: text(Some(field), "Name").unwrap_or_else(|| format!("_{}", place + 1)),
+            kind: arrow_type(field)?,
+        })
+    });
+    fields.collect()
+}
+
+fn arrow_type(field: &Element) -> Result<ArrowType> {
+    let kind = field.child_text("Type").unwrap_or_default();
+    let number = |name: &'static str, range: RangeInclusive<u8>| {
+        let text = field.child_text(name);
+        let text =
+            text.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))?;
+        let number = text.trim().parse().ok();
+        let number = number.filter(|number| range.contains(number));
+        number.ok_or_else(|| invalid(name, &text))
+    };
+    Ok(match kind.trim().to_ascii_lowercase().as_str() {
+        "int64" => ArrowType::Int64,
+        "bool" => ArrowType::Boolean,
+        "timestamp[ms]" => ArrowType::Timestamp,
+        "string" => ArrowType::Text,
+        "double" => ArrowType::Double,
+        "decimal" => {
+            let precision = number("Precision", 1..=PRECISION_MAX)?;
+            let scale = number("Scale", 0..=precision)?;
+            ArrowType::Decimal { precision, scale }
+        }
+        _ => return Err(invalid("Type", &kind)),
+    })
+}
+
+/// The text of a child to the letter, white space included; `None` if it is not there or empty.
+fn text(element: Option<&Element>, name: &str) -> Option<String> {
+    let child = element?.child(name)?;
+    Some(child.text.clone()).filter(|text| !text.is_empty())
+}
+
+fn one_character(name: &'static str, text: &str) -> Result<Option<u8>> {
+    match *text.as_bytes() {
+        [] => Ok(None),
+        [byte] if byte.is_ascii() => Ok(Some(byte)),
+        _ => Err(invalid(name, text)),
+    }
+}
+
+fn invalid(name: &str, value: &str) -> Failure {
+    known::INVALID_XML_NODE_VALUE
+        .with("XmlNodeName", name)
+        .with("XmlNodeValue", value)
+}

@@ -1,0 +1,387 @@
+//! Content from other servers, for copies whose source is no blob of this one: over HTTP or HTTPS, with the source's own
+//! credentials, in pieces of bounded size. Only from hosts that the server was started with (`--allow-copy-from`) and the
+//! addresses that `copy_allow_list.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
+//! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
+
+use crate::blob::copy_allow_list::{
+    CopyAllowList, Lookup, PrivateAddress, Resolver, system_lookup,
+};
+use crate::blob::copy_slots::{CopySlot, CopySlots};
+use crate::blob::request::Request;
+use crate::blob::source::unverified;
+use crate::blob::tags::read_tags;
+use crate::blob::upload::{begin, drain};
+use crate::connection::socket::{PROBE_INTERVAL, PROBED_AFTER, PROBES_MAX};
+use crate::request::body::{Bounds, RequestBody, collect};
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::parse_xml;
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Request as HttpRequest, Response, StatusCode, Uri};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::body::{Body as HttpBody, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use lazurite_blob::{
+    BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Guid, Metadata, Tags, Upload,
+    UploadKind,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::rustls::crypto::ring;
+
+/// How long another server may take.
+#[derive(Debug, Clone, Copy)]
+struct Timeouts {
+    /// To accept a connection.
+    connect: Duration,
+    /// To begin its answer, the connection and its name included.
+    answer: Duration,
+    /// Until the next bytes of its answer.
+    silence: Duration,
+}
+
+const PATIENCE: Timeouts = Timeouts {
+    connect: Duration::from_secs(10),
+    answer: Duration::from_secs(60),
+    silence: Duration::from_secs(60),
+};
+
+/// Longest document with the tags of a source: ten of 128 and 256 characters, each escaped at its longest, and room to spare.
+const TAGS_BYTES_MAX: usize = 64 << 10;
+
+/// Headers of a request that are about its source, and what they are called there.
+const OF_SOURCE: [(&str, &str); 9] = [
+    ("x-ms-source-if-match", "if-match"),
+    ("x-ms-source-if-none-match", "if-none-match"),
+    ("x-ms-source-if-modified-since", "if-modified-since"),
+    ("x-ms-source-if-unmodified-since", "if-unmodified-since"),
+    ("x-ms-source-if-tags", "x-ms-if-tags"),
+    ("x-ms-source-encryption-key", "x-ms-encryption-key"),
+    (
+        "x-ms-source-encryption-key-sha256",
+        "x-ms-encryption-key-sha256",
+    ),
+    (
+        "x-ms-source-encryption-algorithm",
+        "x-ms-encryption-algorithm",
+    ),
+    ("x-ms-copy-source-authorization", "authorization"),
+];
+
+/// Asks the other servers that may be asked. Redirects are not followed.
+#[derive(Debug)]
+pub struct Fetcher {
+    reach: Arc<CopyAllowList>,
+    patience: Timeouts,
+    places: Arc<CopySlots>,
+    client: Client<HttpsConnector<HttpConnector<Resolver>>, Empty<Bytes>>,
+}
+
+impl Fetcher {
+    /// Trusts whom the system trusts. The error is a sentence.
+    pub fn new(hosts: &[String]) -> std::result::Result<Fetcher, String> {
+        Fetcher::with(hosts, PATIENCE, system_lookup())
+    }
+
+    fn with(
+        hosts: &[String],
+        patience: Timeouts,
+        lookup: Arc<Lookup>,
+    ) -> std::result::Result<Fetcher, String> {
+        let reach = Arc::new(CopyAllowList::new(hosts));
+        let mut connector = HttpConnector::new_with_resolver(Resolver {
+            reach: reach.clone(),
+            lookup,
+        });
+        connector.set_connect_timeout(Some(patience.connect));
+        connector.enforce_http(false);
+        connector.set_keepalive(Some(PROBED_AFTER));
+        connector.set_keepalive_interval(Some(PROBE_INTERVAL));
+        connector.set_keepalive_retries(Some(PROBES_MAX));
+        let connector = HttpsConnectorBuilder::new()
+            .with_provider_and_native_roots(ring::default_provider())
+            .map_err(|error| format!("--allow-copy-from: no certificates to trust: {error}"))?
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Fetcher {
+            reach,
+            patience,
+            places: Arc::new(CopySlots::new()),
+            client,
+        })
+    }
+
+    /// Whether the host of the URL is one of those named. What its name leads to is checked when it is asked.
+    pub fn may_ask(&self, uri: &Uri) -> bool {
+        uri.host().is_some_and(|host| self.reach.names(host))
+    }
+
+    /// Fetches no more for the copy of that id, which was aborted.
+    pub fn stop(&self, copy_id: Guid) {
+        self.places.stop(copy_id);
+    }
+
+    async fn ask(&self, request: HttpRequest<Empty<Bytes>>) -> Result<Response<Incoming>> {
+        let answer = self.client.request(request);
+        match tokio::time::timeout(self.patience.answer, answer).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) if is_not_public(&error) => {
+                let message = format!("The copy source may not be asked: {PrivateAddress}.");
+                Err(unverified(Failure::new(
+                    403,
+                    "AuthorizationFailure",
+                    message,
+                )))
+            }
+            Ok(Err(error)) => Err(unreachable(&error.to_string())),
+            Err(_) => Err(unreachable("it did not answer in time")),
+        }
+    }
+}
+
+fn is_not_public(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_it = |error: &(dyn std::error::Error + 'static)| {
+        let inner = error.downcast_ref::<std::io::Error>();
+        let inner = inner.and_then(|error| error.get_ref());
+        inner.is_some_and(|error| error.is::<PrivateAddress>())
+    };
+    is_it(error) || error.source().is_some_and(is_not_public)
+}
+
+/// A source on another server, and what the request says of it.
+#[derive(Debug)]
+pub struct RemoteSource {
+    fetcher: Arc<Fetcher>,
+    uri: Uri,
+    /// Without credentials.
+    pub url: String,
+    headers: HeaderMap,
+}
+
+impl RemoteSource {
+    pub fn new(fetcher: Arc<Fetcher>, request: &Request, uri: Uri, url: String) -> RemoteSource {
+        let sent = &request.context.headers;
+        let mut headers = HeaderMap::new();
+        for (name, there) in OF_SOURCE {
+            if let Some(value) = sent.get(name) {
+                headers.insert(HeaderName::from_static(there), value.clone());
+            }
+        }
+        if let Ok(version) = HeaderValue::try_from(request.context.version.as_str()) {
+            headers.insert(HeaderName::from_static("x-ms-version"), version);
+        }
+        RemoteSource {
+            fetcher,
+            uri,
+            url,
+            headers,
+        }
+    }
+
+    /// A place for a copy that goes on without its request. Error: `ServerBusy` if none is free.
+    pub fn place(&self) -> Result<CopySlot> {
+        self.fetcher.places.take()
+    }
+
+    /// As [`RemoteSource::get`], for a copy of the whole. Error: `SourceConditionNotMet` where its conditions are not met.
+    pub async fn get_for_copy(&self) -> Result<Found> {
+        self.get(None)
+            .await
+            .map_err(|failure| match failure.status {
+                StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED => {
+                    lazurite_blob::Error::SourceConditionNotMet.into()
+                }
+                _ => failure,
+            })
+    }
+
+    /// Asks for the tags of a source that is a blob, with the credentials of the source. Errors: `CannotVerifyCopySource` with what
+    /// the other server said, or that it has none to give.
+    pub async fn get_tags(&self) -> Result<Tags> {
+        let malformed = || Failure::header("x-ms-copy-source", self.url.as_str());
+        let uri = tags_of(&self.uri).ok_or_else(malformed)?;
+        let mut request = HttpRequest::builder().uri(uri);
+        for name in ["authorization", "x-ms-version"] {
+            if let Some(value) = self.headers.get(name) {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.body(Empty::new()).map_err(|_| malformed())?;
+        let response = self.fetcher.ask(request).await?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(response.status(), response.headers()));
+        }
+        let bounds = Bounds {
+            bytes_max: TAGS_BYTES_MAX as u64,
+            silence_max: self.fetcher.patience.silence,
+        };
+        let body = RequestBody::bounded(response.into_body(), bounds);
+        let no_tags = |_| unreachable("its tags cannot be read");
+        let document = collect(body, TAGS_BYTES_MAX).await.map_err(no_tags)?;
+        let root = parse_xml(&document).map_err(no_tags)?;
+        read_tags(&root).map_err(no_tags)
+    }
+
+    /// Asks for the source, or a range of it. Errors: `CannotVerifyCopySource` with what the other server said.
+    pub async fn get(&self, range: Option<ByteRange>) -> Result<Found> {
+        let mut request = HttpRequest::builder().uri(&self.uri);
+        if let Some(headers) = request.headers_mut() {
+            headers.extend(self.headers.clone());
+            if let Some(range) = range {
+                let last = range.last.map_or(String::new(), |last| last.to_string());
+                let value = format!("bytes={}-{last}", range.first);
+                let value = HeaderValue::try_from(value).expect("numbers are plain ASCII");
+                headers.insert(header::RANGE, value);
+            }
+        }
+        let request = request.body(Empty::new());
+        let request =
+            request.map_err(|_| Failure::header("x-ms-copy-source", self.url.as_str()))?;
+        let response = self.fetcher.ask(request).await?;
+        let wanted = match range {
+            Some(_) => StatusCode::PARTIAL_CONTENT,
+            None => StatusCode::OK,
+        };
+        match response.status() {
+            status if status == wanted && !is_of(response.headers(), range) => {
+                Err(unreachable("it answered with another range"))
+            }
+            status if status == wanted => {
+                let (parts, body) = response.into_parts();
+                Ok(Found {
+                    headers: parts.headers,
+                    body,
+                    silence_max: self.fetcher.patience.silence,
+                })
+            }
+            status => Err(refused(status, response.headers())),
+        }
+    }
+}
+
+/// The URL of a blob's tags.
+fn tags_of(uri: &Uri) -> Option<Uri> {
+    let separator = if uri.query().is_some() { '&' } else { '?' };
+    let target = uri.path_and_query()?.as_str();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{target}{separator}comp=tags").parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+/// Whether an answer is about the range that was asked for; it may end earlier, where the source does.
+fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
+    let Some(range) = range else {
+        return true;
+    };
+    let told = headers.get(header::CONTENT_RANGE);
+    let told = told.and_then(|value| value.to_str().ok()?.strip_prefix("bytes "));
+    let bounds = told.and_then(|told| told.split('/').next()?.split_once('-'));
+    let Some((first, last)) = bounds else {
+        return false;
+    };
+    let ends_inside = |last: u64| range.last.is_none_or(|wanted| last <= wanted);
+    first.parse() == Ok(range.first) && last.parse().is_ok_and(ends_inside)
+}
+
+fn unreachable(reason: &str) -> Failure {
+    let message = format!("The copy source cannot be reached: {reason}.");
+    unverified(Failure::new(500, "InternalError", message))
+}
+
+/// What another server said instead of giving the source.
+fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
+    let code = headers
+        .get("x-ms-error-code")
+        .map(crate::request::context::text_of);
+    let code = code.unwrap_or_else(|| "InvalidSource".to_owned());
+    // An answer that is neither is no answer to a question for content.
+    let told = match status.as_u16() {
+        told @ (304 | 400..=599) => told,
+        _ => 400,
+    };
+    unverified(Failure::new(
+        told,
+        code,
+        format!("The copy source answered {status}."),
+    ))
+}
+
+/// A source whose content is about to come.
+pub struct Found {
+    headers: HeaderMap,
+    body: Incoming,
+    silence_max: Duration,
+}
+
+impl Found {
+    /// Bytes of content, as far as they are known.
+    pub fn length(&self) -> u64 {
+        self.body.size_hint().lower()
+    }
+
+    /// Refuses what is known to be longer.
+    pub fn check_length(&self, limit: u64) -> Result<()> {
+        match self.length() > limit {
+            true => Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// What a blob of this content has as its headers.
+    pub fn blob_headers(&self) -> BlobHeaders {
+        let text = |name: &str| self.headers.get(name).map(crate::request::context::text_of);
+        let md5 = |text: String| STANDARD.decode(text).ok();
+        BlobHeaders {
+            content_type: text("content-type"),
+            content_encoding: text("content-encoding"),
+            content_language: text("content-language"),
+            cache_control: text("cache-control"),
+            content_disposition: text("content-disposition"),
+            content_md5: text("content-md5").and_then(md5),
+        }
+    }
+
+    /// The metadata of a source that is a blob.
+    pub fn metadata(&self) -> Metadata {
+        let pairs = self.headers.iter().filter_map(|(name, value)| {
+            let name = name.as_str().strip_prefix("x-ms-meta-")?;
+            Some((name.to_owned(), crate::request::context::text_of(value)))
+        });
+        pairs.collect()
+    }
+
+    /// Takes the content as it comes, `bytes_max` of it at most. Errors: `RequestBodyTooLarge`, before anything is read if the
+    /// length is known; those of the checksums; of a source that ends early, or stalls.
+    pub async fn store(
+        self,
+        blobs: &BlobService,
+        (kind, bytes_max): (UploadKind, u64),
+        claimed: Checksums,
+        key: Option<CustomerKey>,
+    ) -> Result<Upload> {
+        let bounds = Bounds {
+            bytes_max: bytes_max.min(kind.bytes_max()),
+            silence_max: self.silence_max,
+        };
+        self.check_length(bounds.bytes_max)?;
+        let upload = begin(blobs, kind, claimed, key)?;
+        let body = RequestBody::bounded(self.body, bounds);
+        let stored = drain(upload, body, &mut None).await;
+        stored.map_err(|failure| match &*failure.code {
+            "IncompleteBody" => unreachable("its answer ended early"),
+            "RequestTimeout" => unreachable("its answer stopped coming"),
+            _ => failure,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "remote_source_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! A routed request of the Blob service.
+
+use crate::auth::{Authenticator, Caller};
+use crate::blob::conditions::conditions;
+use crate::blob::remote_source::Fetcher;
+use crate::blob::sub_requests::SubRequests;
+use crate::connection::blocking_pool::{self, on_blocking_pool};
+use crate::properties::PropertiesStore;
+use crate::request::context::{Context, RequestIds};
+use crate::response::error::Result;
+use crate::services::Services;
+use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The header that says a body comes, or is wanted, in segments with checksums.
+pub const STRUCTURED_BODY: &str = "x-ms-structured-body";
+
+/// The header of Set Blob Expiry.
+pub const EXPIRY: &str = "x-ms-expiry-option";
+
+/// What the handlers of the service share.
+#[derive(Debug)]
+pub struct State {
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
+    pub authenticator: Arc<Authenticator>,
+    pub request_ids: Arc<RequestIds>,
+    /// Reads from other servers for copies, if that is allowed (`--allow-copy-from`).
+    pub fetcher: Option<Arc<Fetcher>>,
+    /// Host names of this server, besides those that only lead to this machine.
+    pub allowed_hosts: Vec<String>,
+    /// Requests for features that are not served pass (`--loose`).
+    pub loose: bool,
+    /// Containers may be public. The hosted service lets owners of an account switch this off; here it holds for all accounts.
+    pub public_access: bool,
+}
+
+/// A request whose operation is known. Names are decoded; both are empty for operations on the account.
+pub struct Request {
+    pub state: Arc<State>,
+    /// Answers the parts of a batch.
+    pub sub_requests: Arc<dyn SubRequests>,
+    pub context: Context,
+    pub caller: Caller,
+    pub container: String,
+    pub blob: String,
+    /// The blob of that name, or a snapshot or version of it.
+    pub blob_state: BlobState,
+}
+
+impl Request {
+    pub fn account(&self) -> &str {
+        &self.context.account
+    }
+
+    /// Whether the caller holds an account's key.
+    pub fn is_owner(&self) -> bool {
+        matches!(self.caller, Caller::Owner)
+    }
+
+    /// Whether the request has a SAS that lets its holder create blobs, but not overwrite any.
+    pub fn is_create_only(&self) -> bool {
+        matches!(&self.caller, Caller::Sas(grant) if !grant.permissions.contains('w'))
+    }
+
+    /// Whether the request has a SAS whose signature covers the headers of the response that its parameters override.
+    pub fn overrides_headers(&self) -> bool {
+        matches!(&self.caller, Caller::Sas(grant) if grant.signs_response_headers)
+    }
+
+    pub fn address(&self) -> BlobAddress<'_> {
+        BlobAddress {
+            account: &self.context.account,
+            container: &self.container,
+            blob: &self.blob,
+            state: self.blob_state,
+        }
+    }
+
+    pub fn now(&self) -> SystemTime {
+        self.context.now
+    }
+
+    pub fn conditions(&self) -> Result<Conditions> {
+        conditions(&self.context)
+    }
+
+    /// Runs a call of the service that reads a bounded number of rows.
+    pub fn read<T>(
+        &self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,
+    ) -> Result<T> {
+        blocking_pool::read(|| Ok(call(&self.state.services.blobs, self)?))
+    }
+
+    /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs only: changes of a container wait for all
+    /// that is under way in it.
+    pub async fn write<T: Send + 'static>(
+        self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let db = self.state.services.db.clone();
+        let long_work = self.state.services.blobs.has_long_operation();
+        let work = move || Ok(call(&self.state.services.blobs, &self)?);
+        blocking_pool::write_unless_blocked(long_work, &db, work).await
+    }
+
+    /// Runs a call of the service that writes and may take long, or may wait for all that is under way in a container. Waits for its turn
+    /// before it takes a thread: a disk that hangs leaves threads to those who read. A refusal is answered once what it rests on is as
+    /// durable as an acknowledged write: see [`blocking_pool::write`].
+    pub async fn change<T: Send + 'static>(
+        self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let db = self.state.services.db.clone();
+        blocking_pool::change(&db, move || Ok(call(&self.state.services.blobs, &self)?)).await
+    }
+
+    /// Runs a call of the service that reads and may take long, on a thread that may.
+    pub async fn call<T: Send + 'static>(
+        self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        on_blocking_pool(move || Ok(call(&self.state.services.blobs, &self)?)).await
+    }
+}

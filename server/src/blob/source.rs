@@ -1,0 +1,296 @@
+//! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
+//! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
+
+use crate::auth::policy::{RequiredPermissions, authorize};
+use crate::auth::{Caller, bearer};
+use crate::blob::conditions::{blob_state, conditions_named};
+use crate::blob::copy_allow_list::is_this_machine;
+use crate::blob::encryption::{OF_SOURCE, customer_key};
+use crate::blob::permissions::{
+    READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
+};
+use crate::blob::remote_source::RemoteSource;
+use crate::blob::request::Request;
+use crate::request::blob_names::blob_names;
+use crate::request::context::{Context, RequestOrigin, ServiceKind};
+use crate::response::error::{Failure, Result, known};
+use axum::http::uri::Authority;
+use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
+use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
+
+/// Longest URL of a source, in bytes. Source: Copy Blob, "Request headers", `x-ms-copy-source`.
+const URL_BYTES_MAX: usize = 2 * 1024;
+const COPY_SOURCE: &str = "x-ms-copy-source";
+
+/// A blob to be read, and what must hold of it.
+pub struct Source {
+    account: String,
+    container: String,
+    blob: String,
+    state: BlobState,
+    /// Without credentials.
+    pub url: String,
+    pub conditions: Conditions,
+}
+
+/// Whether the credentials of the request itself are good for a source in its own account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credentials {
+    /// For the asynchronous copy, if they are the account's key.
+    Shared,
+    /// The source is public, or its URL or a header of its own opens it.
+    OfTheSource,
+}
+
+impl Source {
+    pub fn address(&self) -> BlobAddress<'_> {
+        BlobAddress {
+            account: &self.account,
+            container: &self.container,
+            blob: &self.blob,
+            state: self.state,
+        }
+    }
+}
+
+/// Where the content of a request comes from.
+pub enum Origin {
+    /// A blob of this server.
+    Own(Source),
+    /// Anything on another one.
+    RemoteSource(RemoteSource),
+}
+
+/// Finds the origin of a request: as [`source`], or on another server if such are asked.
+pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
+    let uri = source_uri(request)?;
+    match &request.state.fetcher {
+        Some(fetcher) if fetcher.may_ask(&uri) && !is_surely_ours(request, &uri)? => {
+            let url = without_credentials(&uri, BlobState::Current);
+            let foreign = RemoteSource::new(fetcher.clone(), request, uri, url);
+            Ok(Origin::RemoteSource(foreign))
+        }
+        _ => source(request, credentials).await.map(Origin::Own),
+    }
+}
+
+fn source_uri(request: &Request) -> Result<Uri> {
+    let url = request.context.required_header(COPY_SOURCE)?;
+    match url.parse() {
+        Ok(uri) if url.len() <= URL_BYTES_MAX => Ok(uri),
+        _ => Err(Failure::header(COPY_SOURCE, url)),
+    }
+}
+
+/// Finds the source of a request and whether it may be read. Errors: `InvalidHeaderValue` for what is no URL; `501` for
+/// other servers; `CannotVerifyCopySource` with what a read would have answered.
+pub async fn source(request: &Request, credentials: Credentials) -> Result<Source> {
+    let uri = source_uri(request)?;
+    let context = context_of(request, &uri)?;
+    let (container, blob) = blob_names(&context)?;
+    if container.is_empty() || blob.is_empty() {
+        return Err(Failure::header(COPY_SOURCE, uri.to_string()));
+    }
+    if !is_opened_by_request(request, credentials, &context) {
+        check_readable(request, &context, &container).map_err(unverified)?;
+    }
+    let state = blob_state(&context)?;
+    Ok(Source {
+        url: without_credentials(&uri, state),
+        account: context.account,
+        container,
+        blob,
+        state,
+        conditions: Conditions {
+            customer_key: customer_key(&request.context, OF_SOURCE)?,
+            ..conditions_named(&request.context, "x-ms-source-")?
+        },
+    })
+}
+
+/// Whether the credentials of the request open the source. A source with credentials of its own is opened by those alone: a SAS
+/// that grants too little, or has expired, must not be ignored. Source: Copy Blob, "Authorization".
+fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Context) -> bool {
+    let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
+    credentials == Credentials::Shared
+        && request.is_owner()
+        && source.account == request.context.account
+        && !has_its_own
+}
+
+/// The source's URL as a request of its own.
+fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
+    let outer = &request.context;
+    if !is_ours(request, uri)? {
+        return Err(Failure::unsupported(format!(
+            "Copying from another server that --allow-copy-from does not name, or from this one under a host name that \
+             --allowed-host does not name ({COPY_SOURCE})"
+        )));
+    }
+    let (_, host) = parts_of(uri)?;
+    let authority = match uri.port_u16() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let mut parts = HttpRequest::builder().uri(target).header("host", authority);
+    if let Some(token) = outer.headers.get("x-ms-copy-source-authorization") {
+        parts = parts.header("authorization", token);
+    }
+    let malformed = |_| Failure::header(COPY_SOURCE, uri.to_string());
+    let parts = parts.body(()).map_err(malformed)?.into_parts().0;
+    let arrival = RequestOrigin {
+        service: ServiceKind::Blob,
+        now: outer.now,
+        system_now: outer.system_now,
+        peer: outer.peer,
+        // The scheme of the URL is what the caller wrote. Nothing of an own source travels further than the request did.
+        secure: outer.secure,
+        request_id: outer.request_id.clone(),
+    };
+    let mut context = Context::new(&arrival, &request.state.services.accounts, &parts)?;
+    context.apply_default_version(Some(&outer.version));
+    Ok(context)
+}
+
+/// Scheme and host of a URL, which must be absolute.
+fn parts_of(uri: &Uri) -> Result<(&str, &str)> {
+    let parts = uri.scheme_str().zip(uri.host());
+    parts.ok_or_else(|| Failure::header(COPY_SOURCE, uri.to_string()))
+}
+
+/// Whether a URL is this server's: by its host and port, or by the name that the hosted service gives an account of ours.
+fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
+    let (scheme, host) = parts_of(uri)?;
+    let own_port = own_authority(request).and_then(|own| own.port_u16());
+    let own_port = own_port.unwrap_or_else(|| default_port(request.context.secure));
+    let same_port = uri
+        .port_u16()
+        .unwrap_or_else(|| default_port(scheme == "https"))
+        == own_port;
+    Ok(is_hosted_name_of_ours(request, host) || same_port && is_own_host(request, host))
+}
+
+fn default_port(secure: bool) -> u16 {
+    if secure { 443 } else { 80 }
+}
+
+/// The address that the request came to.
+fn own_authority(request: &Request) -> Option<Authority> {
+    request.context.header("host")?.parse().ok()
+}
+
+/// Whether a host is this server: the one that the request came to, this machine, or one that `--allowed-host` names. Another
+/// host with the same port is another server, as two of them in one network usually are.
+fn is_own_host(request: &Request, host: &str) -> bool {
+    let allowed = &request.state.allowed_hosts;
+    is_same_host(request, host)
+        || is_this_machine(host)
+        || allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
+fn is_same_host(request: &Request, host: &str) -> bool {
+    own_authority(request).is_some_and(|own| own.host().eq_ignore_ascii_case(host))
+}
+
+/// Whether this is what the hosted service would call an account that is served here. Tools that only know the names of the
+/// source write that, whatever endpoint they talk to: `az storage blob copy start` does.
+fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
+    let account = host.strip_suffix(".blob.core.windows.net");
+    account.is_some_and(|account| request.state.services.accounts.find(account).is_some())
+}
+
+/// Whether a URL is ours although its host is one that may be asked for sources.
+fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
+    let host = uri.host().unwrap_or_default();
+    Ok(is_ours(request, uri)? && (is_same_host(request, host) || is_this_machine(host)))
+}
+
+fn check_readable(request: &Request, context: &Context, container: &str) -> Result<()> {
+    let caller = request.state.authenticator.authenticate(context)?;
+    let tags = looks_at_tags_of_source(&request.context);
+    if !matches!(caller, Caller::Anonymous) {
+        let also = if tags { "t" } else { tags_in_headers(context) };
+        let needs = RequiredPermissions { also, ..READ_BLOB };
+        return authorize(&caller, ServiceKind::Blob, &needs);
+    }
+    if tags || names_version(context) {
+        return Err(bearer::wanted());
+    }
+    match public_access(&request.state, &context.account, container)? {
+        PublicAccess::Container | PublicAccess::Blob => Ok(()),
+        // Who reads it is told that nothing is there; who writes here is worth a plainer word.
+        PublicAccess::Private => Err(bearer::wanted()),
+    }
+}
+
+/// A refusal of the source, told as one of the copy: with the source's own status and message.
+/// Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's test of an incremental copy whose
+/// source does not exist expects this code with "The specified blob does not exist."
+pub fn unverified(failure: Failure) -> Failure {
+    let status = failure.status.as_u16().to_string();
+    let mut told = Failure::new(
+        failure.status.as_u16(),
+        "CannotVerifyCopySource",
+        failure.message.clone(),
+    )
+    .with("CopySourceStatusCode", status.clone())
+    .with("CopySourceErrorCode", failure.code.clone())
+    .with("CopySourceErrorMessage", failure.message);
+    told.details.extend(failure.details);
+    for (name, value) in [
+        ("x-ms-copy-source-status-code", status),
+        ("x-ms-copy-source-error-code", failure.code.into_owned()),
+    ] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            told = told.with_header(HeaderName::from_static(name), value);
+        }
+    }
+    told
+}
+
+fn without_credentials(uri: &Uri, state: BlobState) -> String {
+    let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
+    let authority = authority.map_or("", |authority| authority.as_str());
+    // Before the last at sign stand a user and a password.
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let address = format!("{scheme}://{host}{}", uri.path());
+    match state {
+        BlobState::Current => address,
+        BlobState::Snapshot(moment) => format!("{address}?snapshot={moment}"),
+        BlobState::Version(moment) => format!("{address}?versionid={moment}"),
+    }
+}
+
+/// The part of the source that is wanted; `None` for all of it.
+pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
+    let name = "x-ms-source-range";
+    let Some(text) = context.header(name) else {
+        return Ok(None);
+    };
+    let range = crate::blob::read::parse_range(&text);
+    range.map(Some).ok_or_else(|| Failure::header(name, text))
+}
+
+/// What the request says of the source's content.
+pub fn source_checksums(request: &Request) -> Result<Checksums> {
+    crate::blob::write::checksums_named(
+        request,
+        "x-ms-source-content-md5",
+        "x-ms-source-content-crc64",
+    )
+}
+
+/// Refuses a body and checksums of one where the content comes from a source.
+pub fn refuse_content(request: &Request) -> Result<()> {
+    let length = request
+        .context
+        .number("content-length")?
+        .unwrap_or_default();
+    match length {
+        0 => Ok(()),
+        length => Err(known::INVALID_HEADER_VALUE
+            .with("HeaderName", "Content-Length")
+            .with("HeaderValue", length.to_string())),
+    }
+}

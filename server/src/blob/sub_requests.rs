@@ -1,0 +1,25 @@
+//! The requests inside a batch, as the batch sees them.
+
+use crate::request::context::Context;
+use crate::response::error::Result;
+use axum::http::Response;
+use bytes::Bytes;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// Answers requests inside a batch.
+pub trait SubRequests: Send + Sync {
+    /// The response to one request, as its part shows it: authenticated, logged and counted as if it had come alone. `outer` is the batch.
+    fn answer<'a>(self: Arc<Self>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a>;
+}
+
+impl fmt::Debug for dyn SubRequests {
+    /// Nothing of what answers them: that would be the whole server.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SubRequests")
+    }
+}
+
+/// The response to a request inside a batch.
+pub type PartFuture<'a> = Pin<Box<dyn Future<Output = Response<Bytes>> + Send + 'a>>;

@@ -1,0 +1,132 @@
+use crate::blob::operations::route;
+use crate::request::context::tests::request;
+use crate::request::context::{Context, ServiceKind};
+use crate::request::operation::{LogClass, Logged};
+
+fn context(method: &str, target: &str, headers: &[(&str, &str)]) -> Context {
+    let account = "devstoreaccount1";
+    request(ServiceKind::Blob, method, target, account, headers)
+}
+
+fn logged(context: &Context) -> Option<Logged> {
+    route(context).unwrap().operation.facts(context).logged
+}
+
+#[test]
+fn leases_are_logged_by_known_actions_alone() {
+    let name = |action: &str| {
+        let headers = [("x-ms-lease-action", action)];
+        logged(&context("PUT", "/c/b?comp=lease", &headers)).map(|logged| logged.name)
+    };
+    assert_eq!(name("ACQUIRE"), Some("AcquireBlobLease"));
+    assert_eq!(name("break"), Some("BreakBlobLease"));
+    for other in ["x;Success;200;1;1;authenticated;forged", "", "é", "steal"] {
+        assert_eq!(name(other), None, "{other}");
+    }
+}
+
+#[test]
+fn operations_have_the_names_and_classes_of_the_log_format() {
+    for (method, target, headers, name, class) in [
+        ("GET", "/c/b", &[][..], "GetBlob", LogClass::Read),
+        (
+            "PUT",
+            "/c/b",
+            &[("x-ms-blob-type", "PageBlob")],
+            "PutBlob",
+            LogClass::Write,
+        ),
+        ("DELETE", "/c/b", &[], "DeleteBlob", LogClass::Delete),
+        (
+            "PUT",
+            "/?restype=service&comp=properties",
+            &[],
+            "SetBlobServiceProperties",
+            LogClass::Write,
+        ),
+        (
+            "GET",
+            "/c/b?comp=metadata",
+            &[],
+            "GetBlobMetadata",
+            LogClass::Read,
+        ),
+        (
+            "HEAD",
+            "/c?restype=container&comp=metadata",
+            &[],
+            "GetContainerMetadata",
+            LogClass::Read,
+        ),
+        (
+            "PUT",
+            "/c/b?comp=page",
+            &[("x-ms-page-write", "clear")],
+            "ClearPage",
+            LogClass::Write,
+        ),
+        (
+            "POST",
+            "/c?restype=container&comp=batch",
+            &[],
+            "BlobBatch",
+            LogClass::Write,
+        ),
+        (
+            "DELETE",
+            "/c/b?comp=immutabilityPolicies",
+            &[],
+            "DeleteBlobImmutabilityPolicy",
+            LogClass::Delete,
+        ),
+    ] {
+        let found = logged(&context(method, target, headers));
+        assert_eq!(found, Some(Logged { name, class }), "{method} {target}");
+    }
+}
+
+#[test]
+fn headers_tell_the_operations_of_a_put_apart() {
+    let source = ("x-ms-copy-source", "http://127.0.0.1/devstoreaccount1/c/a");
+    for (headers, name) in [
+        (&[("x-ms-blob-type", "blockblob")][..], "PutBlob"),
+        (&[("x-ms-blob-type", "AppendBlob")], "PutAppendBlob"),
+        (&[source], "CopyBlob"),
+        (&[source, ("x-ms-requires-sync", "True")], "CopyBlobFromUrl"),
+        (&[source, ("x-ms-blob-type", "BlockBlob")], "PutBlobFromUrl"),
+    ] {
+        let operation = route(&context("PUT", "/c/b", headers)).unwrap().operation;
+        assert_eq!(operation.name, name, "{headers:?}");
+    }
+    for (headers, code) in [
+        (&[][..], "MissingRequiredHeader"),
+        (&[("x-ms-blob-type", "x")], "InvalidHeaderValue"),
+        (
+            &[source, ("x-ms-blob-type", "PageBlob")],
+            "InvalidHeaderValue",
+        ),
+    ] {
+        let refused = route(&context("PUT", "/c/b", headers)).err().unwrap();
+        assert_eq!(refused.code, code, "{headers:?}");
+    }
+}
+
+#[test]
+fn a_wrong_method_is_named_whatever_the_operation() {
+    for target in [
+        "/?comp=blobs",
+        "/c?restype=container&comp=undelete",
+        "/c/b?comp=immutabilityPolicies",
+        "/c/b?comp=legalhold",
+        "/c/b?comp=expiry",
+    ] {
+        let refused = route(&context("POST", target, &[])).err().unwrap();
+        assert_eq!(refused.code, "UnsupportedHttpVerb", "{target}");
+    }
+}
+
+#[test]
+fn a_query_reads_although_it_is_posted() {
+    let route = route(&context("POST", "/c/b?comp=query", &[])).unwrap();
+    assert!(!route.operation.changes_state);
+}

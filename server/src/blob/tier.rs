@@ -1,0 +1,103 @@
+//! Set Blob Tier, and what answers tell of tiers.
+
+use crate::blob::request::Request;
+use crate::codec::date;
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result};
+use crate::response::headers::empty;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_blob::{AccessTier, Blob, BlobService, BlobType, RehydratePriority, TierOutcome};
+use std::time::SystemTime;
+
+pub async fn set_blob_tier(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    context.required_header("x-ms-access-tier")?;
+    let tier = access_tier(context)?.unwrap_or(AccessTier::Hot);
+    let (priority, conditions) = (rehydrate_priority(context)?, request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.set_blob_tier(&r.address(), tier, priority, &conditions)
+    };
+    let (outcome, ticket) = request.write(call).await?;
+    ticket.await?;
+    Ok(empty(match outcome {
+        TierOutcome::Set => 200,
+        TierOutcome::Pending => 202,
+    }))
+}
+
+/// `x-ms-access-tier`.
+pub fn access_tier(context: &Context) -> Result<Option<AccessTier>> {
+    let name = "x-ms-access-tier";
+    let Some(text) = context.header(name) else {
+        return Ok(None);
+    };
+    let tier = AccessTier::parse(&text);
+    tier.map(Some).ok_or_else(|| Failure::header(name, text))
+}
+
+/// `x-ms-rehydrate-priority`.
+pub fn rehydrate_priority(context: &Context) -> Result<RehydratePriority> {
+    let name = "x-ms-rehydrate-priority";
+    match context
+        .header(name)
+        .map(|text| text.to_ascii_lowercase())
+        .as_deref()
+    {
+        None | Some("standard") => Ok(RehydratePriority::Standard),
+        Some("high") => Ok(RehydratePriority::High),
+        Some(other) => Err(Failure::header(name, other)),
+    }
+}
+
+/// What is told of a blob's tier, in the order of listings: (header, element, text). Append blobs have none, and page blobs
+/// only what they were given.
+pub fn tier_texts(blob: &Blob, now: SystemTime) -> Vec<(&'static str, &'static str, String)> {
+    let mut texts = Vec::new();
+    match (blob.tiering.tier(now), blob.blob_type()) {
+        (Some(tier), _) => {
+            texts.push(("x-ms-access-tier", "AccessTier", tier.to_string()));
+            if tier == AccessTier::Smart {
+                // The tier that the service has chosen: nothing here grows cold.
+                texts.push((
+                    "x-ms-smart-access-tier",
+                    "SmartAccessTier",
+                    "Hot".to_owned(),
+                ));
+            }
+        }
+        (None, BlobType::BlockBlob) => {
+            texts.push(("x-ms-access-tier", "AccessTier", "Hot".to_owned()));
+            texts.push((
+                "x-ms-access-tier-inferred",
+                "AccessTierInferred",
+                "true".to_owned(),
+            ));
+        }
+        (None, BlobType::AppendBlob | BlobType::PageBlob) => {}
+    }
+    if let Some(time) = blob.tiering.changed_at(now) {
+        texts.push((
+            "x-ms-access-tier-change-time",
+            "AccessTierChangeTime",
+            date::rfc1123(time),
+        ));
+    }
+    if let Some((tier, priority)) = blob.tiering.rehydrating(now) {
+        let status = format!(
+            "rehydrate-pending-to-{}",
+            tier.to_string().to_ascii_lowercase()
+        );
+        texts.push(("x-ms-archive-status", "ArchiveStatus", status));
+        let priority = match priority {
+            RehydratePriority::Standard => "Standard",
+            RehydratePriority::High => "High",
+        };
+        texts.push((
+            "x-ms-rehydrate-priority",
+            "RehydratePriority",
+            priority.to_owned(),
+        ));
+    }
+    texts
+}

@@ -1,0 +1,169 @@
+//! Bodies on their way in, whatever they are for: chunk by chunk into the store, plain or in segments.
+
+use crate::blob::encryption::{OWN, customer_key};
+use crate::blob::request::{Request, STRUCTURED_BODY};
+use crate::blob::store_small_bodies::store_small_body;
+use crate::blob::write::claimed;
+use crate::codec::structured::{self, Decoder, Malformed};
+use crate::connection::blocking_pool;
+use crate::request::body::RequestBody;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::put;
+use axum::body::Body;
+use axum::http::Response;
+use bytes::Buf;
+use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind, WrittenPart};
+
+/// What an upload holds in memory at most: a part that is filled, and one that is written.
+const UPLOAD_BYTES_HELD: u64 = 512 << 10;
+
+/// Takes a body as it comes, two parts of it in memory at most; waiting for the store slows the client, not the other way round.
+pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
+    let limit = kind.bytes_max();
+    if body.length_at_least() > limit {
+        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
+    }
+    let held = body.length_at_most().unwrap_or(limit);
+    body.reserve_chunks(held.min(UPLOAD_BYTES_HELD) as usize)
+        .await?;
+    let key = customer_key(&request.context, OWN)?;
+    let upload = begin(&request.state.services.blobs, kind, claimed(request)?, key)?;
+    let mut structure = structure(request)?;
+    let upload = drain(upload, body, &mut structure).await?;
+    if let Some(decoder) = structure {
+        decoder.finish()?;
+    }
+    store_small_body(upload).await
+}
+
+/// Writes a body to an upload as it comes, taken apart if it comes in segments. The next part is filled while one is written.
+pub async fn drain(
+    mut upload: Upload,
+    mut body: RequestBody,
+    structure: &mut Option<Decoder>,
+) -> Result<Upload> {
+    let mut writing = None;
+    while let Some(chunk) = body.next_chunk().await? {
+        let contents = match structure {
+            None => vec![chunk],
+            Some(decoder) => decoder.update(chunk)?,
+        };
+        for mut content in contents {
+            while !content.is_empty() {
+                content.advance(blocking_pool::read(|| Ok(upload.fill(&content)?))?);
+                if upload.is_full() {
+                    written(&mut upload, &mut writing).await?;
+                    if let Some(part) = upload.take_part() {
+                        writing = Some(
+                            blocking_pool::start_on_blocking_pool_limited(
+                                move || Ok(part.write()?),
+                            )
+                            .await,
+                        );
+                    }
+                }
+            }
+        }
+    }
+    written(&mut upload, &mut writing).await?;
+    if let Some(part) = upload.take_part() {
+        upload.add(blocking_pool::on_blocking_pool_limited(move || Ok(part.write()?)).await?);
+    }
+    Ok(upload)
+}
+
+/// Waits for the part that is being written, if there is one.
+async fn written(
+    upload: &mut Upload,
+    writing: &mut Option<impl Future<Output = Result<WrittenPart>>>,
+) -> Result<()> {
+    if let Some(part) = writing.take() {
+        upload.add(part.await?);
+    }
+    Ok(())
+}
+
+/// A body that is stored as it comes, or encrypted with the key that came with it.
+pub fn begin(
+    blobs: &BlobService,
+    kind: UploadKind,
+    claimed: Checksums,
+    key: Option<CustomerKey>,
+) -> Result<Upload> {
+    Ok(match key {
+        Some(key) => blobs.begin_encrypted_upload(kind, claimed, key)?,
+        None => blobs.begin_upload(kind, claimed)?,
+    })
+}
+
+/// What takes the body apart, if it comes in segments. Its own checksums leave no need for others.
+fn structure(request: &Request) -> Result<Option<Decoder>> {
+    let Some(form) = request.context.header(STRUCTURED_BODY) else {
+        return Ok(None);
+    };
+    let length = request
+        .context
+        .required_header("x-ms-structured-content-length")?;
+    let parsed = length.parse().ok().filter(|_| structured::is_served(&form));
+    let Some(parsed) = parsed else {
+        return Err(Failure::header(STRUCTURED_BODY, form));
+    };
+    match claimed(request)? == lazurite_blob::Checksums::default() {
+        true => Ok(Some(Decoder::new(parsed))),
+        false => {
+            let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
+            Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail))
+        }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Failure {
+        match malformed {
+            Malformed::Framing(detail) => known::INVALID_INPUT.with("ExtendedErrorDetail", detail),
+            Malformed::Checksum {
+                specified,
+                calculated,
+            } => lazurite_blob::Error::Crc64Mismatch {
+                specified,
+                calculated,
+            }
+            .into(),
+        }
+    }
+}
+
+/// Whether the body of a request comes in segments.
+pub fn is_structured(request: &Request) -> bool {
+    request.context.header(STRUCTURED_BODY).is_some()
+}
+
+/// Refuses a body where there must be none, also one that comes in chunks. Nothing of it is kept.
+pub async fn refuse_body(mut body: RequestBody) -> Result<()> {
+    let length = match body.length_at_least() {
+        0 => body
+            .next_chunk()
+            .await?
+            .map_or(0, |chunk| chunk.len() as u64),
+        length => length,
+    };
+    match length {
+        0 => Ok(()),
+        length => Err(surplus_body(length)),
+    }
+}
+
+/// The refusal of a body of at least so many bytes where there must be none.
+pub fn surplus_body(length: u64) -> Failure {
+    Failure::header("Content-Length", length.to_string()).with(
+        "ExtendedErrorDetail",
+        "The body of this request must be empty.",
+    )
+}
+
+/// An answer to a body that came in segments says so.
+pub fn put_structure(response: &mut Response<Body>, structured: bool) {
+    if structured {
+        put(response, STRUCTURED_BODY, structured::FORM);
+    }
+}

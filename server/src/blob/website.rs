@@ -1,0 +1,202 @@
+//! The static website of an account: the blobs of its container `$web`, as browsers ask for them.
+//!
+//! Its address is a host name, as on the hosted service: `http://ACCOUNT.web.localhost:10000/` (there
+//! `https://ACCOUNT.z6.web.core.windows.net/`), on the Blob service's listener. Anybody reads it, whatever the container's
+//! access is, and nothing is written through it.
+//! Source: Static website hosting in Azure Storage; Set Blob Service Properties, "StaticWebsite".
+
+use crate::accounts::Accounts;
+use crate::auth::Caller;
+use crate::blob::read;
+use crate::blob::request::{Request, State};
+use crate::blob::sub_requests::SubRequests;
+use crate::properties::{StaticWebsite, WEBSITE_CONTAINER};
+use crate::request::context::{Context, RequestOrigin, decode};
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, put};
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
+use lazurite_blob::BlobState;
+use std::sync::Arc;
+
+/// The account whose website a host name is, if it is one: `ACCOUNT.web.…`, or `ACCOUNT.z6.web.…` with any number.
+pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
+    let mut labels = host.split(['.', ':']);
+    let account = labels.next()?;
+    let mut kind = labels.next()?;
+    let zone = kind.strip_prefix('z').unwrap_or_default();
+    if !zone.is_empty() && zone.bytes().all(|byte| byte.is_ascii_digit()) {
+        kind = labels.next()?;
+    }
+    if !kind.eq_ignore_ascii_case("web") {
+        return None;
+    }
+    accounts.find(account).map(|(account, _)| account)
+}
+
+/// Serves one request to the website of an account.
+pub async fn serve(
+    state: &Arc<State>,
+    sub_requests: Arc<dyn SubRequests>,
+    arrival: &RequestOrigin,
+    account: &str,
+    parts: &Parts,
+) -> Result<Response<Body>> {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(known::UNSUPPORTED_HTTP_VERB.into());
+    }
+    let properties = state.properties.get(arrival.service, account);
+    let website = &properties.static_website;
+    let path = decode(parts.uri.path()).replace('\\', "/");
+    let site = Site {
+        state,
+        sub_requests,
+        arrival,
+        account,
+        parts,
+    };
+    if website.enabled {
+        let found = site.get(&document_of(website, &path), &parts.headers).await;
+        match found {
+            Err(failure) if is_missing(&failure) => {}
+            found => return found,
+        }
+        if let Some(document) = &website.error_document_404_path {
+            // Whole, whatever part of the page or state of it the browser asked for.
+            let found = site.get(document, &HeaderMap::new()).await;
+            if let Ok(mut response) = found {
+                *response.status_mut() = StatusCode::NOT_FOUND;
+                put(&mut response, "x-ms-error-code", "WebContentNotFound");
+                return Ok(response);
+            }
+        }
+    }
+    Ok(not_found(&parts.method))
+}
+
+/// The blob that stands for a path: the path itself, or what a directory shows.
+pub fn document_of(website: &StaticWebsite, path: &str) -> String {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let is_directory = path.is_empty() || path.ends_with('/');
+    match (
+        &website.index_document,
+        &website.default_index_document_path,
+    ) {
+        (Some(index), _) if is_directory => format!("{path}{index}"),
+        (None, Some(default)) if is_directory => default.trim_start_matches('/').to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+/// Names that no blob can have are as good as those that none has.
+fn is_missing(failure: &Failure) -> bool {
+    failure.status == StatusCode::NOT_FOUND
+        || ["InvalidUri", "OutOfRangeInput"].contains(&&*failure.code)
+}
+
+/// The page of a website without one.
+fn not_found(method: &Method) -> Response<Body> {
+    const PAGE: &str = "<!DOCTYPE html><html><head><title>WebContentNotFound</title></head>\
+        <body><h1>The requested content does not exist.</h1></body></html>";
+    let mut response = empty(404);
+    put(&mut response, CONTENT_TYPE, "text/html");
+    put(&mut response, "x-ms-error-code", "WebContentNotFound");
+    if method == Method::GET {
+        *response.body_mut() = Body::from(PAGE);
+    }
+    response
+}
+
+/// A request to a website, from which requests for its blobs are made.
+struct Site<'a> {
+    state: &'a Arc<State>,
+    sub_requests: Arc<dyn SubRequests>,
+    arrival: &'a RequestOrigin,
+    account: &'a str,
+    parts: &'a Parts,
+}
+
+impl Site<'_> {
+    /// Reads a blob of `$web` with the conditions and the range in these headers.
+    async fn get(&self, blob: &str, headers: &HeaderMap) -> Result<Response<Body>> {
+        if blob.is_empty() {
+            return Err(known::RESOURCE_NOT_FOUND.into());
+        }
+        let mut parts = self.parts.clone();
+        // Where the blob is in the account's own terms: the context of a request needs an address.
+        parts.uri = format!("/{}/{WEBSITE_CONTAINER}", self.account)
+            .parse::<Uri>()
+            .map_err(|_| Failure::from(known::INVALID_URI))?;
+        parts.headers = headers.clone();
+        if let Some(host) = self.parts.headers.get("host") {
+            parts.headers.insert("host", host.clone());
+        }
+        let request = Request {
+            state: self.state.clone(),
+            sub_requests: self.sub_requests.clone(),
+            context: Context::new(self.arrival, &self.state.services.accounts, &parts)?,
+            caller: Caller::Anonymous,
+            container: WEBSITE_CONTAINER.to_owned(),
+            blob: blob.to_owned(),
+            blob_state: BlobState::Current,
+        };
+        match self.parts.method {
+            Method::HEAD => read::get_blob_properties(request).await,
+            _ => read::download(request).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_names_of_websites() {
+        let accounts = Accounts::parse("one:AAAA").unwrap();
+        let found = |host| account_of(host, &accounts);
+        for host in [
+            "one.web.localhost:10000",
+            "one.z6.web.core.windows.net",
+            "one.z22.WEB.localhost",
+        ] {
+            assert_eq!(found(host).as_deref(), Some("one"), "{host}");
+        }
+        for host in [
+            "one.blob.localhost:10000",
+            "two.web.localhost",
+            "one",
+            "one.z.web.x",
+            "web.localhost",
+            "127.0.0.1:10000",
+        ] {
+            assert_eq!(found(host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn directories_show_their_index_and_nothing_else_does() {
+        let website = |index: Option<&str>, default: Option<&str>| StaticWebsite {
+            enabled: true,
+            index_document: index.map(str::to_owned),
+            default_index_document_path: default.map(str::to_owned),
+            error_document_404_path: None,
+        };
+        let index = website(Some("index.html"), None);
+        for (path, document) in [
+            ("/", "index.html"),
+            ("", "index.html"),
+            ("/a/", "a/index.html"),
+            ("/a", "a"),
+            ("//a", "/a"),
+            ("/a/b.css", "a/b.css"),
+        ] {
+            assert_eq!(document_of(&index, path), document, "{path}");
+        }
+        let default = website(None, Some("/pages/home.html"));
+        assert_eq!(document_of(&default, "/any/"), "pages/home.html");
+        assert_eq!(document_of(&website(None, None), "/a/"), "a/");
+    }
+}

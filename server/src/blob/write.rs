@@ -1,0 +1,235 @@
+//! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
+
+use crate::blob::conditions::optional_id;
+use crate::blob::container::with_validators;
+use crate::blob::immutability::{immutability_policy, legal_hold};
+use crate::blob::request::Request;
+use crate::blob::tags::tags_of_header;
+use crate::blob::tier::access_tier;
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
+use axum::body::Body;
+use axum::http::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{
+    BlobHeaders, BlobService, BlobSettings, BlobState, Checksums, DeleteBlob, DeleteSnapshots, Md5,
+    Tags, TierChanged,
+};
+
+const CONTENT_MD5_OF_BLOB: &str = "x-ms-blob-content-md5";
+
+pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
+    let (headers, conditions) = (replaced_headers(&request)?, request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.set_blob_properties(&r.address(), headers, &conditions)
+    };
+    let (written, ticket) = request.write(call).await?;
+    ticket.await?;
+    Ok(with_validators(empty(200), &written))
+}
+
+pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
+    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.set_blob_metadata(&r.address(), metadata, &conditions)
+    };
+    let (written, ticket) = request.write(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(200), &written);
+    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    Ok(response)
+}
+
+/// Source: Delete Blob, "Request headers" and "URI parameters".
+pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
+    let context = &request.context;
+    let snapshots = match context.header("x-ms-delete-snapshots").as_deref() {
+        None => None,
+        Some("include") => Some(DeleteSnapshots::Include),
+        Some("only") => Some(DeleteSnapshots::Only),
+        Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
+    };
+    if let (BlobState::Version(version), Some(_)) = (request.blob_state, snapshots) {
+        // Source: recorded answers of the hosted service.
+        return Err(Failure::parameter(
+            "versionid",
+            version.to_string(),
+            "This operation is only allowed on the root blob. Version id should not be provided.",
+        ));
+    }
+    let permanent = match context.query.get("deletetype").as_deref() {
+        None | Some("") => false,
+        Some(text) if text.eq_ignore_ascii_case("permanent") => true,
+        Some(other) => {
+            return Err(Failure::parameter(
+                "deletetype",
+                other,
+                "It can only be permanent.",
+            ));
+        }
+    };
+    let delete = DeleteBlob {
+        snapshots,
+        permanent,
+        conditions: request.conditions()?,
+        tier_changed: tier_changed(context)?,
+    };
+    let call = move |blobs: &BlobService, r: &Request| blobs.delete_blob(&r.address(), &delete);
+    let (deletion, ticket) = match snapshots {
+        None => request.write(call).await?,
+        Some(_) => request.change(call).await?,
+    };
+    ticket.await?;
+    let mut response = empty(202);
+    put(
+        &mut response,
+        "x-ms-delete-type-permanent",
+        deletion.permanent.to_string(),
+    );
+    Ok(response)
+}
+
+fn tier_changed(context: &Context) -> Result<TierChanged> {
+    Ok(TierChanged {
+        since: context.date("x-ms-access-tier-if-modified-since")?,
+        not_since: context.date("x-ms-access-tier-if-unmodified-since")?,
+    })
+}
+
+pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
+    let lease_id = optional_id(&request.context, "x-ms-lease-id")?;
+    let call = move |blobs: &BlobService, r: &Request| blobs.undelete_blob(&r.address(), lease_id);
+    request.change(call).await?.await?;
+    Ok(empty(200))
+}
+
+pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
+    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let call = move |blobs: &BlobService, r: &Request| {
+        blobs.snapshot_blob(&r.address(), metadata, &conditions)
+    };
+    let (moment, written, ticket) = request.write(call).await?;
+    ticket.await?;
+    let mut response = with_validators(empty(201), &written);
+    put(&mut response, "x-ms-snapshot", moment.to_string());
+    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    Ok(response)
+}
+
+/// The six headers a writer gives a blob. Source: Set Blob Properties, "Request headers".
+pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
+    Ok(BlobHeaders {
+        content_md5: md5(request, CONTENT_MD5_OF_BLOB)?.map(Vec::from),
+        ..texts(request)
+    })
+}
+
+/// Those of the headers that are texts.
+fn texts(request: &Request) -> BlobHeaders {
+    let header = |name: &str| request.context.header(name);
+    BlobHeaders {
+        content_type: header("x-ms-blob-content-type"),
+        content_encoding: header("x-ms-blob-content-encoding"),
+        content_language: header("x-ms-blob-content-language"),
+        cache_control: header("x-ms-blob-cache-control"),
+        content_disposition: header("x-ms-blob-content-disposition"),
+        content_md5: None,
+    }
+}
+
+/// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no type yet is read as a stream
+/// of bytes, but one whose type was cleared has none, which is stored as an empty one.
+/// An MD5 of any length is kept as it is given. Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`; recorded
+/// answers of the hosted service.
+pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
+    let content_md5 = match request.context.header(CONTENT_MD5_OF_BLOB) {
+        None => None,
+        Some(text) => match STANDARD.decode(&text) {
+            Ok(bytes) => Some(bytes),
+            Err(_) => return Err(no_md5(CONTENT_MD5_OF_BLOB, text)),
+        },
+    };
+    let mut headers = texts(request);
+    headers.content_type.get_or_insert_default();
+    Ok(BlobHeaders {
+        content_md5,
+        ..headers
+    })
+}
+
+/// What a new blob is made with beside headers and metadata.
+pub fn settings(request: &Request) -> Result<BlobSettings> {
+    let context = &request.context;
+    let tags = context.header("x-ms-tags");
+    Ok(BlobSettings {
+        tags: tags.map_or(Tags::new(), |text| tags_of_header(&text)),
+        tier: access_tier(context)?,
+        immutability: immutability_policy(context)?,
+        legal_hold: legal_hold(context)?,
+    })
+}
+
+/// What the request says of its own body.
+pub fn claimed(request: &Request) -> Result<Checksums> {
+    checksums_named(request, "content-md5", "x-ms-content-crc64")
+}
+
+/// The checksums in headers of these names.
+pub fn checksums_named(
+    request: &Request,
+    md5_name: &'static str,
+    crc64_name: &'static str,
+) -> Result<Checksums> {
+    let crc64 = match request.context.header(crc64_name) {
+        Some(text) => {
+            let bytes = STANDARD
+                .decode(&text)
+                .ok()
+                .and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
+            Some(
+                bytes
+                    .map(u64::from_le_bytes)
+                    .ok_or_else(|| Failure::header(crc64_name, text))?,
+            )
+        }
+        None => None,
+    };
+    Ok(Checksums {
+        md5: md5(request, md5_name)?,
+        crc64,
+    })
+}
+
+/// Checksums of a body on its answer.
+pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
+    if let Some(md5) = checksums.md5 {
+        put(response, CONTENT_MD5, STANDARD.encode(md5));
+    }
+    if let Some(crc64) = checksums.crc64 {
+        put(
+            response,
+            "x-ms-content-crc64",
+            STANDARD.encode(crc64.to_le_bytes()),
+        );
+    }
+    put(response, REQUEST_SERVER_ENCRYPTED, "true");
+}
+
+fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
+    let Some(text) = request.context.header(name) else {
+        return Ok(None);
+    };
+    let bytes = STANDARD
+        .decode(&text)
+        .ok()
+        .and_then(|bytes| Md5::try_from(bytes).ok());
+    bytes.map(Some).ok_or_else(|| no_md5(name, text))
+}
+
+fn no_md5(name: &str, text: String) -> Failure {
+    known::INVALID_MD5
+        .with("HeaderName", name)
+        .with("HeaderValue", text)
+}

@@ -1,0 +1,91 @@
+//! `lazurite advice`: prints the advice of a running server for people.
+
+use crate::commands::doctor::{Target, connection_string};
+use serde_json::Value;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// Asks the server of a connection string, or of the one in the environment. The error is a sentence.
+pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
+    let (_, text) = connection_string(text);
+    let target = Target::read(&text)?;
+    // All services of a server give the same advice.
+    let (title, endpoint) = &target.endpoints[0];
+    let answer = target.get(title, endpoint, "_lazurite/advice")?;
+    let report: Value = serde_json::from_str(&answer.body)
+        .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
+    print!("{}", printed(&report));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report as text.
+fn printed(report: &Value) -> String {
+    let mut out = String::new();
+    let pieces = report["advice"].as_array().map_or(&[][..], Vec::as_slice);
+    for advice in pieces {
+        let text = |name: &str| plain(&advice[name]);
+        let _ = writeln!(
+            out,
+            "{} ({} {}, account {})",
+            text("title"),
+            text("service"),
+            text("resource"),
+            text("account")
+        );
+        let _ = writeln!(out, "  seen:    {}", text("finding"));
+        let _ = writeln!(out, "  why:     {}", text("reason"));
+        let _ = writeln!(out, "  do:      {}", text("pattern"));
+        for request in advice["requests"].as_array().into_iter().flatten() {
+            let text = |name: &str| plain(&request[name]);
+            let _ = writeln!(
+                out,
+                "  request: {} {} {} {}",
+                text("at"),
+                text("operation"),
+                text("resource"),
+                text("request_id")
+            );
+        }
+        out.push('\n');
+    }
+    let requests = plain(&report["requests"]);
+    let _ = match pieces.len() {
+        0 => writeln!(out, "no advice after {requests} requests"),
+        1 => writeln!(out, "1 piece of advice after {requests} requests"),
+        count => writeln!(out, "{count} pieces of advice after {requests} requests"),
+    };
+    out
+}
+
+/// Text without control characters, which could act on a terminal.
+fn plain(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(visible).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_printed_without_control_characters() {
+        let report = serde_json::json!({
+            "requests": 7,
+            "advice": [{
+                "title": "One partition takes most of the load", "service": "table", "resource": "T", "account": "a",
+                "finding": "Partition '\u{1b}[2J' took all", "reason": "r", "pattern": "p",
+                "requests": [{"at": "t", "operation": "InsertEntity", "resource": "T", "request_id": "id-1"}],
+            }],
+        });
+        let text = printed(&report);
+        assert!(text.starts_with("One partition takes most of the load (table T, account a)\n"));
+        assert!(text.contains("id-1") && text.ends_with("1 piece of advice after 7 requests\n"));
+        assert!(!text.contains('\u{1b}'));
+        let none = printed(&serde_json::json!({"requests": 3, "advice": []}));
+        assert_eq!(none, "no advice after 3 requests\n");
+    }
+}

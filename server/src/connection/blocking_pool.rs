@@ -1,0 +1,208 @@
+//! Where the synchronous work of the services runs.
+//!
+//! Most operations take microseconds, and a hop to another thread and back costs more than they do: those run where they
+//! are called for, on the threads that serve connections ([`crate::connection::threads`]), of which there are more than processors, so
+//! that one that waits for a page from the disk leaves others to go on. What may take long, and writes while the store makes
+//! writers wait, run on threads of their own. Nothing here waits for a sync: callers await the ticket.
+
+use crate::response::error::{Result, known};
+use lazurite_engine::Db;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// Most writers of one connection thread that wait on the blocking pool: while a disk hangs, reads still find threads.
+const WAITING_MAX: usize = 10;
+
+thread_local! {
+    static TURNS: Arc<Semaphore> = Arc::new(Semaphore::new(WAITING_MAX));
+}
+
+/// Runs `work` on the blocking pool, from now on. It completes even if the future is dropped.
+pub fn on_blocking_pool<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> impl Future<Output = Result<T>> {
+    let running = tokio::task::spawn_blocking(work);
+    async {
+        running.await.unwrap_or_else(|panic| {
+            tracing::error!(%panic, "an operation stopped on an assertion");
+            Err(known::INTERNAL_ERROR.into())
+        })
+    }
+}
+
+/// As [`on_blocking_pool`], for work that may wait for the store, which must not take all threads. The outer future waits for one of the
+/// threads reserved for such work, the inner one for the work.
+pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> impl Future<Output = Result<T>> {
+    let turn = TURNS.with(Arc::clone).acquire_owned().await;
+    // Held by the work, which continues if the client leaves.
+    on_blocking_pool(move || {
+        let _turn = turn;
+        work()
+    })
+}
+
+/// As [`start_on_blocking_pool_limited`], until the work is done.
+pub async fn on_blocking_pool_limited<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    start_on_blocking_pool_limited(work).await.await
+}
+
+/// Runs work that reads a bounded number of rows, here and now.
+pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // The caches and counters that a panic leaves behind are guarded by locks, which notice one.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        tracing::error!("an operation stopped on an assertion");
+        Err(known::INTERNAL_ERROR.into())
+    })
+}
+
+/// Runs work that reads and writes a bounded number of rows: here and now, unless it would have to wait for the store. A refusal is
+/// answered once what it rests on is as durable as an acknowledged write: otherwise a power cut could take back the entity that
+/// "already exists", or bring back the one that is "not found".
+pub async fn write<T: Send + 'static>(
+    db: &Db,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    write_unless_blocked(false, db, work).await
+}
+
+/// As [`write()`], beside work that may hold the locks of this one for long.
+pub async fn write_unless_blocked<T: Send + 'static>(
+    long_work: bool,
+    db: &Db,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let answer = if long_work || db.makes_writers_wait() {
+        on_blocking_pool_limited(work).await
+    } else {
+        read(work)
+    };
+    if answer.is_err() {
+        db.ticket().await?;
+    }
+    answer
+}
+
+/// Runs a write that may take long, on a thread that may, once it is its turn. Refusals wait as those of [`write()`] do.
+pub async fn change<T: Send + 'static>(
+    db: &Db,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let answer = on_blocking_pool_limited(work).await;
+    if answer.is_err() {
+        db.ticket().await?;
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
+    use lazurite_engine::{Batch, Config, Durability, Environment, Keyspace, KeyspaceOptions};
+
+    fn open(disk: &FaultFs) -> (Db, Keyspace) {
+        let environment = Environment {
+            fs: Arc::new(disk.clone()),
+            ..Environment::system(Durability::Disk)
+        };
+        let config = Config {
+            durability: Durability::Disk,
+            ..Config::default()
+        };
+        let db = Db::open_with("data".as_ref(), config, environment).unwrap();
+        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+        (db, keyspace)
+    }
+
+    #[tokio::test]
+    async fn work_beside_what_holds_locks_for_long_leaves_the_connection_thread() {
+        let (db, _) = open(&FaultFs::new(Arc::new(MemoryFs::volatile())));
+        let here = std::thread::current().id();
+        let carried_out = || Ok(std::thread::current().id());
+        assert_eq!(
+            write_unless_blocked(false, &db, carried_out).await.unwrap(),
+            here
+        );
+        assert_ne!(
+            write_unless_blocked(true, &db, carried_out).await.unwrap(),
+            here
+        );
+    }
+
+    #[test]
+    fn writers_that_wait_leave_threads_to_others() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(WAITING_MAX + 2)
+            .build()
+            .unwrap();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(std::sync::Mutex::new(wait));
+        runtime.block_on(async {
+            let writers: Vec<_> = (0..4 * WAITING_MAX)
+                .map(|_| {
+                    let wait = wait.clone();
+                    tokio::spawn(on_blocking_pool_limited(move || {
+                        // Ends when the sender is dropped, as a wait for the disk does when it goes on.
+                        let _ = wait.lock().unwrap().recv();
+                        Ok(())
+                    }))
+                })
+                .collect();
+            tokio::task::yield_now().await;
+            let patience = std::time::Duration::from_secs(10);
+            let read = tokio::time::timeout(patience, on_blocking_pool(|| Ok(7))).await;
+            assert_eq!(read.unwrap().unwrap(), 7);
+            drop(done);
+            for writer in writers {
+                writer.await.unwrap().unwrap();
+            }
+        });
+    }
+
+    #[tokio::test]
+    async fn refusals_wait_until_what_they_rest_on_is_on_disk() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(&disk);
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap()
+        };
+        put().await.unwrap();
+        disk.hold(Some(Operation::Sync));
+        let put = put();
+        let mut refusal = Box::pin(write(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
+        let early = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
+        disk.hold(None);
+        assert!(refusal.await.is_err());
+        put.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn refusals_of_changes_wait_as_well() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let (db, keyspace) = open(&disk);
+        let put = || {
+            let mut batch = Batch::new();
+            batch.put(&keyspace, b"key", b"value");
+            db.write(batch).unwrap()
+        };
+        // The first write may make a segment of the log, which waits for a sync too.
+        put().await.unwrap();
+        disk.hold(Some(Operation::Sync));
+        let put = put();
+        let mut refusal = Box::pin(change(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
+        let early = std::time::Duration::from_millis(50);
+        assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
+        disk.hold(None);
+        assert!(refusal.await.is_err());
+        put.await.unwrap();
+    }
+}

@@ -1,0 +1,190 @@
+//! ConnectionThreads: the threads that serve connections, each of them its own for as long as they last.
+//!
+//! A connection stays on its thread: no other is woken to share the work of a request, which would often take longer than the
+//! request, and what arrives together is worked off together. What may take long, or wait, is done elsewhere
+//! ([`crate::connection::blocking_pool`]), so that a connection waits for its neighbours no longer than for a few rows of each.
+
+use crate::connection::busy_poll::{self, Threads};
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+
+/// What takes long on one connection must leave room for what does on its neighbours, however many threads there are.
+const BLOCKING_THREADS_MIN: usize = 16;
+
+/// The threads that serve connections. They end when this is dropped.
+#[derive(Debug)]
+pub struct ConnectionThreads {
+    threads: Vec<ConnectionThread>,
+    /// Ends when the last thread has.
+    ended: Receiver<Infallible>,
+}
+
+#[derive(Debug)]
+struct ConnectionThread {
+    runtime: Handle,
+    /// Connections that it carries.
+    load: Arc<AtomicUsize>,
+    /// Ends the thread when it is dropped.
+    _end: oneshot::Sender<()>,
+}
+
+impl ConnectionThreads {
+    /// Starts so many threads, which together may have about so many others for what takes long. Errors: those of the
+    /// operating system, when it has no more threads to give.
+    pub fn start(threads: usize, blocking_threads: usize) -> io::Result<ConnectionThreads> {
+        let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let all = Arc::new(Threads::new(threads, processors));
+        let (running, ended) = channel(1);
+        let threads: io::Result<_> = (0..threads)
+            .map(|number| {
+                ConnectionThread::start(number, blocking_threads, all.clone(), running.clone())
+            })
+            .collect();
+        let threads = threads?;
+        Ok(ConnectionThreads { threads, ended })
+    }
+
+    /// Ends the threads, and waits for them for so long at most: what they serve is cut off.
+    pub async fn close(mut self, patience: Duration) {
+        self.threads.clear();
+        let _ = tokio::time::timeout(patience, self.ended.recv()).await;
+    }
+
+    /// Serves a connection on the thread that has the fewest.
+    pub fn carry<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        socket: TcpStream,
+        serve: impl FnOnce(TcpStream) -> F + Send + 'static,
+    ) {
+        let load = |carrier: &&ConnectionThread| carrier.load.load(Ordering::Relaxed);
+        let least = self.threads.iter().min_by_key(load);
+        least.expect("there is a thread").carry(socket, serve);
+    }
+}
+
+impl ConnectionThread {
+    fn start(
+        number: usize,
+        blocking_threads: usize,
+        all: Arc<Threads>,
+        running: Sender<Infallible>,
+    ) -> io::Result<ConnectionThread> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(blocking_threads)
+            .build()?;
+        let handle = runtime.handle().clone();
+        let (sender, end) = oneshot::channel::<()>();
+        let run = move || {
+            runtime.spawn(busy_poll::keep(all, number));
+            let _ = runtime.block_on(end);
+            // Requests that are cut off now had their time to end.
+            runtime.shutdown_background();
+            drop(running);
+        };
+        std::thread::Builder::new()
+            .name(format!("carrier {number}"))
+            .spawn(run)?;
+        Ok(ConnectionThread {
+            runtime: handle,
+            load: Arc::default(),
+            _end: sender,
+        })
+    }
+
+    fn carry<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        socket: TcpStream,
+        serve: impl FnOnce(TcpStream) -> F + Send + 'static,
+    ) {
+        let place = Place::take(&self.load);
+        // The socket is to be watched by the runtime that serves it.
+        let handed_over = socket.into_std();
+        self.runtime.spawn(async move {
+            match handed_over.and_then(TcpStream::from_std) {
+                Ok(socket) => serve(socket).await,
+                Err(error) => tracing::warn!(%error, "cannot serve a connection"),
+            }
+            drop(place);
+        });
+    }
+}
+
+/// One of the connections that a thread carries.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(load: &Arc<AtomicUsize>) -> Place {
+        load.fetch_add(1, Ordering::Relaxed);
+        Place(load.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
+    /// Has a connection carried until its client closes it; answers the client, once it is known which thread has it.
+    async fn connect(
+        carriers: &ConnectionThreads,
+        listener: &TcpListener,
+        names: &mpsc::Sender<String>,
+    ) -> TcpStream {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let (socket, _) = listener.accept().await.unwrap();
+        let sender = names.clone();
+        carriers.carry(socket, move |mut socket| async move {
+            let name = std::thread::current().name().unwrap().to_owned();
+            sender.send(name).await.unwrap();
+            socket.write_all(b"hello").await.unwrap();
+            let _ = socket.read(&mut [0]).await;
+        });
+        let mut client = client.unwrap();
+        client.read_exact(&mut [0; 5]).await.unwrap();
+        client
+    }
+
+    #[tokio::test]
+    async fn connections_go_to_the_thread_that_has_the_fewest_and_stay_there() {
+        let carriers = ConnectionThreads::start(3, 3).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (sender, mut receiver) = mpsc::channel(8);
+        let mut clients = Vec::new();
+        for number in 0..6 {
+            clients.push(connect(&carriers, &listener, &sender).await);
+            assert_eq!(
+                receiver.recv().await.unwrap(),
+                format!("carrier {}", number % 3)
+            );
+        }
+        let loads = || {
+            let load = |carrier: &ConnectionThread| carrier.load.load(Ordering::Relaxed);
+            carriers.threads.iter().map(load).collect::<Vec<_>>()
+        };
+        assert_eq!(loads(), [2, 2, 2]);
+        drop(clients.remove(1));
+        while loads() != [2, 1, 2] {
+            tokio::task::yield_now().await;
+        }
+        let _client = connect(&carriers, &listener, &sender).await;
+        assert_eq!(receiver.recv().await.unwrap(), "carrier 1");
+    }
+}

@@ -1,0 +1,618 @@
+//! Cross-origin resource sharing: rules, preflight requests, and the headers that let a page read an answer.
+//! Source: Cross-Origin Resource Sharing (CORS) support for Azure Storage, all sections; Preflight Blob Request.
+
+use crate::codec::xml::{Element, Writer};
+use crate::properties::document::{check_children, invalid_value, required};
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, put};
+use axum::body::Body;
+use axum::http::{Method, Response};
+
+/// Most rules of a service.
+const RULES_MAX: usize = 5;
+/// Most bytes of all rules of a service together.
+const RULES_BYTES_MAX: usize = 2 * 1024;
+/// Most origins of a rule, and most headers without a `*` in each of its lists.
+const LITERALS_MAX: usize = 64;
+/// Most headers that end in `*` in each list of a rule.
+const PREFIXES_MAX: usize = 2;
+/// Longest origin or header, in characters.
+const NAME_LENGTH_MAX: usize = 256;
+/// How long a browser may remember what the rule of `--cors` allows.
+const START_RULE_AGE_SECONDS: u64 = 60 * 60;
+const METHODS: [&str; 8] = [
+    "DELETE", "GET", "HEAD", "MERGE", "PATCH", "POST", "OPTIONS", "PUT",
+];
+
+/// What pages of some origins may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsRule {
+    /// Exact, with `*` for any subdomain (`https://*.contoso.com`), or `*` for all.
+    pub allowed_origins: Vec<String>,
+    /// In capitals.
+    pub allowed_methods: Vec<String>,
+    /// Header names, or beginnings of them that end in `*`.
+    pub allowed_headers: Vec<String>,
+    /// The same.
+    pub exposed_headers: Vec<String>,
+    /// How long a browser may remember the answer to a preflight request.
+    pub max_age_seconds: u64,
+}
+
+impl CorsRule {
+    fn covers(&self, origin: &str, method: &str) -> bool {
+        let origins = &self.allowed_origins;
+        (self.is_for_all() || origins.iter().any(|allowed| is_origin(allowed, origin)))
+            && self.allowed_methods.iter().any(|allowed| allowed == method)
+    }
+
+    fn is_for_all(&self) -> bool {
+        self.allowed_origins.iter().any(|allowed| allowed == "*")
+    }
+
+    /// What `Access-Control-Allow-Origin` says to an origin that the rule covers.
+    fn origin_to_allow<'a>(&self, origin: &'a str) -> &'a str {
+        if self.is_for_all() { "*" } else { origin }
+    }
+}
+
+/// Whether an origin is the one allowed, or a subdomain of it. Case counts, as the documentation has it: browsers send host names
+/// in lower case. Source: Set Blob Service Properties, "Request body", `AllowedOrigins`.
+fn is_origin(allowed: &str, origin: &str) -> bool {
+    let Some((scheme, domain)) = allowed.split_once("://*.") else {
+        return allowed == origin;
+    };
+    let subdomain = || {
+        let host = origin.strip_prefix(scheme)?.strip_prefix("://")?;
+        host.strip_suffix(domain)?.strip_suffix('.')
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    subdomain().is_some_and(|name| !name.is_empty() && name.bytes().all(is_plain))
+}
+
+/// The rule of `--cors`: pages of these origins may do everything that their credentials allow. The error is a sentence.
+pub fn rule_at_start(origins: &[String]) -> std::result::Result<CorsRule, String> {
+    for origin in origins {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        let is_origin =
+            authority.is_some_and(|name| !name.is_empty() && !name.contains(['/', ' ']));
+        if origin != "*" && !is_origin {
+            return Err(format!(
+                "--cors {origin}: an origin is SCHEME://HOST[:PORT] without a slash at its end, as browsers send it, or *"
+            ));
+        }
+    }
+    Ok(CorsRule {
+        allowed_origins: origins.to_vec(),
+        allowed_methods: METHODS.map(str::to_owned).to_vec(),
+        allowed_headers: vec!["*".to_owned()],
+        exposed_headers: vec!["*".to_owned()],
+        max_age_seconds: START_RULE_AGE_SECONDS,
+    })
+}
+
+/// The first rule for the origin and the method.
+fn matching<'a>(rules: &'a [CorsRule], origin: &str, method: &str) -> Option<&'a CorsRule> {
+    rules.iter().find(|rule| rule.covers(origin, method))
+}
+
+/// Whether a rule lets a page of that origin make the request.
+pub fn allows(rules: &[CorsRule], context: &Context) -> bool {
+    context
+        .header("origin")
+        .is_some_and(|origin| matching(rules, &origin, context.method.as_str()).is_some())
+}
+
+/// Answers OPTIONS. The resource need not exist, and nobody signs such a request.
+pub fn preflight(rules: &[CorsRule], context: &Context) -> Result<Response<Body>> {
+    let header = |name: &str| {
+        context.header(name).ok_or_else(|| {
+            Failure::new(
+                400,
+                "InvalidHeaderValue",
+                "A required CORS header is not present.",
+            )
+            .with("HeaderName", name)
+        })
+    };
+    let (origin, method) = (header("origin")?, header("access-control-request-method")?);
+    let headers = context.header("access-control-request-headers");
+    let rule = matching(rules, &origin, &method).filter(|rule| {
+        listed(headers.as_deref().unwrap_or("")).all(|name| is_among(&rule.allowed_headers, name))
+    });
+    let Some(rule) = rule else {
+        return Err(Failure::new(
+            403,
+            "CorsPreflightFailure",
+            "CORS not enabled or no matching rule found for this request.",
+        )
+        .with(
+            "Reason",
+            why_not(rules, &origin, &method, headers.as_deref().unwrap_or("")),
+        ));
+    };
+    let mut response = empty(200);
+    put(
+        &mut response,
+        "access-control-allow-origin",
+        rule.origin_to_allow(&origin),
+    );
+    put(&mut response, "access-control-allow-methods", &method);
+    if let Some(headers) = headers {
+        put(&mut response, "access-control-allow-headers", headers);
+    }
+    put(
+        &mut response,
+        "access-control-max-age",
+        rule.max_age_seconds.to_string(),
+    );
+    if !rule.is_for_all() {
+        put(&mut response, "access-control-allow-credentials", "true");
+        put(&mut response, "vary", "Origin");
+    }
+    Ok(response)
+}
+
+/// Which part of a preflight request no rule allows.
+fn why_not(rules: &[CorsRule], origin: &str, method: &str, headers: &str) -> String {
+    if let Some(rule) = matching(rules, origin, method) {
+        let refused = listed(headers).find(|name| !is_among(&rule.allowed_headers, name));
+        let refused = refused.unwrap_or_default();
+        return format!(
+            "The first rule for {method} from {origin} does not allow the header {refused}: add it, or *, to AllowedHeaders."
+        );
+    }
+    let advice = format!("Set one with Set Service Properties, or start with --cors {origin}.");
+    if rules.is_empty() {
+        return format!("The service has no CORS rule. {advice}");
+    }
+    let knows_origin = METHODS
+        .iter()
+        .any(|method| matching(rules, origin, method).is_some());
+    if knows_origin {
+        format!("No rule allows the method {method} from {origin}: add it to AllowedMethods.")
+    } else {
+        format!("No rule allows the origin {origin}. {advice}")
+    }
+}
+
+/// Adds what a browser asks for to the answer to a request, whatever the answer is.
+pub fn put_headers(
+    rules: &[CorsRule],
+    origin: Option<&str>,
+    method: &Method,
+    response: &mut Response<Body>,
+) {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let rule = origin.and_then(|origin| Some((origin, matching(rules, origin, method.as_str())?)));
+    let Some((origin, rule)) = rule else {
+        let depends_on_origin = origin.is_some() || rules.iter().any(|rule| !rule.is_for_all());
+        if reads && !rules.is_empty() && depends_on_origin {
+            put(response, "vary", "Origin");
+        }
+        return;
+    };
+    put(
+        response,
+        "access-control-allow-origin",
+        rule.origin_to_allow(origin),
+    );
+    let exposed = exposed(rule, response);
+    if !exposed.is_empty() {
+        put(response, "access-control-expose-headers", exposed);
+    }
+    if !rule.is_for_all() {
+        put(response, "access-control-allow-credentials", "true");
+        put(response, "vary", "Origin");
+    }
+}
+
+/// Browsers know no beginnings of names, so those are written out for the headers that the answer has.
+fn exposed(rule: &CorsRule, response: &Response<Body>) -> String {
+    let literal = rule
+        .exposed_headers
+        .iter()
+        .filter(|name| !name.ends_with('*'));
+    let mut names: Vec<&str> = literal.map(String::as_str).collect();
+    let prefixes: Vec<_> = rule
+        .exposed_headers
+        .iter()
+        .filter_map(|name| name.strip_suffix('*'))
+        .collect();
+    for name in response.headers().keys().map(|name| name.as_str()) {
+        let known = names.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if !known && prefixes.iter().any(|prefix| starts_with(name, prefix)) {
+            names.push(name);
+        }
+    }
+    names.join(",")
+}
+
+fn is_among(allowed: &[String], name: &str) -> bool {
+    allowed
+        .iter()
+        .any(|allowed| match allowed.strip_suffix('*') {
+            Some(prefix) => starts_with(name, prefix),
+            None => allowed.eq_ignore_ascii_case(name),
+        })
+}
+
+fn starts_with(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+/// The parts of a list with commas, without the blanks around them.
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+}
+
+/// Reads the `Cors` part of service properties.
+pub fn read(part: &Element) -> Result<Vec<CorsRule>> {
+    if part.children.len() > RULES_MAX {
+        return Err(too_much(format!(
+            "A service has at most {RULES_MAX} CORS rules."
+        )));
+    }
+    let rules: Vec<_> = part.children.iter().map(read_rule).collect::<Result<_>>()?;
+    let bytes: usize = rules.iter().map(bytes_of).sum();
+    match bytes > RULES_BYTES_MAX {
+        true => Err(too_much(format!(
+            "CORS rules together have at most {RULES_BYTES_MAX} bytes."
+        ))),
+        false => Ok(rules),
+    }
+}
+
+fn too_much(detail: String) -> Failure {
+    known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", detail)
+}
+
+fn bytes_of(rule: &CorsRule) -> usize {
+    let lists = [
+        &rule.allowed_origins,
+        &rule.allowed_methods,
+        &rule.allowed_headers,
+        &rule.exposed_headers,
+    ];
+    lists.into_iter().flatten().map(|name| name.len() + 1).sum()
+}
+
+fn read_rule(element: &Element) -> Result<CorsRule> {
+    if element.name != "CorsRule" {
+        return Err(known::UNSUPPORTED_XML_NODE.with("XmlNodeName", &element.name));
+    }
+    let names = [
+        "AllowedOrigins",
+        "AllowedMethods",
+        "AllowedHeaders",
+        "ExposedHeaders",
+        "MaxAgeInSeconds",
+    ];
+    check_children(element, &names)?;
+    let owned = |text: String| listed(&text).map(str::to_owned).collect::<Vec<_>>();
+    let optional = |name: &str| owned(element.child_text(name).unwrap_or_default());
+    let allowed_origins = owned(required(element, "AllowedOrigins")?);
+    let too_long = |origin: &String| origin.chars().count() > NAME_LENGTH_MAX;
+    if allowed_origins.len() > LITERALS_MAX || allowed_origins.iter().any(too_long) {
+        return Err(invalid_value("AllowedOrigins", &allowed_origins.join(",")));
+    }
+    let age = required(element, "MaxAgeInSeconds")?;
+    Ok(CorsRule {
+        allowed_origins,
+        allowed_methods: methods(&required(element, "AllowedMethods")?)?,
+        allowed_headers: check_headers("AllowedHeaders", optional("AllowedHeaders"))?,
+        exposed_headers: check_headers("ExposedHeaders", optional("ExposedHeaders"))?,
+        max_age_seconds: age
+            .parse()
+            .map_err(|_| invalid_value("MaxAgeInSeconds", &age))?,
+    })
+}
+
+fn methods(text: &str) -> Result<Vec<String>> {
+    let methods: Vec<_> = listed(text).map(str::to_ascii_uppercase).collect();
+    match methods
+        .iter()
+        .all(|method| METHODS.contains(&method.as_str()))
+    {
+        true => Ok(methods),
+        false => Err(invalid_value("AllowedMethods", text)),
+    }
+}
+
+fn check_headers(list: &'static str, headers: Vec<String>) -> Result<Vec<String>> {
+    let prefixes = headers.iter().filter(|name| name.ends_with('*')).count();
+    let too_long = headers
+        .iter()
+        .any(|name| name.chars().count() > NAME_LENGTH_MAX);
+    match prefixes > PREFIXES_MAX || headers.len() - prefixes > LITERALS_MAX || too_long {
+        true => Err(invalid_value(list, &headers.join(","))),
+        false => Ok(headers),
+    }
+}
+
+/// Writes the `Cors` part of service properties.
+pub fn write(document: &mut Writer, rules: &[CorsRule]) {
+    document.open("Cors");
+    for rule in rules {
+        document.open("CorsRule");
+        document.element("AllowedOrigins", &rule.allowed_origins.join(","));
+        document.element("AllowedMethods", &rule.allowed_methods.join(","));
+        document.element("AllowedHeaders", &rule.allowed_headers.join(","));
+        document.element("ExposedHeaders", &rule.exposed_headers.join(","));
+        document.element("MaxAgeInSeconds", &rule.max_age_seconds.to_string());
+        document.close("CorsRule");
+    }
+    document.close("Cors");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::context::{ServiceKind, tests::request};
+    use crate::response::headers::parse_xml;
+
+    fn rule(origins: &str, methods: &str, headers: &str, exposed: &str) -> CorsRule {
+        read_all(&one(origins, methods, headers, exposed, "500"))
+            .unwrap()
+            .remove(0)
+    }
+
+    fn one(origins: &str, methods: &str, headers: &str, exposed: &str, age: &str) -> String {
+        format!(
+            "<CorsRule><AllowedOrigins>{origins}</AllowedOrigins><AllowedMethods>{methods}</AllowedMethods><AllowedHeaders>\
+             {headers}</AllowedHeaders><ExposedHeaders>{exposed}</ExposedHeaders><MaxAgeInSeconds>{age}</MaxAgeInSeconds></CorsRule>"
+        )
+    }
+
+    fn read_all(rules: &str) -> Result<Vec<CorsRule>> {
+        read(&parse_xml(format!("<Cors>{rules}</Cors>").as_bytes())?)
+    }
+
+    fn ask(
+        rules: &[CorsRule],
+        headers: &[(&str, &str)],
+    ) -> std::result::Result<Vec<(String, String)>, String> {
+        let context = request(
+            ServiceKind::Blob,
+            "OPTIONS",
+            "/c/b",
+            "devstoreaccount1",
+            headers,
+        );
+        let answer = preflight(rules, &context).map_err(|failure| failure.code.into_owned())?;
+        let pairs = answer.headers().iter();
+        Ok(pairs
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect())
+    }
+
+    #[test]
+    fn the_first_rule_for_origin_and_method_decides_over_the_headers() {
+        let rules = [
+            rule("http://a.com", "GET", "x-ms-meta-*,accept", ""),
+            rule("*", "GET,PUT", "*", ""),
+        ];
+        let asked = |origin, method, headers| {
+            ask(
+                &rules,
+                &[
+                    ("origin", origin),
+                    ("access-control-request-method", method),
+                    ("access-control-request-headers", headers),
+                ],
+            )
+        };
+        let pairs = asked("http://a.com", "GET", "X-MS-Meta-Color, Accept").unwrap();
+        for (name, value) in [
+            ("access-control-allow-origin", "http://a.com"),
+            ("access-control-allow-methods", "GET"),
+            ("access-control-allow-headers", "X-MS-Meta-Color, Accept"),
+            ("access-control-max-age", "500"),
+            ("access-control-allow-credentials", "true"),
+        ] {
+            assert!(
+                pairs.contains(&(name.to_owned(), value.to_owned())),
+                "{name} in {pairs:?}"
+            );
+        }
+        // The second rule would allow the header, but it is not asked.
+        assert_eq!(
+            asked("http://a.com", "GET", "range").unwrap_err(),
+            "CorsPreflightFailure"
+        );
+        let pairs = asked("http://b.com", "PUT", "range").unwrap();
+        assert!(pairs.contains(&("access-control-allow-origin".to_owned(), "*".to_owned())));
+        assert!(!pairs.iter().any(|(name, _)| name.ends_with("credentials")));
+        // Origins are compared with their case.
+        assert!(
+            asked("http://A.com", "GET", "")
+                .unwrap()
+                .contains(&("access-control-allow-origin".to_owned(), "*".to_owned()))
+        );
+        assert_eq!(
+            asked("http://a.com", "DELETE", "").unwrap_err(),
+            "CorsPreflightFailure"
+        );
+    }
+
+    #[test]
+    fn the_rule_at_start_allows_its_origins_everything() {
+        let origins = ["http://a.com", "https://*.b.com"].map(str::to_owned);
+        let rules = [rule_at_start(&origins).unwrap()];
+        let asked = |origin, method| {
+            let headers = [
+                ("origin", origin),
+                ("access-control-request-method", method),
+                (
+                    "access-control-request-headers",
+                    "authorization,x-ms-blob-type",
+                ),
+            ];
+            ask(&rules, &headers).is_ok()
+        };
+        for method in METHODS {
+            assert!(asked("http://a.com", method) && asked("https://www.b.com", method));
+            assert!(!asked("http://c.com", method));
+        }
+        assert!(rule_at_start(&["*".to_owned()]).unwrap().is_for_all());
+        for wrong in ["", "a.com", "http://", "http://a.com/"] {
+            let sentence = rule_at_start(&[wrong.to_owned()]).unwrap_err();
+            assert!(sentence.contains("--cors"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_refused_preflight_names_the_part_that_no_rule_allows() {
+        let rules = [rule("http://a.com", "GET", "x-ms-*", "")];
+        for (rules, origin, method, headers, part) in [
+            (&rules[..0], "http://a.com", "GET", "", "has no CORS rule"),
+            (&rules, "http://b.com", "GET", "", "the origin http://b.com"),
+            (&rules, "http://a.com", "PUT", "", "the method PUT"),
+            (
+                &rules,
+                "http://a.com",
+                "GET",
+                "x-ms-date,range",
+                "the header range",
+            ),
+        ] {
+            let reason = why_not(rules, origin, method, headers);
+            assert!(reason.contains(part), "{reason}");
+        }
+    }
+
+    #[test]
+    fn preflight_needs_an_origin_a_method_and_a_rule() {
+        assert_eq!(
+            ask(&[], &[("origin", "http://a.com")]).unwrap_err(),
+            "InvalidHeaderValue"
+        );
+        assert_eq!(
+            ask(&[], &[("access-control-request-method", "GET")]).unwrap_err(),
+            "InvalidHeaderValue"
+        );
+        let both = [
+            ("origin", "http://a.com"),
+            ("access-control-request-method", "GET"),
+        ];
+        assert_eq!(ask(&[], &both).unwrap_err(), "CorsPreflightFailure");
+    }
+
+    fn answered(rules: &[CorsRule], origin: Option<&str>, method: Method) -> Vec<(String, String)> {
+        let mut response = empty(200);
+        put(&mut response, "x-ms-meta-color", "red");
+        put(&mut response, "etag", "\"1\"");
+        put_headers(rules, origin, &method, &mut response);
+        let pairs = response
+            .headers()
+            .iter()
+            .filter(|(name, _)| name.as_str().starts_with("access") || *name == "vary");
+        pairs
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_star_before_a_domain_stands_for_any_subdomain() {
+        let rules = [rule(
+            "https://*.contoso.com,http://*.dev.localhost:8080",
+            "GET",
+            "",
+            "",
+        )];
+        for origin in [
+            "https://www.contoso.com",
+            "https://a.b-c.contoso.com",
+            "http://app.dev.localhost:8080",
+        ] {
+            let allowed = answered(&rules, Some(origin), Method::GET);
+            let expected = ("access-control-allow-origin".to_owned(), origin.to_owned());
+            assert_eq!(allowed[0], expected);
+            assert!(allowed.contains(&("vary".to_owned(), "Origin".to_owned())));
+        }
+        for origin in [
+            "https://contoso.com",
+            "https://.contoso.com",
+            "https://evilcontoso.com",
+            "https://evil.com/.contoso.com",
+            "https://user@www.contoso.com",
+            "http://www.contoso.com",
+            "https://www.contoso.com:8443",
+            "https://www.contoso.com.evil.com",
+            "https://www.Contoso.com",
+            "http://app.dev.localhost",
+        ] {
+            let refused = answered(&rules, Some(origin), Method::GET);
+            assert_eq!(
+                refused,
+                [("vary".to_owned(), "Origin".to_owned())],
+                "{origin}"
+            );
+        }
+    }
+
+    #[test]
+    fn answers_say_who_may_read_them_and_which_headers() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let exact = [rule("http://a.com", "GET", "", "ETag,x-ms-*")];
+        assert_eq!(
+            answered(&exact, Some("http://a.com"), Method::GET),
+            [
+                pair("access-control-allow-origin", "http://a.com"),
+                pair("access-control-expose-headers", "ETag,x-ms-meta-color"),
+                pair("access-control-allow-credentials", "true"),
+                pair("vary", "Origin"),
+            ]
+        );
+        assert_eq!(
+            answered(&exact, Some("http://b.com"), Method::GET),
+            [pair("vary", "Origin")]
+        );
+        assert_eq!(
+            answered(&exact, None, Method::HEAD),
+            [pair("vary", "Origin")]
+        );
+        assert_eq!(answered(&exact, Some("http://a.com"), Method::PUT), []);
+        let all = [rule("*", "GET", "", "")];
+        assert_eq!(
+            answered(&all, Some("http://b.com"), Method::GET),
+            [pair("access-control-allow-origin", "*")]
+        );
+        assert_eq!(answered(&all, None, Method::GET), []);
+        assert_eq!(answered(&[], Some("http://b.com"), Method::GET), []);
+    }
+
+    #[test]
+    fn rules_beyond_the_limits_are_refused() {
+        let code = |rules: &str| read_all(rules).unwrap_err().code.into_owned();
+        let fine = one("*", "GET", "", "", "0");
+        assert_eq!(read_all(&fine.repeat(5)).unwrap().len(), 5);
+        assert_eq!(code(&fine.repeat(6)), "InvalidXmlDocument");
+        let long = "h".repeat(250);
+        assert_eq!(
+            code(&one(&long, "GET", &long, &long, "0").repeat(3)),
+            "InvalidXmlDocument"
+        );
+        for (origins, methods, headers, age) in [
+            ("o".repeat(257), "GET", String::new(), "0"),
+            ("*".to_owned(), "FETCH", String::new(), "0"),
+            ("*".to_owned(), "GET", "a*,b*,c*".to_owned(), "0"),
+            ("*".to_owned(), "GET", vec!["a"; 65].join(","), "0"),
+            ("*".to_owned(), "GET", "h".repeat(257), "0"),
+            ("*".to_owned(), "GET", String::new(), "-1"),
+        ] {
+            assert_eq!(
+                code(&one(&origins, methods, &headers, "", age)),
+                "InvalidXmlNodeValue",
+                "{methods} {headers} {age}"
+            );
+        }
+        assert_eq!(code(&one("", "GET", "", "", "0")), "MissingRequiredXmlNode");
+        assert_eq!(code("<CorsRule/>"), "MissingRequiredXmlNode");
+        assert_eq!(code("<Rule/>"), "UnsupportedXmlNode");
+    }
+}

@@ -1,0 +1,69 @@
+//! The tables of Storage Analytics metrics: their names, and which of them the properties of a service ask for.
+//! Source: Storage Analytics metrics table schema.
+
+use crate::codec::date;
+use crate::properties::{Metrics, ServiceProperties};
+use crate::request::context::ServiceKind;
+use lazurite_table::{Result, TableService};
+use std::time::SystemTime;
+
+/// The table of capacities.
+pub const CAPACITY_TABLE: &str = "$MetricsCapacityBlob";
+
+/// How long an interval is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Grain {
+    Hour,
+    Minute,
+}
+
+impl Grain {
+    pub const ALL: [Grain; 2] = [Grain::Hour, Grain::Minute];
+
+    /// The interval of that time, as in PartitionKeys: `20261122T1300`.
+    pub fn interval(self, time: SystemTime) -> String {
+        let text = date::iso8601_seconds(time);
+        let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+        let minute = match self {
+            Grain::Hour => "00",
+            Grain::Minute => &digits[10..12],
+        };
+        format!("{}T{}{minute}", &digits[..8], &digits[8..10])
+    }
+
+    /// What is to be kept of it.
+    pub fn settings(self, properties: &ServiceProperties) -> &Metrics {
+        match self {
+            Grain::Hour => &properties.hour_metrics,
+            Grain::Minute => &properties.minute_metrics,
+        }
+    }
+}
+
+/// The table of a service's figures.
+pub fn table_of(service: ServiceKind, grain: Grain, secondary: bool) -> String {
+    let location = if secondary { "Secondary" } else { "Primary" };
+    format!("$Metrics{grain:?}{location}Transactions{}", service.title())
+}
+
+/// Makes the tables that the properties of a service ask for.
+pub fn make_tables(
+    tables: &TableService,
+    account: &str,
+    service: ServiceKind,
+    properties: &ServiceProperties,
+) -> Result<()> {
+    let mut names = Vec::new();
+    for grain in Grain::ALL {
+        if grain.settings(properties).enabled {
+            names.extend([false, true].map(|secondary| table_of(service, grain, secondary)));
+        }
+    }
+    if service == ServiceKind::Blob && properties.hour_metrics.enabled {
+        names.push(CAPACITY_TABLE.to_owned());
+    }
+    for name in names {
+        tables.make_metrics_table(account, &name)?.wait()?;
+    }
+    Ok(())
+}

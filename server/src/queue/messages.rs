@@ -1,0 +1,261 @@
+//! Operations on messages.
+
+use crate::advisor;
+use crate::codec::date;
+use crate::codec::xml::{Writer, read_list};
+use crate::connection::blocking_pool::{self, on_blocking_pool};
+use crate::queue::request::{Request, uncached, write};
+use crate::request::body::{RequestBody, collect};
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, put, xml};
+use axum::body::Body;
+use axum::http::Response;
+use bytes::Bytes;
+use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PutMessage, UpdateMessage};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Most bytes of a `QueueMessage` document: the longest text, each byte of it escaped (`&quot;`), and its markup.
+const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
+/// A longer document is read or written on a thread that serves no connections.
+const AT_ONCE_BYTES_MAX: usize = 64 << 10;
+
+pub async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let text = message_text(bytes).await?;
+    let ttl_seconds = message_ttl(&request.context)?;
+    let visibility_seconds = request.context.integer("visibilitytimeout")?;
+    let db = request.state.services.db.clone();
+    let (message, ticket) = blocking_pool::write(&db, move || {
+        let wanted = PutMessage {
+            text: &text,
+            ttl_seconds,
+            visibility_seconds,
+        };
+        Ok(request
+            .state
+            .services
+            .queues
+            .put_message(request.account(), &request.queue, wanted)?)
+    })
+    .await?;
+    ticket.await?;
+    let shown = Shown {
+        id: &message.message_id,
+        inserted_at: message.inserted_at,
+        expires_at: message.expires_at,
+        holder: Some((&message.pop_receipt, message.visible_at)),
+        content: None,
+    };
+    Ok(xml(201, messages_document([shown])))
+}
+
+/// Lives of more than a week, or without end, came with version 2017-07-29. Source: Put Message, "URI parameters".
+fn message_ttl(context: &Context) -> Result<Option<i64>> {
+    const WEEK: i64 = 7 * 24 * 60 * 60;
+    let name = "messagettl";
+    match context.integer(name)? {
+        Some(ttl) if !(0..=WEEK).contains(&ttl) && !context.version.is_at_least("2017-07-29") => {
+            let reason = "Before version 2017-07-29 a message lives for 604800 seconds at most.";
+            Err(Failure::parameter(name, ttl.to_string(), reason))
+        }
+        ttl => Ok(ttl),
+    }
+}
+
+async fn message_text(document: Bytes) -> Result<String> {
+    if document.len() > AT_ONCE_BYTES_MAX {
+        on_blocking_pool(move || read_message(&document)).await
+    } else {
+        read_message(&document)
+    }
+}
+
+/// The text of a `QueueMessage` document, in which white space is content. Nothing else may stand in the document: it
+/// would be lost.
+fn read_message(document: &[u8]) -> Result<String> {
+    let mut read = None;
+    read_list(document, "QueueMessage", |name, text| {
+        if name != "MessageText" || read.is_some() {
+            return Err(Failure::from(known::INVALID_XML_DOCUMENT));
+        }
+        read = Some(text.to_owned());
+        Ok(())
+    })?;
+    read.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
+}
+
+/// What an answer shows of a message: Put and Get name its holder's receipt, Get and Peek its content.
+struct Shown<'a> {
+    id: &'a str,
+    inserted_at: SystemTime,
+    expires_at: SystemTime,
+    /// Pop receipt, and when others may take the message.
+    holder: Option<(&'a str, SystemTime)>,
+    /// Dequeue count and text.
+    content: Option<(u32, &'a str)>,
+}
+
+/// Source: Get Messages, "Response body".
+fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> String {
+    let mut document = Writer::new();
+    document.open("QueueMessagesList");
+    for message in messages {
+        document.open("QueueMessage");
+        document.element("MessageId", message.id);
+        document.element("InsertionTime", &date::rfc1123(message.inserted_at));
+        document.element("ExpirationTime", &date::rfc1123(message.expires_at));
+        if let Some((pop_receipt, visible_at)) = message.holder {
+            document.element("PopReceipt", pop_receipt);
+            document.element("TimeNextVisible", &date::rfc1123(visible_at));
+        }
+        if let Some((dequeue_count, text)) = message.content {
+            document.element("DequeueCount", &dequeue_count.to_string());
+            document.element("MessageText", text);
+        }
+        document.close("QueueMessage");
+    }
+    document.close("QueueMessagesList");
+    document.finish()
+}
+
+/// Writes a document of texts of this many bytes, a long one on a thread that serves no connections.
+async fn written(
+    text_bytes: usize,
+    write: impl FnOnce() -> String + Send + 'static,
+) -> Result<String> {
+    if text_bytes > AT_ONCE_BYTES_MAX {
+        on_blocking_pool(move || Ok(write())).await
+    } else {
+        Ok(write())
+    }
+}
+
+pub async fn get_messages(request: Request) -> Result<Response<Body>> {
+    let count = request.context.integer("numofmessages")?;
+    let visibility_seconds = request.context.integer("visibilitytimeout")?;
+    let wanted = GetMessages {
+        count,
+        visibility_seconds,
+    };
+    let (db, request) = (request.state.services.db.clone(), Arc::new(request));
+    let r = request.clone();
+    let step = move || {
+        let queues = &r.state.services.queues;
+        Ok(queues.get_messages_step(r.account(), &r.queue, wanted)?)
+    };
+    let taken = match blocking_pool::write(&db, step).await? {
+        Some(taken) => taken,
+        // Behind many expired messages.
+        None => {
+            let rest = move || {
+                let (queues, account) = (&request.state.services.queues, request.account());
+                Ok(queues.get_messages(account, &request.queue, wanted)?)
+            };
+            blocking_pool::write_unless_blocked(true, &db, rest).await?
+        }
+    };
+    let (messages, ticket) = taken;
+    ticket.await?;
+    let delivered = advisor::delivered(messages.iter().map(|message| message.dequeue_count));
+    let bytes = messages.iter().map(|message| message.text.len()).sum();
+    let document = move || {
+        messages_document(messages.iter().map(|message| Shown {
+            id: &message.message_id,
+            inserted_at: message.inserted_at,
+            expires_at: message.expires_at,
+            holder: Some((&message.pop_receipt, message.visible_at)),
+            content: Some((message.dequeue_count, &message.text)),
+        }))
+    };
+    let mut response = uncached(xml(200, written(bytes, document).await?));
+    advisor::note(&mut response, delivered);
+    Ok(response)
+}
+
+pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
+    let count = request.context.integer("numofmessages")?;
+    let request = Arc::new(request);
+    let r = request.clone();
+    let step = move || {
+        let queues = &r.state.services.queues;
+        Ok(queues.peek_messages_step(r.account(), &r.queue, count)?)
+    };
+    let messages = match blocking_pool::read(step)? {
+        Some(messages) => messages,
+        // Behind many expired messages.
+        None => {
+            let rest = move || {
+                let (queues, account) = (&request.state.services.queues, request.account());
+                Ok(queues.peek_messages(account, &request.queue, count)?)
+            };
+            on_blocking_pool(rest).await?
+        }
+    };
+    let bytes = messages.iter().map(|message| message.text.len()).sum();
+    let document = move || {
+        messages_document(messages.iter().map(|message| Shown {
+            id: &message.message_id,
+            inserted_at: message.inserted_at,
+            expires_at: message.expires_at,
+            holder: None,
+            content: Some((message.dequeue_count, &message.text)),
+        }))
+    };
+    Ok(uncached(xml(200, written(bytes, document).await?)))
+}
+
+pub async fn update_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let pop_receipt = request.context.required_parameter("popreceipt")?;
+    request.context.required_parameter("visibilitytimeout")?;
+    let visibility_seconds = request
+        .context
+        .integer("visibilitytimeout")?
+        .unwrap_or_default();
+    let bytes = collect(body, DOCUMENT_BYTES_MAX).await?;
+    let text = if bytes.is_empty() {
+        None
+    } else {
+        Some(message_text(bytes).await?)
+    };
+    let db = request.state.services.db.clone();
+    let (message, ticket) = blocking_pool::write(&db, move || {
+        let wanted = UpdateMessage {
+            message_id: &request.message_id,
+            pop_receipt: &pop_receipt,
+            visibility_seconds,
+            text: text.as_deref(),
+        };
+        Ok(request.state.services.queues.update_message(
+            request.account(),
+            &request.queue,
+            wanted,
+        )?)
+    })
+    .await?;
+    ticket.await?;
+    let mut response = empty(204);
+    put(&mut response, "x-ms-popreceipt", message.pop_receipt);
+    put(
+        &mut response,
+        "x-ms-time-next-visible",
+        date::rfc1123(message.visible_at),
+    );
+    Ok(response)
+}
+
+pub async fn clear_messages(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.clear_messages(r.account(), &r.queue)
+    })
+    .await
+}
+
+pub async fn delete_message(request: Request) -> Result<Response<Body>> {
+    let pop_receipt = request.context.required_parameter("popreceipt")?;
+    write(request, move |queues, r| {
+        queues.delete_message(r.account(), &r.queue, &r.message_id, &pop_receipt)
+    })
+    .await
+}

@@ -1,0 +1,66 @@
+//! The Queue service on the wire: parameters and XML to operations, outcomes to headers and XML.
+
+mod messages;
+pub mod operations;
+mod queues;
+mod request;
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use operations::{Route, route};
+
+use crate::auth::Caller;
+use crate::auth::policy::authorize;
+use crate::request::body::RequestBody;
+use crate::request::context::Context;
+use crate::request::operation::BodyRule;
+use crate::response::ResponseFuture;
+use crate::response::error::{Result, known};
+use request::Request;
+pub use request::State;
+use std::sync::Arc;
+
+/// Begins the operation that a request asks for, if the caller may perform it.
+pub fn handle(
+    state: &Arc<State>,
+    context: Context,
+    route: Result<Route>,
+    caller: Caller,
+    body: RequestBody,
+) -> Result<ResponseFuture> {
+    let Route {
+        operation,
+        queue,
+        message_id,
+    } = route?;
+    if let Some(needs) = operation.needs(&context) {
+        authorize(&caller, context.service, &needs)?;
+    }
+    if operation.body == BodyRule::Required {
+        body.check_length_is_declared(&context.headers)?;
+    }
+    let request = Request {
+        state: state.clone(),
+        context,
+        caller,
+        queue,
+        message_id,
+    };
+    if operation.body != BodyRule::Empty || body.is_ended() {
+        return Ok((operation.handler)(request, body));
+    }
+    Ok(Box::pin(async move {
+        refuse_content(body).await?;
+        (operation.handler)(request, RequestBody::empty()).await
+    }))
+}
+
+/// Refuses a body, of an operation that takes none, unless it is empty.
+async fn refuse_content(mut body: RequestBody) -> Result<()> {
+    if body.length_at_least() > 0 || body.next_chunk().await?.is_some() {
+        let detail = "The operation takes no request body.";
+        return Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail));
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! The operations of the Queue service, one row for each, and how a request finds its row.
+//! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a queue".
+
+use crate::auth::policy::{Letters::Any, Letters::Never, RequiredPermissions};
+use crate::properties;
+use crate::queue::request::Request;
+use crate::queue::{messages, queues, service};
+use crate::request::context::{Context, decode};
+use crate::request::operation::{
+    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
+    Unmatched, account_sas, any_sas, find,
+};
+use crate::response::error::{Failure, Result, known};
+
+type Row = Operation<Request>;
+
+/// Every operation of the service.
+pub static OPERATIONS: &[Row] = &[
+    Row {
+        name: "ListQueues",
+        published: &["Service_ListQueuesSegment"],
+        resource: Resource::Service,
+        comp: "list",
+        permissions: account_sas("s", "l"),
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(queues::list_queues(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "GetQueueServiceProperties",
+        published: &["Service_GetProperties"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "properties",
+        permissions: account_sas("s", "r"),
+        handler: |request, _| service::get_service_properties(request),
+        ..Row::READ
+    },
+    Row {
+        name: "SetQueueServiceProperties",
+        published: &["Service_SetProperties"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "properties",
+        permissions: account_sas("s", "w"),
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(service::set_service_properties(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "GetQueueServiceStats",
+        published: &["Service_GetStatistics"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "stats",
+        secondary_only: true,
+        permissions: account_sas("s", "r"),
+        handler: |request, _| service::get_service_stats(request),
+        ..Row::READ
+    },
+    Row {
+        name: "GetUserDelegationKey",
+        methods: &["POST"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "userdelegationkey",
+        permissions: Permissions::Token,
+        body: BodyRule::Required,
+        log_class: LogClass::Read,
+        handler: |request, body| Box::pin(service::get_user_delegation_key(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "CreateQueue",
+        published: &["Queue_Create"],
+        resource: Resource::Queue,
+        permissions: account_sas("c", "cw"),
+        handler: |request, _| Box::pin(queues::create_queue(request)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "DeleteQueue",
+        published: &["Queue_Delete"],
+        resource: Resource::Queue,
+        permissions: account_sas("c", "d"),
+        handler: |request, _| Box::pin(queues::delete_queue(request)),
+        ..Row::DELETE
+    },
+    Row {
+        name: "GetQueueMetadata",
+        published: &["Queue_GetProperties", "Queue_GetPropertiesWithHead"],
+        methods: &["GET", "HEAD"],
+        resource: Resource::Queue,
+        comp: "metadata",
+        permissions: any_sas("c", "r"),
+        handler: |request, _| Box::pin(queues::get_queue_metadata(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "SetQueueMetadata",
+        published: &["Queue_SetMetadata"],
+        resource: Resource::Queue,
+        comp: "metadata",
+        permissions: account_sas("c", "w"),
+        handler: |request, _| Box::pin(queues::set_queue_metadata(request)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "GetQueueAcl",
+        published: &["Queue_GetAccessPolicy", "Queue_GetAccessPolicyWithHead"],
+        methods: &["GET", "HEAD"],
+        resource: Resource::Queue,
+        comp: "acl",
+        permissions: OWNER,
+        log_name: LogName::Fixed("GetQueueACL"),
+        handler: |request, _| Box::pin(queues::get_queue_acl(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "SetQueueAcl",
+        published: &["Queue_SetAccessPolicy"],
+        resource: Resource::Queue,
+        comp: "acl",
+        permissions: OWNER,
+        body: BodyRule::Required,
+        log_name: LogName::Fixed("SetQueueACL"),
+        handler: |request, body| Box::pin(queues::set_queue_acl(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "PutMessage",
+        published: &["Messages_Enqueue"],
+        methods: &["POST"],
+        resource: Resource::Messages,
+        permissions: any_sas("o", "a"),
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(messages::put_message(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "PeekMessages",
+        published: &["Messages_Peek"],
+        resource: Resource::Messages,
+        when: |asked| asked.is_set("peekonly"),
+        permissions: any_sas("o", "r"),
+        // One message alone is short.
+        long_response: LongResponse::With("numofmessages"),
+        handler: |request, _| Box::pin(messages::peek_messages(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "GetMessages",
+        published: &["Messages_Dequeue"],
+        methods: &["GET"],
+        resource: Resource::Messages,
+        when: |asked| {
+            let peek_only = (asked.parameter)("peekonly");
+            peek_only.is_none_or(|text| text.eq_ignore_ascii_case("false"))
+        },
+        permissions: any_sas("o", "p"),
+        long_response: LongResponse::With("numofmessages"),
+        log_class: LogClass::Read,
+        handler: |request, _| Box::pin(messages::get_messages(request)),
+        // It hides what it returns.
+        ..Row::WRITE
+    },
+    Row {
+        name: "ClearMessages",
+        published: &["Messages_Clear"],
+        resource: Resource::Messages,
+        permissions: Permissions::Fixed(RequiredPermissions {
+            service_sas: Never,
+            ..RequiredPermissions::same("o", Any("d"))
+        }),
+        handler: |request, _| Box::pin(messages::clear_messages(request)),
+        ..Row::DELETE
+    },
+    Row {
+        name: "UpdateMessage",
+        published: &["MessageId_Update"],
+        resource: Resource::Message,
+        // Azurite asks for type `c`, the documentation for `o`: either will do.
+        permissions: any_sas("oc", "u"),
+        // Without a body the message keeps its text.
+        body: BodyRule::Optional,
+        handler: |request, body| Box::pin(messages::update_message(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "DeleteMessage",
+        published: &["MessageId_Delete"],
+        resource: Resource::Message,
+        permissions: any_sas("oc", "p"),
+        handler: |request, _| Box::pin(messages::delete_message(request)),
+        ..Row::DELETE
+    },
+];
+
+/// The operation that a request asks for, and the names in its path. A name that the path leaves out is empty.
+pub struct Route {
+    pub operation: &'static Row,
+    pub queue: String,
+    pub message_id: String,
+}
+
+/// Finds the row of a request.
+pub fn route(context: &Context) -> Result<Route> {
+    let path = decode(context.resource.trim_end_matches('/')).into_owned();
+    let mut segments = path.splitn(3, '/').map(str::to_owned);
+    let (queue, messages, id) = (segments.next(), segments.next(), segments.next());
+    let queue = queue.unwrap_or_default();
+    let resource = match (messages.as_deref(), &id) {
+        _ if queue.is_empty() => Resource::Service,
+        (None, _) => Resource::Queue,
+        (Some("messages"), None) => Resource::Messages,
+        (Some("messages"), Some(_)) => Resource::Message,
+        (Some(_), _) => return Err(known::INVALID_URI.into()),
+    };
+    let operation = operation(context, resource)?;
+    if operation.secondary_only {
+        properties::check_secondary(context)?;
+    }
+    Ok(Route {
+        operation,
+        queue,
+        message_id: id.unwrap_or_default(),
+    })
+}
+
+fn operation(context: &Context, resource: Resource) -> Result<&'static Row> {
+    let (mut comp, mut restype) = (context.comp(), context.restype());
+    if resource != Resource::Service {
+        restype.clear();
+    }
+    if matches!(resource, Resource::Messages | Resource::Message) {
+        comp.clear();
+    }
+    let asked = Asked {
+        method: context.method.as_str(),
+        resource,
+        restype: &restype,
+        comp: &comp,
+        header: &|name| context.header(name),
+        parameter: &|name| context.query.get(name),
+    };
+    find(OPERATIONS, &asked).map_err(|unmatched| match unmatched {
+        Unmatched::Comp if resource == Resource::Service => {
+            Failure::parameter("comp", &comp, "The account has no such operation.")
+        }
+        Unmatched::Comp => Failure::parameter("comp", &comp, "A queue has no such operation."),
+        Unmatched::Method => known::UNSUPPORTED_HTTP_VERB.into(),
+        // Source: Peek Messages, "URI parameters".
+        Unmatched::Condition => {
+            let value = context.query.get("peekonly").unwrap_or_default();
+            Failure::parameter("peekonly", value, "It is neither true nor false.")
+        }
+    })
+}

@@ -1,0 +1,159 @@
+//! Operations on queues.
+
+use crate::codec::policies::{self, SignedIdentifier};
+use crate::codec::xml::Writer;
+use crate::connection::blocking_pool::{self, on_blocking_pool};
+use crate::queue::request::{Request, write};
+use crate::request::body::{RequestBody, collect};
+use crate::response::error::{Failure, Result};
+use crate::response::headers::{
+    empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
+};
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_queue::{Creation, ListQueues, QueuePage, StoredPolicy};
+
+/// Most bytes of a `SignedIdentifiers` document: some ten times what five policies need.
+const POLICIES_BYTES_MAX: usize = 64 << 10;
+
+pub async fn list_queues(request: Request) -> Result<Response<Body>> {
+    let parameter = |name| request.context.query.get(name).unwrap_or_default();
+    let (prefix, marker, include) = (
+        parameter("prefix"),
+        parameter("marker"),
+        request.context.query.joined("include"),
+    );
+    let with_metadata = includes_metadata(&include)?;
+    let maxresults = request.context.integer("maxresults")?;
+    // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
+    on_blocking_pool(move || {
+        let wanted = ListQueues {
+            prefix: &prefix,
+            marker: &marker,
+            maxresults,
+        };
+        let page = request
+            .state
+            .services
+            .queues
+            .list_queues(request.account(), wanted.clone())?;
+        let document = queues_document(&page, &request, &wanted, with_metadata);
+        Ok(xml(200, document))
+    })
+    .await
+}
+
+/// Source: List Queues, "Response body".
+fn queues_document(
+    page: &QueuePage,
+    request: &Request,
+    wanted: &ListQueues<'_>,
+    with_metadata: bool,
+) -> String {
+    let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let mut document = Writer::new();
+    document.open_with(
+        "EnumerationResults",
+        &[("ServiceEndpoint", &format!("{}/", request.context.base_url))],
+    );
+    document.optional("Prefix", said(wanted.prefix).as_deref());
+    document.optional("Marker", said(wanted.marker).as_deref());
+    let maxresults = wanted.maxresults.map(|number| number.to_string());
+    document.optional("MaxResults", maxresults.as_deref());
+    document.open("Queues");
+    for queue in &page.queues {
+        document.open("Queue");
+        document.element("Name", &queue.name);
+        if with_metadata {
+            write_metadata(&mut document, &queue.metadata);
+        }
+        document.close("Queue");
+    }
+    document.close("Queues");
+    document.element("NextMarker", page.next_marker.as_deref().unwrap_or(""));
+    document.close("EnumerationResults");
+    document.finish()
+}
+
+/// Source: List Queues, "URI parameters".
+fn includes_metadata(include: &str) -> Result<bool> {
+    let items = include.split(',').map(str::trim);
+    let mut items = items.filter(|item| !item.is_empty()).peekable();
+    let includes_any = items.peek().is_some();
+    let unknown = items.find(|item| !item.eq_ignore_ascii_case("metadata"));
+    let reason = "There is nothing of that name to include.";
+    unknown.map_or(Ok(includes_any), |item| {
+        Err(Failure::parameter("include", item, reason))
+    })
+}
+
+pub async fn create_queue(request: Request) -> Result<Response<Body>> {
+    let db = request.state.services.db.clone();
+    let work = move || {
+        Ok(request.state.services.queues.create_queue(
+            request.account(),
+            &request.queue,
+            metadata(&request.context),
+        )?)
+    };
+    let (creation, ticket) = blocking_pool::write(&db, work).await?;
+    ticket.await?;
+    Ok(empty(match creation {
+        Creation::Created => 201,
+        Creation::AlreadyThere => 204,
+    }))
+}
+
+pub async fn delete_queue(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.delete_queue(r.account(), &r.queue)
+    })
+    .await
+}
+
+pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
+    let work = move || {
+        Ok(request
+            .state
+            .services
+            .queues
+            .get_queue_metadata(request.account(), &request.queue)?)
+    };
+    let properties = on_blocking_pool(work).await?;
+    let mut response = empty(200);
+    put_metadata(&mut response, &properties.metadata);
+    put(
+        &mut response,
+        "x-ms-approximate-messages-count",
+        properties.approximate_message_count.to_string(),
+    );
+    put(&mut response, "cache-control", "no-cache");
+    Ok(response)
+}
+
+pub async fn set_queue_metadata(request: Request) -> Result<Response<Body>> {
+    write(request, |queues, r| {
+        queues.set_queue_metadata(r.account(), &r.queue, metadata(&r.context))
+    })
+    .await
+}
+
+pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
+    let queues = &request.state.services.queues;
+    let policies =
+        blocking_pool::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
+    let identifiers: Vec<_> = policies.into_iter().map(SignedIdentifier::from).collect();
+    let mut response = xml(200, policies::write(&identifiers));
+    put(&mut response, "cache-control", "no-cache");
+    Ok(response)
+}
+
+pub async fn set_queue_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let bytes = collect(body, POLICIES_BYTES_MAX).await?;
+    let identifiers = parse_policies(&bytes)?;
+    let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
+    write(request, move |queues, r| {
+        queues.set_queue_acl(r.account(), &r.queue, policies)
+    })
+    .await
+}

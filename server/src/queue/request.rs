@@ -1,0 +1,55 @@
+//! A routed request of the Queue service.
+
+use crate::auth::Caller;
+use crate::connection::blocking_pool;
+use crate::properties::PropertiesStore;
+use crate::request::context::Context;
+use crate::response::error::Result;
+use crate::response::headers::{empty, put};
+use crate::services::Services;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_engine::Ticket;
+use lazurite_queue::QueueService;
+use std::sync::Arc;
+
+/// What the handlers of the service share.
+#[derive(Debug)]
+pub struct State {
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
+}
+
+/// A request whose operation is known.
+pub struct Request {
+    pub state: Arc<State>,
+    pub context: Context,
+    pub caller: Caller,
+    pub queue: String,
+    pub message_id: String,
+}
+
+impl Request {
+    pub fn account(&self) -> &str {
+        &self.context.account
+    }
+}
+
+/// Runs an operation that answers `204` and nothing else.
+pub async fn write(
+    request: Request,
+    operation: impl FnOnce(&QueueService, &Request) -> lazurite_queue::Result<Ticket> + Send + 'static,
+) -> Result<Response<Body>> {
+    let db = request.state.services.db.clone();
+    let ticket = blocking_pool::write(&db, move || {
+        Ok(operation(&request.state.services.queues, &request)?)
+    })
+    .await?;
+    ticket.await?;
+    Ok(empty(204))
+}
+
+pub fn uncached(mut response: Response<Body>) -> Response<Body> {
+    put(&mut response, "cache-control", "no-cache");
+    response
+}

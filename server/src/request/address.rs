@@ -1,0 +1,292 @@
+//! Which account a request is for, and which resource of it.
+
+use crate::accounts::Accounts;
+use crate::request::parameters::decode;
+use crate::request::service_kind::ServiceKind;
+use crate::response::error::Failure;
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+/// What the host and the path of a request say.
+pub struct Address {
+    pub account: String,
+    pub account_as_sent: String,
+    pub secondary: bool,
+    pub path_style: bool,
+    pub resource: String,
+    /// The path as the client signs it.
+    pub path: String,
+}
+
+/// Longest part of a host or path that a refusal repeats, in characters.
+const REPEATED_CHARACTERS_MAX: usize = 64;
+
+/// The first label of the host is the account if there is one of that name, otherwise the first path segment. `None` if neither names one.
+pub fn address(
+    service: ServiceKind,
+    accounts: &Accounts,
+    host: &str,
+    raw_path: &str,
+) -> Option<Address> {
+    if let Some((account, secondary)) = account_of_host(accounts, host) {
+        return Some(Address {
+            account_as_sent: first_label(host).to_owned(),
+            account,
+            secondary,
+            path_style: false,
+            resource: raw_path.strip_prefix('/').unwrap_or(raw_path).to_owned(),
+            path: raw_path.to_owned(),
+        });
+    }
+    if service == ServiceKind::Table
+        && let Some(path) = behind_secondary(accounts, raw_path)
+    {
+        return Some(Address {
+            secondary: true,
+            ..address_of_path(accounts, path)?
+        });
+    }
+    address_of_path(accounts, raw_path)
+}
+
+fn address_of_path(accounts: &Accounts, raw_path: &str) -> Option<Address> {
+    let (first, rest) = split_path(raw_path);
+    let (account, secondary) = accounts.find(&first)?;
+    Some(Address {
+        account,
+        account_as_sent: first.into_owned(),
+        secondary,
+        path_style: true,
+        // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write two: that for Rust does.
+        resource: rest.trim_start_matches('/').to_owned(),
+        path: raw_path.to_owned(),
+    })
+}
+
+/// What follows a secondary location that stands before the account: azure-data-tables for Python writes
+/// `/ACCOUNT-secondary/ACCOUNT/…` and signs what follows the location. No path of tables has that many segments otherwise.
+fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
+    let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
+    let (account, _) = rest.split_once('/')?;
+    let (named, secondary) = accounts.find(location)?;
+    (secondary && named == account).then(|| &path[1 + location.len()..])
+}
+
+/// The account that the first label of a host name with dots names. Host names have no case.
+fn account_of_host(accounts: &Accounts, host: &str) -> Option<(String, bool)> {
+    if accounts.path_style_only || !host.contains('.') {
+        return None;
+    }
+    let label = first_label(host);
+    accounts
+        .find(label)
+        .or_else(|| accounts.find(&label.to_ascii_lowercase()))
+}
+
+fn first_label(host: &str) -> &str {
+    host.split(['.', ':']).next().unwrap_or_default()
+}
+
+/// The first segment, decoded, and what follows it.
+fn split_path(raw_path: &str) -> (Cow<'_, str>, &str) {
+    let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    (decode(first), rest)
+}
+
+/// The refusal of a request whose URL names no account: how the URL was read, and which accounts there are. Only machines nearby
+/// learn their names.
+pub fn no_account(accounts: &Accounts, host: &str, raw_path: &str, peer: IpAddr) -> Failure {
+    let (first, _) = split_path(raw_path);
+    let short = |text: &str| {
+        text.chars()
+            .take(REPEATED_CHARACTERS_MAX)
+            .collect::<String>()
+    };
+    let by_host = if accounts.path_style_only {
+        "host names are not read (--disableProductStyleUrl)".to_owned()
+    } else if host.contains('.') {
+        format!("the host name begins with \"{}\"", short(first_label(host)))
+    } else {
+        format!("the host name \"{}\" has no labels", short(host))
+    };
+    let by_path = if first.is_empty() {
+        "the path is empty".to_owned()
+    } else {
+        format!("the path begins with \"{}\"", short(&first))
+    };
+    let known = if is_near(peer) {
+        let names: Vec<_> = accounts.names().collect();
+        format!("accounts here: {}", names.join(", "))
+    } else {
+        format!("accounts here: {}", accounts.names().count())
+    };
+    let message = format!(
+        "The URL names no account of this server: {by_host}, {by_path}; {known}. Write http://HOST:PORT/ACCOUNT/..., or \
+         http://ACCOUNT.HOST:PORT/...; AZURITE_ACCOUNTS=\"name:key\" makes other accounts."
+    );
+    // Probes of the root are answered as by Azurite.
+    let code = if first.is_empty() {
+        "InvalidQueryParameterValue"
+    } else {
+        "InvalidUri"
+    };
+    Failure::new(400, code, message)
+}
+
+/// This machine and private networks, such as those of containers.
+fn is_near(peer: IpAddr) -> bool {
+    match peer.to_canonical() {
+        IpAddr::V4(peer) => peer.is_loopback() || peer.is_private() || peer.is_link_local(),
+        IpAddr::V6(peer) => {
+            peer.is_loopback() || peer.is_unique_local() || peer.is_unicast_link_local()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Account, whether by its secondary, whether by its path, resource; of accounts `acct`, `other` and `MiXed`.
+    fn resolve(
+        service: ServiceKind,
+        host: &str,
+        path: &str,
+    ) -> Option<(String, bool, bool, String)> {
+        let accounts = Accounts::parse("acct:AAAA;other:AAAA;MiXed:AAAA").unwrap();
+        let found = address(service, &accounts, host, path)?;
+        Some((
+            found.account,
+            found.secondary,
+            found.path_style,
+            found.resource,
+        ))
+    }
+
+    #[test]
+    fn account_is_the_first_label_if_it_exists_else_the_first_segment() {
+        const PATH: bool = true;
+        const HOST: bool = false;
+        for (host, path, account, secondary, style, resource) in [
+            ("127.0.0.1:10000", "/acct/c/b", "acct", false, PATH, "c/b"),
+            ("127.0.0.1:1", "/acct//c//b", "acct", false, PATH, "c//b"),
+            ("[::1]:10000", "/acct/c", "acct", false, PATH, "c"),
+            ("[fd00::1.2.3.4]:1", "/acct/c", "acct", false, PATH, "c"),
+            ("storage:1", "/acct-secondary", "acct", true, PATH, ""),
+            ("storage.internal:1", "/acct/c", "acct", false, PATH, "c"),
+            ("a.svc.cluster.local", "/acct/c", "acct", false, PATH, "c"),
+            ("host.docker.internal:1", "/acct", "acct", false, PATH, ""),
+            (
+                "acct.blob.localhost:1",
+                "/c//b",
+                "acct",
+                false,
+                HOST,
+                "c//b",
+            ),
+            ("ACCT.Blob.Localhost", "/c", "acct", false, HOST, "c"),
+            (
+                "mixed.blob.localhost",
+                "/MiXed/c",
+                "MiXed",
+                false,
+                PATH,
+                "c",
+            ),
+            ("MiXed.blob.localhost", "/c", "MiXed", false, HOST, "c"),
+            ("acct-secondary.blob.azure", "/c", "acct", true, HOST, "c"),
+            ("acct.localhost:1", "/", "acct", false, HOST, ""),
+            (
+                "acct.queue.svc.cluster.local",
+                "/c",
+                "acct",
+                false,
+                HOST,
+                "c",
+            ),
+            // A name without a dot is a machine's, such as that of a service in a compose file.
+            ("acct:10000", "/other/c", "other", false, PATH, "c"),
+            // Both name an account: the label counts, and the segment is a container.
+            (
+                "acct.blob.localhost",
+                "/other/c",
+                "acct",
+                false,
+                HOST,
+                "other/c",
+            ),
+            (
+                "acct.blob.localhost",
+                "/acct/c",
+                "acct",
+                false,
+                HOST,
+                "acct/c",
+            ),
+            (
+                "acct.blob.localhost",
+                "/acct-secondary",
+                "acct",
+                false,
+                HOST,
+                "acct-secondary",
+            ),
+        ] {
+            for service in ServiceKind::ALL {
+                let expected = (account.to_owned(), secondary, style, resource.to_owned());
+                assert_eq!(
+                    resolve(service, host, path),
+                    Some(expected),
+                    "{service:?} {host} {path}"
+                );
+            }
+        }
+        for (host, path) in [
+            ("127.0.0.1:10000", "/nobody/c"),
+            ("acct:10000", "/"),
+            ("storage.internal", "/"),
+            ("azurite.local", "/ACCT/c"),
+        ] {
+            assert_eq!(
+                resolve(ServiceKind::Blob, host, path),
+                None,
+                "{host} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn host_names_are_not_read_if_a_flag_says_so() {
+        let accounts = Accounts::parse("acct:AAAA").unwrap().path_style_only(true);
+        let resolve = |path| address(ServiceKind::Blob, &accounts, "acct.blob.localhost", path);
+        assert!(resolve("/c").is_none());
+        assert_eq!(resolve("/acct/acct").unwrap().resource, "acct");
+        let near = "127.0.0.1".parse().unwrap();
+        let message = no_account(&accounts, "acct.blob.localhost", "/c", near).message;
+        assert!(message.contains("--disableProductStyleUrl"), "{message}");
+    }
+
+    #[test]
+    fn a_refusal_says_how_the_url_was_read_and_names_the_accounts_to_machines_nearby() {
+        let accounts = Accounts::parse("acct:AAAA;other:AAAA").unwrap();
+        for (peer, names) in [
+            ("127.0.0.1", "accounts here: acct, other."),
+            ("172.17.0.1", "accounts here: acct, other."),
+            ("::ffff:10.0.0.1", "accounts here: acct, other."),
+            ("fd00::1", "accounts here: acct, other."),
+            ("8.8.8.8", "accounts here: 2."),
+            ("2001:db8::1", "accounts here: 2."),
+        ] {
+            let peer = peer.parse().unwrap();
+            let refused = no_account(&accounts, "foo.bar.com:1", "/con%20t/b", peer);
+            assert_eq!(
+                (refused.status.as_u16(), &*refused.code),
+                (400, "InvalidUri")
+            );
+            for part in [names, "begins with \"foo\"", "begins with \"con t\""] {
+                assert!(refused.message.contains(part), "{}", refused.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The container and the blob that a request addresses.
+
+use crate::request::context::Context;
+use crate::request::parameters::decode;
+use crate::response::error::{Failure, Result, known};
+use percent_encoding::percent_decode_str;
+
+/// Container and blob of a request to Blob, decoded; both are empty for the account. One segment without `restype` is a blob of
+/// `$root`. Routing and signatures both ask here: what was signed for is what is served.
+/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
+pub fn blob_names(context: &Context) -> Result<(String, String)> {
+    let (container, blob) = blob_names_as_sent(context)?;
+    // A backslash is a slash for the service.
+    Ok((container.replace('\\', "/"), blob.replace('\\', "/")))
+}
+
+/// As [`blob_names`], with backslashes kept.
+pub fn blob_names_as_sent(context: &Context) -> Result<(String, String)> {
+    let decoded = |raw: &str| {
+        let decoded = percent_decode_str(raw).decode_utf8();
+        let decoded = decoded.map_err(|_| Failure::from(known::INVALID_URI))?;
+        Ok::<_, Failure>(decoded.into_owned())
+    };
+    let resource = &context.resource;
+    match resource.split_once('/') {
+        _ if resource.is_empty() => Ok((String::new(), String::new())),
+        Some((container, blob)) => Ok((decoded(container)?, decoded(blob)?)),
+        None if addresses_container(context) => Ok((decoded(resource)?, String::new())),
+        None => Ok(("$root".to_owned(), decoded(resource)?)),
+    }
+}
+
+fn addresses_container(context: &Context) -> bool {
+    let signed_for_container = context.query.get("sr").as_deref() == Some("c")
+        && (context.comp() == "list" || context.restype() == "account");
+    context.restype() == "container"
+        || signed_for_container
+        || decode(&context.resource).starts_with('$')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::context::{ServiceKind, tests::request};
+
+    #[test]
+    fn a_sas_of_a_container_may_ask_for_the_account_by_the_container_s_name() {
+        for (target, names) in [
+            ("/cont?restype=account&comp=properties&sr=c", ("cont", "")),
+            ("/cont?restype=account&comp=properties", ("$root", "cont")),
+            ("/cont?comp=list&sr=c", ("cont", "")),
+            (
+                "/cont/blob?restype=account&comp=properties&sr=b",
+                ("cont", "blob"),
+            ),
+        ] {
+            let context = request(ServiceKind::Blob, "GET", target, "myaccount", &[]);
+            let (container, blob) = blob_names(&context).unwrap();
+            assert_eq!((&*container, &*blob), names, "{target}");
+        }
+    }
+}

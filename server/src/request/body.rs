@@ -1,0 +1,331 @@
+//! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
+
+use crate::connection::on_blocking_pool;
+use crate::memory::{self, FREE_BYTES, Share};
+use crate::response::error::{Failure, Result, known};
+use axum::http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
+};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Frame, Incoming};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group Transactions,
+/// "Requirements".
+pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Most that a document may come to whose parts are few by the rules of the protocol: policies, properties, tags, a key's times.
+pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
+
+/// Other requests of the connection thread get their turn each time that so many bytes were collected.
+const PAUSE_BYTES: usize = 256 << 10;
+
+/// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
+/// hosted service waits for.
+pub const PACE_BYTES: u64 = 32 << 10;
+const PACE_SECONDS: u64 = 30;
+/// How long a client may send nothing while memory is short, and what it has to send a second to keep a share of the memory then.
+const SILENCE_IN_NEED_SECONDS: u64 = 5;
+const RATE_IN_NEED: u64 = 128 << 10;
+
+/// Most bytes of an unread body that are read and dropped so that the client gets its answer: closing at once would
+/// reset the connection, and the answer with it.
+const LINGER_BYTES_MAX: u64 = 64 << 20;
+/// A body that has no more than this left keeps its connection usable.
+const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
+/// How long the rest of a body is waited for.
+const LINGER_SECONDS_MAX: u64 = 10;
+
+/// The body of a request. One that is dropped before its end is read on, and dropped, in the background.
+#[derive(Debug)]
+pub struct RequestBody {
+    body: Option<Incoming>,
+    /// The client sends its body only once it is asked to, which reading does.
+    waits_to_be_asked: bool,
+    asked: bool,
+    must_close: Arc<AtomicBool>,
+    bounds: Option<Bounds>,
+    pace: Pace,
+    /// Of the body, as far as it is held in memory and not free.
+    share: Option<Share>,
+}
+
+/// What the sender of a body is held to, if it is not a client but another server.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Most bytes that are taken.
+    pub bytes_max: u64,
+    /// How long the next bytes are waited for.
+    pub silence_max: Duration,
+}
+
+/// What has come of late, and how long it was waited for.
+#[derive(Debug, Default)]
+struct Pace {
+    bytes: u64,
+    waited: Duration,
+    /// Since when the body has had a share of the budget, and what has come since.
+    held: Option<(Instant, u64)>,
+}
+
+impl RequestBody {
+    /// `must_close` turns true if the body is dropped so early that the connection cannot be used again.
+    pub fn new(body: Incoming, headers: &HeaderMap, must_close: Arc<AtomicBool>) -> RequestBody {
+        let waits_to_be_asked = headers.contains_key(EXPECT);
+        RequestBody {
+            body: Some(body),
+            waits_to_be_asked,
+            asked: false,
+            must_close,
+            bounds: None,
+            pace: Pace::default(),
+            share: None,
+        }
+    }
+
+    /// What another server answers. It has no connection that is worth reading on for.
+    pub fn bounded(body: Incoming, bounds: Bounds) -> RequestBody {
+        let mut bounded = RequestBody::empty();
+        bounded.body = Some(body);
+        bounded.bounds = Some(bounds);
+        bounded
+    }
+
+    /// The body of a request that has none.
+    pub fn empty() -> RequestBody {
+        RequestBody {
+            body: None,
+            waits_to_be_asked: false,
+            asked: false,
+            must_close: Arc::default(),
+            bounds: None,
+            pace: Pace::default(),
+            share: None,
+        }
+    }
+
+    /// Waits until there is room in memory for the chunks of a body of which only the next are kept, unless it is small.
+    pub async fn reserve_chunks(&mut self, bytes: usize) -> Result<()> {
+        self.reserve(bytes).await
+    }
+
+    async fn reserve(&mut self, bytes: usize) -> Result<()> {
+        if bytes > FREE_BYTES && self.share.is_none() {
+            self.share = Some(memory::reserve(bytes).await?);
+            self.pace.held = Some((Instant::now(), 0));
+        }
+        Ok(())
+    }
+
+    /// The bytes that are still to come, as far as the request declared them.
+    pub fn length_at_least(&self) -> u64 {
+        self.body
+            .as_ref()
+            .map_or(0, |body| body.size_hint().lower())
+    }
+
+    /// The bytes that are still to come at most; `None` if the request does not say.
+    pub fn length_at_most(&self) -> Option<u64> {
+        match &self.body {
+            Some(body) => body.size_hint().upper(),
+            None => Some(0),
+        }
+    }
+
+    /// Refuses a request that says neither how long its body is nor that it comes in chunks. Called for operations that need a body.
+    /// Source: Common REST API error codes, `MissingContentLengthHeader`.
+    pub fn check_length_is_declared(&self, headers: &HeaderMap) -> Result<()> {
+        let declares = |name| headers.contains_key(name);
+        if declares(CONTENT_LENGTH) || declares(TRANSFER_ENCODING) || !self.is_ended() {
+            return Ok(());
+        }
+        Err(known::MISSING_CONTENT_LENGTH.into())
+    }
+
+    /// Whether nothing is to come.
+    pub fn is_ended(&self) -> bool {
+        self.body.as_ref().is_none_or(|body| body.is_end_stream())
+    }
+
+    /// The next bytes; `None` at the end. A client that goes away mid-body gets an error nobody reads.
+    pub async fn next_chunk(&mut self) -> Result<Option<Bytes>> {
+        self.asked = true;
+        let Some(body) = &mut self.body else {
+            return Ok(None);
+        };
+        while let Some(frame) = next_frame(body, &mut self.pace, self.bounds.as_ref()).await? {
+            if let Ok(data) = frame.into_data()
+                && !data.is_empty()
+            {
+                self.pace.came(data.len() as u64);
+                if let Some(bounds) = &mut self.bounds {
+                    bounds.take(data.len() as u64)?;
+                }
+                return Ok(Some(data));
+            }
+        }
+        self.body = None;
+        Ok(None)
+    }
+}
+
+async fn next_frame(
+    body: &mut Incoming,
+    pace: &mut Pace,
+    bounds: Option<&Bounds>,
+) -> Result<Option<Frame<Bytes>>> {
+    let early = |_| Failure::new(400, "IncompleteBody", "The request's body ended early.");
+    // What is here already needs no clock.
+    let arrived = poll_fn(|task| Poll::Ready(Pin::new(&mut *body).poll_frame(task))).await;
+    if let Poll::Ready(frame) = arrived {
+        return frame.transpose().map_err(early);
+    }
+    let patience = match bounds {
+        Some(bounds) => bounds.silence_max,
+        None => pace.patience(),
+    };
+    let began = Instant::now();
+    let frame = tokio::time::timeout(patience, body.frame()).await;
+    pace.waited += began.elapsed();
+    let late = |_| {
+        let close = HeaderValue::from_static("close");
+        Failure::new(408, "RequestTimeout", "The body stopped coming.")
+            .with_header(CONNECTION, close)
+    };
+    frame.map_err(late)?.transpose().map_err(early)
+}
+
+impl Pace {
+    /// How long the next bytes are waited for.
+    fn patience(&self) -> Duration {
+        let left = Duration::from_secs(PACE_SECONDS).saturating_sub(self.waited);
+        if !memory::is_short() {
+            return left;
+        }
+        let silence = Duration::from_secs(SILENCE_IN_NEED_SECONDS);
+        let in_need = self.held.map_or(silence, |(since, bytes)| {
+            let time = silence + Duration::from_millis(bytes * 1000 / RATE_IN_NEED);
+            time.saturating_sub(since.elapsed()).min(silence)
+        });
+        left.min(in_need)
+    }
+
+    fn came(&mut self, bytes: u64) {
+        if let Some((_, held)) = &mut self.held {
+            *held += bytes;
+        }
+        self.bytes += bytes;
+        if self.bytes >= PACE_BYTES {
+            (self.bytes, self.waited) = (0, Duration::ZERO);
+        }
+    }
+}
+
+impl Bounds {
+    fn take(&mut self, bytes: u64) -> Result<()> {
+        let left = self.bytes_max.checked_sub(bytes);
+        self.bytes_max = left.ok_or(known::REQUEST_BODY_TOO_LARGE)?;
+        Ok(())
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let Some(mut body) = self.body.take().filter(|body| !body.is_end_stream()) else {
+            return;
+        };
+        if self.bounds.is_some() {
+            return;
+        }
+        let left = body.size_hint().upper();
+        let idle = self.waits_to_be_asked && !self.asked;
+        if idle || left.is_none_or(|left| left > KEEP_OPEN_BYTES_MAX) {
+            self.must_close.store(true, Ordering::Relaxed);
+        }
+        if idle || left.is_some_and(|left| left > LINGER_BYTES_MAX) {
+            return;
+        }
+        tokio::spawn(tokio::time::timeout(
+            Duration::from_secs(LINGER_SECONDS_MAX),
+            async move {
+                let mut dropped = 0;
+                while let Some(Ok(frame)) = body.frame().await {
+                    dropped += frame.data_ref().map_or(0, Bytes::len) as u64;
+                    if dropped > LINGER_BYTES_MAX {
+                        break;
+                    }
+                }
+            },
+        ));
+    }
+}
+
+/// Reads a document whole. What is too long is refused by its declared length, or as soon as it has grown past `limit`.
+pub async fn collect(body: RequestBody, limit: usize) -> Result<Bytes> {
+    Ok(collect_held(body, limit).await?.0)
+}
+
+/// As [`collect`]; with the room in memory that the document has, unless it is small.
+pub async fn collect_held(mut body: RequestBody, limit: usize) -> Result<(Bytes, Option<Share>)> {
+    let too_large = || known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string());
+    if body.length_at_least() > limit as u64 {
+        return Err(too_large());
+    }
+    let length = body.length_at_most().map(|length| length as usize);
+    let Some(first) = body.next_chunk().await? else {
+        return Ok((Bytes::new(), None));
+    };
+    if length == Some(first.len()) && first.len() <= FREE_BYTES {
+        return Ok((first, None));
+    }
+    let mut document = BytesMut::new();
+    let mut since_pause = 0;
+    let mut next = Some(first);
+    while let Some(chunk) = next {
+        let came = document.len() + chunk.len();
+        if came > limit {
+            return Err(too_large());
+        }
+        if came > FREE_BYTES && body.share.is_none() {
+            // What is only announced costs nothing. Room for all of it at once: a buffer that grows is copied each time, and holds
+            // the thread.
+            body.reserve(length.unwrap_or(limit)).await?;
+            document.reserve(length.map_or(0, |length| length.saturating_sub(document.len())));
+        }
+        document.extend_from_slice(&chunk);
+        since_pause += chunk.len();
+        if since_pause >= PAUSE_BYTES {
+            since_pause = 0;
+            tokio::task::yield_now().await;
+        }
+        next = body.next_chunk().await?;
+    }
+    Ok((document.freeze(), body.share.take()))
+}
+
+/// Collects a document and reads it, a long one on a thread that serves no connections.
+pub async fn collect_parsed<T: Send + 'static>(
+    body: RequestBody,
+    limit: usize,
+    parse: impl FnOnce(&[u8]) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    parsed(collect(body, limit).await?, parse).await
+}
+
+/// Reads a document that was collected: a long one on a thread that serves no connections.
+pub async fn parsed<T: Send + 'static>(
+    document: Bytes,
+    parse: impl FnOnce(&[u8]) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    if document.len() > SMALL_DOCUMENT_BYTES_MAX {
+        on_blocking_pool(move || parse(&document)).await
+    } else {
+        parse(&document)
+    }
+}

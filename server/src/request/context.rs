@@ -1,0 +1,399 @@
+//! What every request says about itself before its operation is known: service, account, resource, version, ids.
+//!
+//! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
+
+pub use crate::request::api_version::ApiVersion;
+pub use crate::request::parameters::{Query, decode};
+pub use crate::request::request_id::RequestIds;
+pub use crate::request::service_kind::ServiceKind;
+
+use crate::accounts::Accounts;
+use crate::request::address::{address, no_account};
+use crate::request::headers::RequestHeaders;
+use crate::response::error::{Failure, Result, known};
+use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
+use axum::http::{Method, Uri, request::Parts};
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+/// Where and when a request came in, and the name it was given.
+#[derive(Debug, Clone)]
+pub struct RequestOrigin {
+    pub service: ServiceKind,
+    /// By the clock of the services: for what is stored and shown.
+    pub now: SystemTime,
+    /// By the clock of the machine: for what clients date, such as signatures and tokens.
+    pub system_now: SystemTime,
+    pub peer: SocketAddr,
+    /// Whether it came over HTTPS.
+    pub secure: bool,
+    pub request_id: String,
+}
+
+/// Everything about a request but its operation and its body.
+#[derive(Debug)]
+pub struct Context {
+    pub service: ServiceKind,
+    /// By the clock of the services: for what is stored and shown.
+    pub now: SystemTime,
+    /// By the clock of the machine: for what clients date, such as signatures and tokens.
+    pub system_now: SystemTime,
+    pub peer: SocketAddr,
+    /// Whether the request came over HTTPS.
+    pub secure: bool,
+    pub request_id: String,
+    pub method: Method,
+    pub headers: RequestHeaders,
+    pub version: ApiVersion,
+    /// Whether the request names its version.
+    names_version_itself: bool,
+    pub query: Query,
+    /// As sent.
+    pub target: Uri,
+    /// Path as sent, percent-encoded, account included in path style.
+    pub raw_path: String,
+    /// Without the `-secondary` suffix.
+    pub account: String,
+    pub secondary: bool,
+    /// Percent-encoded path after the account, without the first slash.
+    pub resource: String,
+    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: what absolute links start with.
+    pub base_url: String,
+    /// Names of `x-ms-meta-*` headers as sent; the header map has them in lower case.
+    pub metadata_names: Vec<String>,
+}
+
+impl Context {
+    /// Reads the head. Errors: the malformed, and an account nobody configured.
+    pub fn new(arrival: &RequestOrigin, accounts: &Accounts, parts: &Parts) -> Result<Context> {
+        let host = host(parts)?;
+        Context::take(arrival, accounts, parts.clone(), &host)
+    }
+
+    /// As [`Context::new`], of a head whose host is known and that nobody else needs.
+    pub fn take(
+        arrival: &RequestOrigin,
+        accounts: &Accounts,
+        parts: Parts,
+        host: &str,
+    ) -> Result<Context> {
+        let RequestOrigin {
+            service,
+            now,
+            system_now,
+            peer,
+            secure,
+            request_id,
+        } = arrival.clone();
+        let query = Query::parse(parts.uri.query().unwrap_or(""))?;
+        let version = version(&parts.headers, &query)?;
+        let names_version_itself = version.is_some();
+        let version = version.unwrap_or_else(ApiVersion::newest);
+        let path = parts.uri.path();
+        let address = address(service, accounts, host, path)
+            .ok_or_else(|| no_account(accounts, host, path, peer.ip()))?;
+        let scheme = if secure { "https://" } else { "http://" };
+        let base_url = match address.path_style {
+            true => [scheme, host, "/", &address.account_as_sent].concat(),
+            false => [scheme, host].concat(),
+        };
+        Ok(Context {
+            service,
+            now,
+            system_now,
+            peer,
+            secure,
+            request_id,
+            method: parts.method,
+            headers: parts.headers.into(),
+            version,
+            names_version_itself,
+            query,
+            target: parts.uri,
+            account: address.account,
+            secondary: address.secondary,
+            resource: address.resource,
+            raw_path: address.path,
+            base_url,
+            metadata_names: Vec::new(),
+        })
+    }
+
+    /// A request inside this one, for the same account, whose path does not name it.
+    pub fn within(&self, arrival: &RequestOrigin, parts: &Parts) -> Result<Context> {
+        let query = Query::parse(parts.uri.query().unwrap_or(""))?;
+        let version = version(&parts.headers, &query)?;
+        let path = parts.uri.path();
+        Ok(Context {
+            service: arrival.service,
+            now: arrival.now,
+            system_now: arrival.system_now,
+            peer: arrival.peer,
+            secure: arrival.secure,
+            request_id: arrival.request_id.clone(),
+            method: parts.method.clone(),
+            headers: parts.headers.clone().into(),
+            names_version_itself: version.is_some(),
+            version: version.unwrap_or_else(|| self.version.clone()),
+            query,
+            target: parts.uri.clone(),
+            raw_path: path.to_owned(),
+            account: self.account.clone(),
+            secondary: self.secondary,
+            resource: path.trim_start_matches('/').to_owned(),
+            base_url: self.base_url.clone(),
+            metadata_names: Vec::new(),
+        })
+    }
+
+    /// Whether a token can be shown without anybody reading it on its way: over HTTPS, or without leaving this machine.
+    pub fn is_confidential(&self) -> bool {
+        self.secure || self.peer.ip().is_loopback()
+    }
+
+    /// Takes the account's default version for a request that names none.
+    /// Source: Versioning for the Azure Storage services, "Requests via a shared access signature" and after.
+    pub fn apply_default_version(&mut self, default: Option<&ApiVersion>) {
+        if let (false, Some(default)) = (self.names_version_itself, default) {
+            self.version = default.clone();
+        }
+    }
+
+    /// A header as text: trimmed, `None` when absent or empty. Bytes beyond ASCII are read as UTF-8, else as Latin-1.
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.headers
+            .get(name)
+            .map(text_of)
+            .filter(|text| !text.is_empty())
+    }
+
+    /// The header, or `MissingRequiredHeader` that names it.
+    pub fn required_header(&self, name: &str) -> Result<String> {
+        self.header(name)
+            .ok_or_else(|| known::MISSING_REQUIRED_HEADER.with("HeaderName", name))
+    }
+
+    /// A query parameter that is a whole number.
+    pub fn integer(&self, name: &str) -> Result<Option<i64>> {
+        let Some(text) = self.query.get(name).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let number = text
+            .trim()
+            .parse()
+            .map_err(|_| Failure::parameter(name, text, "It is not a whole number."))?;
+        Ok(Some(number))
+    }
+
+    /// A header that is a whole number, not negative.
+    pub fn number(&self, name: &'static str) -> Result<Option<u64>> {
+        let Some(text) = self.header(name) else {
+            return Ok(None);
+        };
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| digits);
+        number.map(Some).ok_or_else(|| Failure::header(name, text))
+    }
+
+    /// A header that is a date.
+    pub fn date(&self, name: &str) -> Result<Option<SystemTime>> {
+        let Some(text) = self.header(name) else {
+            return Ok(None);
+        };
+        let date = crate::codec::date::parse_http(&text);
+        date.map(Some).ok_or_else(|| Failure::header(name, text))
+    }
+
+    /// The query parameter, or `MissingRequiredQueryParameter` that names it.
+    pub fn required_parameter(&self, name: &str) -> Result<String> {
+        let value = self.query.get(name).filter(|text| !text.is_empty());
+        value
+            .ok_or_else(|| known::MISSING_REQUIRED_QUERY_PARAMETER.with("QueryParameterName", name))
+    }
+
+    /// `comp`, in lower case; empty when absent.
+    pub fn comp(&self) -> String {
+        self.query
+            .get("comp")
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    }
+
+    /// `restype`, in lower case; empty when absent.
+    pub fn restype(&self) -> String {
+        self.query
+            .get("restype")
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    }
+
+    /// Refuses a request that names any of `headers` or `parameters` of a feature that is not served: accepting and
+    /// ignoring them would be a lie. `--loose` lets them pass.
+    pub fn refuse_unsupported(&self, unsupported: &[(&str, &str)], loose: bool) -> Result<()> {
+        let sent = |name: &str| {
+            self.header(name).is_some() || self.query.get(name).is_some_and(|text| !text.is_empty())
+        };
+        match unsupported.iter().find(|(name, _)| !loose && sent(name)) {
+            Some((name, feature)) => Err(Failure::unsupported(format!("{feature} ({name})"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Header text, trimmed: UTF-8 if it is that, Latin-1 otherwise.
+pub fn text_of(value: &HeaderValue) -> String {
+    let bytes = value.as_bytes();
+    let text: Cow<str> = match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+    };
+    text.trim().to_owned()
+}
+
+fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
+    let (name, text) = match headers.get("x-ms-version") {
+        Some(value) => ("x-ms-version", text_of(value)),
+        None => match query.get("api-version").or_else(|| query.get("sv")) {
+            Some(text) => ("api-version", text),
+            None => return Ok(None),
+        },
+    };
+    let version = ApiVersion::parse(&text).ok_or_else(|| Failure::header(name, text))?;
+    Ok(Some(version))
+}
+
+pub fn host(parts: &Parts) -> Result<String> {
+    let mut hosts = parts.headers.get_all(HOST).iter();
+    let host = hosts
+        .next()
+        .map(text_of)
+        .or_else(|| parts.uri.authority().map(|authority| authority.to_string()));
+    match (host, hosts.next()) {
+        (Some(host), None) if !host.is_empty() => Ok(host),
+        _ => {
+            let message =
+                "The required host information is not present in the request, or is there twice.";
+            let close = HeaderValue::from_static("close");
+            Err(Failure::new(400, "HostInformationNotPresent", message)
+                .with_header(CONNECTION, close))
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// The accounts of the published signature vectors: `myaccount` has the bytes 0 to 63 as its key.
+    pub fn accounts() -> Accounts {
+        let development = format!("devstoreaccount1:{}", crate::accounts::DEVELOPMENT_KEY);
+        let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
+        Accounts::parse(&format!("myaccount:{key};{development}")).unwrap()
+    }
+
+    /// A request as a client would send it to that account: path style for the development account, host style otherwise.
+    pub fn request(
+        service: ServiceKind,
+        method: &str,
+        target: &str,
+        account: &str,
+        headers: &[(&str, &str)],
+    ) -> Context {
+        let (host, target) = match account {
+            "devstoreaccount1" => (
+                "127.0.0.1:10000".to_owned(),
+                format!("/devstoreaccount1{target}"),
+            ),
+            _ => (
+                format!("{account}.{}.core.windows.net", service.label()),
+                target.to_owned(),
+            ),
+        };
+        let mut request = axum::http::Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", host);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let now = crate::codec::date::parse_http("Fri, 01 Mar 2024 12:34:56 GMT").unwrap();
+        let peer = "10.0.0.5:50000".parse().unwrap();
+        let arrival = RequestOrigin {
+            secure: false,
+            service,
+            now,
+            system_now: now,
+            peer,
+            request_id: "id".to_owned(),
+        };
+        Context::new(&arrival, &accounts(), &parts).unwrap()
+    }
+
+    #[test]
+    fn only_tables_stand_behind_a_location() {
+        let resolve = |service, path| {
+            let found = address(service, &accounts(), "127.0.0.1:10000", path).unwrap();
+            (found.path, found.secondary, found.resource)
+        };
+        let found = |path: &str, secondary, resource: &str| {
+            (path.to_owned(), secondary, resource.to_owned())
+        };
+        let doubled = "/devstoreaccount1-secondary/devstoreaccount1/T()";
+        assert_eq!(
+            resolve(ServiceKind::Table, doubled),
+            found("/devstoreaccount1/T()", true, "T()")
+        );
+        assert_eq!(
+            resolve(ServiceKind::Blob, doubled),
+            found(doubled, true, "devstoreaccount1/T()")
+        );
+        for (path, secondary, resource) in [
+            ("/devstoreaccount1/T()", false, "T()"),
+            ("/devstoreaccount1-secondary/T()", true, "T()"),
+            (
+                "/devstoreaccount1-secondary/devstoreaccount1",
+                true,
+                "devstoreaccount1",
+            ),
+            (
+                "/devstoreaccount1/devstoreaccount1/T()",
+                false,
+                "devstoreaccount1/T()",
+            ),
+        ] {
+            assert_eq!(
+                resolve(ServiceKind::Table, path),
+                found(path, secondary, resource)
+            );
+        }
+    }
+
+    #[test]
+    fn versions_are_dates_and_nothing_else() {
+        for good in ["2009-04-14", "2019-02-02", "2026-12-06", "2031-01-01"] {
+            assert!(ApiVersion::parse(good).is_some(), "{good}");
+        }
+        for bad in [
+            "",
+            "2019",
+            "2019-2-2",
+            "2019-02-30",
+            "2001-01-01",
+            "latest",
+            "2019-02-02T00:00Z",
+        ] {
+            assert!(ApiVersion::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn query_names_are_found_in_any_case_and_decoded() {
+        let query = Query::parse("COMP=list&%24filter=a+eq%20%27b%2B%27&flag").unwrap();
+        assert_eq!(query.get("comp").as_deref(), Some("list"));
+        assert_eq!(query.get("$filter").as_deref(), Some("a eq 'b+'"));
+        assert_eq!(query.get("flag").as_deref(), Some(""));
+        assert!(Query::parse("a=%ff").is_err());
+    }
+}

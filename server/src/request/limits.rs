@@ -1,0 +1,47 @@
+//! Limits of a request's head: its target, its headers, its framing.
+
+use crate::connection::framing::RawHead;
+use crate::response::error::{Failure, Result};
+use axum::http::header::{CONNECTION, HeaderMap, HeaderValue};
+use axum::http::{Request, Uri};
+
+/// Longest request target, in bytes. Long filters must fit.
+const TARGET_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes of all headers of a request.
+pub const HEADER_BYTES_MAX: usize = 32 * 1024;
+
+/// Refuses a head that is too long or ambiguous, before anything else is looked at.
+pub fn check_framing<B>(request: &Request<B>, raw: &RawHead) -> Result<()> {
+    let close =
+        |failure: Failure| failure.with_header(CONNECTION, HeaderValue::from_static("close"));
+    check_sizes(request.uri(), request.headers()).map_err(close)?;
+    if raw.ambiguous_length {
+        let message = "The request has both a Content-Length and a Transfer-Encoding.";
+        let failure = Failure::new(400, "InvalidHeaderValue", message);
+        return Err(close(failure.with("HeaderName", "Content-Length")));
+    }
+    Ok(())
+}
+
+/// Refuses a target or headers that are too long, of a request or of one inside a batch.
+pub fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
+    let authority = uri
+        .authority()
+        .map_or(0, |authority| authority.as_str().len());
+    let target = uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if authority + target > TARGET_BYTES_MAX {
+        let message = format!("The request URI is longer than {TARGET_BYTES_MAX} bytes.");
+        return Err(Failure::new(414, "UriTooLong", message));
+    }
+    let length: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    if length > HEADER_BYTES_MAX {
+        let message = format!("The request's headers come to more than {HEADER_BYTES_MAX} bytes.");
+        return Err(Failure::new(431, "RequestHeaderFieldsTooLarge", message));
+    }
+    Ok(())
+}

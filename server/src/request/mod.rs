@@ -1,0 +1,13 @@
+//! A request as it came: address, version, parameters, headers, body, and the row of the operation that it asks for.
+
+pub mod address;
+pub mod api_version;
+pub mod blob_names;
+pub mod body;
+pub mod context;
+pub mod headers;
+pub mod limits;
+pub mod operation;
+pub mod parameters;
+pub mod request_id;
+pub mod service_kind;

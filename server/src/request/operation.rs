@@ -1,0 +1,364 @@
+//! The row of an operation: everything that the server decides about a request before its handler runs.
+//!
+//! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages, the
+//! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
+
+use crate::auth::policy::{Letters::Any, RequiredPermissions};
+use crate::request::body::RequestBody;
+use crate::request::context::{ApiVersion, Context};
+use crate::response::ResponseFuture;
+use crate::response::error::{Failure, Result};
+use axum::http::Method;
+
+/// One REST operation of a service. `R` is the service's request, which the handler is given.
+pub struct Operation<R: 'static> {
+    /// The title of its page in the documentation, without blanks: `PutBlockList`.
+    pub name: &'static str,
+    /// The operations of the published specification that it serves. Empty: the specification leaves the operation out.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "a test compares it with the specification")
+    )]
+    pub published: &'static [&'static str],
+
+    // Routing. The first row that matches serves the request.
+    pub methods: &'static [&'static str],
+    pub resource: Resource,
+    /// In lower case. [`ANY`]: whatever the request says.
+    pub restype: &'static str,
+    /// In lower case.
+    pub comp: &'static str,
+    /// A condition on headers and parameters, where they tell operations apart.
+    pub when: fn(&Asked) -> bool,
+    /// Served by the secondary endpoint alone.
+    pub secondary_only: bool,
+    /// Older versions of the API refuse the operation.
+    pub since: Option<&'static Since>,
+
+    // Access.
+    pub permissions: Permissions,
+    /// Permissions that headers and parameters need in addition, all of them.
+    pub more_permissions: fn(&Context) -> &'static str,
+    pub anonymous: Anonymous,
+    /// Whether the operation writes, whatever its method: refused to foreign web pages and by the secondary endpoint.
+    pub changes_state: bool,
+    /// Whether clients may do this to the data of Storage Analytics: the logs, the tables of metrics.
+    pub on_analytics_data: bool,
+
+    // Protocol.
+    pub body: BodyRule,
+    /// Headers that the operation accepts and others refuse by name: see [`refuse_unsupported`](Operation::refuse_unsupported).
+    pub headers: &'static [&'static str],
+    /// Parameters that are refused by name: each with the feature it belongs to.
+    pub unsupported: &'static [(&'static str, &'static str)],
+    /// Whether the operation names a blob that need not exist yet.
+    pub creates_blob: bool,
+    /// Whether a success is in the OData format that the request accepts.
+    pub answers_odata: bool,
+    pub long_response: LongResponse,
+
+    // Storage Analytics. Source: Storage Analytics logged operations and status messages.
+    pub log_name: LogName,
+    pub log_class: LogClass,
+
+    pub handler: fn(R, RequestBody) -> ResponseFuture,
+}
+
+/// The value of [`Operation::restype`] that matches all requests.
+pub const ANY: &str = "*";
+
+/// What the path of a request addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// `restype=account`, whatever the path.
+    Account,
+    Service,
+    Container,
+    Blob,
+    Queue,
+    Messages,
+    Message,
+    Tables,
+    /// `Tables('T')`
+    TableName,
+    Table,
+    Entity,
+    /// A path below a table, which addresses nothing.
+    BelowTable,
+    TableBatch,
+}
+
+/// The part of a request that routing reads.
+pub struct Asked<'a> {
+    pub method: &'a str,
+    pub resource: Resource,
+    pub restype: &'a str,
+    pub comp: &'a str,
+    /// The text of a header; `Some` of an empty text if it is sent empty.
+    pub header: &'a dyn Fn(&str) -> Option<String>,
+    pub parameter: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Asked<'_> {
+    /// Whether a header is there and not empty.
+    pub fn has_header(&self, name: &str) -> bool {
+        (self.header)(name).is_some_and(|text| !text.is_empty())
+    }
+
+    pub fn header_is(&self, name: &str, value: &str) -> bool {
+        (self.header)(name).is_some_and(|text| text.eq_ignore_ascii_case(value))
+    }
+
+    /// Whether a parameter is the word `true`.
+    pub fn is_set(&self, name: &str) -> bool {
+        (self.parameter)(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    }
+}
+
+/// Why no row matches, with the last criterion that a row failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unmatched {
+    /// The resource has no operation of this `restype` and `comp`.
+    Comp,
+    Method,
+    Condition,
+}
+
+/// The first of `rows` that serves a request.
+pub fn find<R>(
+    rows: &'static [Operation<R>],
+    asked: &Asked,
+) -> std::result::Result<&'static Operation<R>, Unmatched> {
+    let mut unmatched = Unmatched::Comp;
+    for row in rows.iter().filter(|row| row.is_of(asked)) {
+        if !row.methods.contains(&asked.method) {
+            unmatched = unmatched.max(Unmatched::Method);
+        } else if !(row.when)(asked) {
+            unmatched = Unmatched::Condition;
+        } else {
+            return Ok(row);
+        }
+    }
+    Err(unmatched)
+}
+
+/// The first version of the API that has an operation, and the refusal of older ones.
+pub struct Since {
+    pub version: &'static str,
+    pub status: u16,
+    pub code: &'static str,
+    pub message: &'static str,
+}
+
+/// What an operation asks of its caller.
+#[derive(Clone, Copy)]
+pub enum Permissions {
+    Fixed(RequiredPermissions),
+    ByRequest(fn(&Context) -> RequiredPermissions),
+    /// A bearer token, which the handler asks for.
+    Token,
+}
+
+/// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
+pub const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
+    Permissions::Fixed(RequiredPermissions::account_only(
+        resource_types,
+        Any(letters),
+    ))
+}
+
+/// Permissions of either kind of SAS.
+pub const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
+    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
+}
+
+/// For the owner alone: no SAS opens the operation.
+pub const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
+
+/// Whether callers without credentials may perform an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anonymous {
+    Refused,
+    /// In a container that shows its blobs.
+    OnPublicBlobs,
+    /// In a container that shows its list as well.
+    OnPublicContainers,
+}
+
+/// Whether an operation takes a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyRule {
+    /// A body with content is refused.
+    Empty,
+    Optional,
+    /// The request declares the length of its body, which may be 0.
+    Required,
+}
+
+/// Whether memory is reserved for the response before the handler runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LongResponse {
+    Never,
+    Always,
+    /// If the request has this parameter.
+    With(&'static str),
+}
+
+/// The name of an operation in logs and metrics.
+#[derive(Clone, Copy)]
+pub enum LogName {
+    /// [`Operation::name`].
+    Same,
+    Fixed(&'static str),
+    /// `None`: the request is left out.
+    ByRequest(fn(&Context) -> Option<&'static str>),
+}
+
+/// The switch of the account's settings that an operation is logged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogClass {
+    Read,
+    Write,
+    Delete,
+}
+
+impl LogClass {
+    /// As in the metadata of a log, `LogType`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogClass::Read => "read",
+            LogClass::Write => "write",
+            LogClass::Delete => "delete",
+        }
+    }
+}
+
+/// An operation as logs and metrics show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logged {
+    pub name: &'static str,
+    pub class: LogClass,
+}
+
+/// The facts of a routed request that the steps before the handler need.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts {
+    pub changes_state: bool,
+    pub long_response: bool,
+    /// `None`: neither logs nor metrics show the request.
+    pub logged: Option<Logged>,
+}
+
+impl Facts {
+    /// Facts of a request for no operation: only its method tells whether it meant to write.
+    pub fn unrouted(context: &Context) -> Facts {
+        Facts {
+            changes_state: !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS),
+            long_response: false,
+            logged: None,
+        }
+    }
+}
+
+impl<R> Operation<R> {
+    /// A row that others fill in: an operation that reads, for the owner alone.
+    pub const READ: Operation<R> = Operation {
+        name: "",
+        published: &[],
+        methods: &["GET"],
+        resource: Resource::Service,
+        restype: "",
+        comp: "",
+        when: |_| true,
+        secondary_only: false,
+        since: None,
+        permissions: Permissions::Fixed(RequiredPermissions::OWNER),
+        more_permissions: |_| "",
+        anonymous: Anonymous::Refused,
+        changes_state: false,
+        on_analytics_data: false,
+        body: BodyRule::Empty,
+        headers: &[],
+        unsupported: &[],
+        creates_blob: false,
+        answers_odata: false,
+        long_response: LongResponse::Never,
+        log_name: LogName::Same,
+        log_class: LogClass::Read,
+        handler: |_, _| unreachable!("every row names its handler"),
+    };
+    /// As [`Operation::READ`], of an operation that writes.
+    pub const WRITE: Operation<R> = Operation {
+        methods: &["PUT"],
+        changes_state: true,
+        log_class: LogClass::Write,
+        ..Operation::READ
+    };
+    /// As [`Operation::WRITE`], of an operation that deletes.
+    pub const DELETE: Operation<R> = Operation {
+        methods: &["DELETE"],
+        log_class: LogClass::Delete,
+        ..Operation::WRITE
+    };
+
+    /// Whether the row is one of the resource, `restype` and `comp` of a request.
+    fn is_of(&self, asked: &Asked) -> bool {
+        self.resource == asked.resource
+            && self.comp == asked.comp
+            && (self.restype == asked.restype || self.restype == ANY)
+    }
+
+    pub fn facts(&self, context: &Context) -> Facts {
+        let name = match self.log_name {
+            LogName::Same => Some(self.name),
+            LogName::Fixed(name) => Some(name),
+            LogName::ByRequest(name) => name(context),
+        };
+        let class = self.log_class;
+        Facts {
+            changes_state: self.changes_state,
+            long_response: match self.long_response {
+                LongResponse::Never => false,
+                LongResponse::Always => true,
+                LongResponse::With(parameter) => context.query.has(parameter),
+            },
+            logged: name.map(|name| Logged { name, class }),
+        }
+    }
+
+    /// What the request asks of a SAS; `None` where the handler asks for a token.
+    pub fn needs(&self, context: &Context) -> Option<RequiredPermissions> {
+        let needs = match self.permissions {
+            Permissions::Fixed(needs) => needs,
+            Permissions::ByRequest(needs) => needs(context),
+            Permissions::Token => return None,
+        };
+        let also = (self.more_permissions)(context);
+        Some(RequiredPermissions { also, ..needs })
+    }
+
+    pub fn check_version(&self, version: &ApiVersion) -> Result<()> {
+        match self.since {
+            Some(since) if !version.is_at_least(since.version) => {
+                Err(Failure::new(since.status, since.code, since.message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses the `restricted` headers that the row does not list, and its own unsupported parameters: to ignore them would be a lie.
+    /// `--loose` lets them pass.
+    pub fn refuse_unsupported(
+        &self,
+        context: &Context,
+        restricted: &[(&'static str, &'static str)],
+        loose: bool,
+    ) -> Result<()> {
+        for header in restricted {
+            if !self.headers.contains(&header.0) {
+                context.refuse_unsupported(&[*header], loose)?;
+            }
+        }
+        context.refuse_unsupported(self.unsupported, loose)
+    }
+}

@@ -1,0 +1,55 @@
+//! Headers that every answer has: ids, version, server.
+
+use crate::request::context::ApiVersion;
+use axum::body::Body;
+use axum::http::header::{HeaderName, HeaderValue, SERVER};
+use axum::http::{Request, Response};
+
+const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+
+/// What a request says that its answer repeats.
+#[derive(Default)]
+pub struct CommonHeaders {
+    version: Option<HeaderValue>,
+    client_request_id: Option<HeaderValue>,
+}
+
+impl CommonHeaders {
+    /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
+    /// 1,024 visible characters.
+    pub fn of<B>(request: &Request<B>) -> CommonHeaders {
+        let header = |name: &HeaderName| request.headers().get(name).cloned();
+        let visible = |value: &HeaderValue| {
+            value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        CommonHeaders {
+            version: header(&VERSION).filter(|value| value.len() <= 32),
+            client_request_id: header(&CLIENT_REQUEST_ID).filter(visible),
+        }
+    }
+
+    pub fn onto(
+        self,
+        response: &mut Response<Body>,
+        request_id: &str,
+        served_as: Option<&ApiVersion>,
+    ) {
+        let headers = response.headers_mut();
+        let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
+        headers.insert(REQUEST_ID, id);
+        let version = self
+            .version
+            .or_else(|| HeaderValue::try_from(served_as?.as_str()).ok())
+            .unwrap_or(HeaderValue::from_static(ApiVersion::NEWEST));
+        headers.insert(VERSION, version);
+        headers.insert(
+            SERVER,
+            HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))),
+        );
+        if let Some(id) = self.client_request_id {
+            headers.insert(CLIENT_REQUEST_ID, id);
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The only place with status codes: what a client sees when something is refused or fails.
+//!
+//! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand in `known.rs`, those of
+//! one service come from its errors here; `render.rs` writes them in the dialect of the service.
+
+pub mod known;
+mod render;
+
+pub use render::{Dialect, render, table_json_body};
+
+use crate::codec::date;
+use crate::memory::MemoryExhausted;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
+use known::Known;
+use std::borrow::Cow;
+
+/// An answer that is not a success, before it has been put into a dialect.
+#[derive(Debug)]
+pub struct Failure {
+    pub status: StatusCode,
+    pub code: Cow<'static, str>,
+    pub message: Cow<'static, str>,
+    /// Further elements of an XML body, in order: `HeaderName`, `QueryParameterName`, `AuthenticationErrorDetail`.
+    pub details: Vec<(&'static str, String)>,
+    /// Headers of the answer beside the common ones.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The result of anything a request may be refused for.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl From<Known> for Failure {
+    fn from(Known(status, code, message): Known) -> Failure {
+        Failure::new(status, code, message)
+    }
+}
+
+impl Failure {
+    pub fn new(
+        status: u16,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Failure {
+        let status = StatusCode::from_u16(status).expect("statuses are written here, in range");
+        Failure {
+            status,
+            code: code.into(),
+            message: message.into(),
+            details: Vec::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// `501` for a part of the protocol that is not served yet; `feature` names it, as the subject of a sentence.
+    pub fn unsupported(feature: impl std::fmt::Display) -> Failure {
+        Failure::new(
+            501,
+            "NotImplemented",
+            format!("{feature} is not supported by this version of Lazurite."),
+        )
+    }
+
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Failure {
+        self.details.push((name, value.into()));
+        self
+    }
+
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Failure {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// A header whose value cannot be read.
+    pub fn header(name: &str, value: impl Into<String>) -> Failure {
+        known::INVALID_HEADER_VALUE
+            .with("HeaderName", name)
+            .with("HeaderValue", value)
+    }
+
+    /// A query parameter whose value cannot be read.
+    pub fn parameter(name: &str, value: impl Into<String>, reason: impl Into<String>) -> Failure {
+        known::INVALID_QUERY_PARAMETER_VALUE
+            .with("QueryParameterName", name)
+            .with("QueryParameterValue", value)
+            .with("Reason", reason)
+    }
+}
+
+impl From<MemoryExhausted> for Failure {
+    fn from(_: MemoryExhausted) -> Failure {
+        let message = "Too many large requests and answers are under way. Try again later.";
+        Failure::new(503, "ServerBusy", message)
+    }
+}
+
+impl From<lazurite_engine::Error> for Failure {
+    fn from(error: lazurite_engine::Error) -> Failure {
+        use lazurite_engine::Error;
+        let busy = |message: &'static str| Failure::new(503, "ServerBusy", message);
+        match &error {
+            Error::NoSpace { .. } => {
+                tracing::warn!(%error, "the store is full");
+                let message = "There is no space left for what this server stores.";
+                Failure::new(507, "InsufficientStorage", message)
+            }
+            Error::TooLarge { .. } => {
+                known::REQUEST_BODY_TOO_LARGE.with("ExtendedErrorDetail", error.to_string())
+            }
+            Error::ReadOnly { .. } => {
+                tracing::warn!(%error, "the store refuses to write");
+                busy("The store is read-only since an earlier failure: see the log of the server.")
+            }
+            Error::Closed | Error::Locked { .. } => busy("The server is closing its store."),
+            Error::Conflict => busy("Another operation came in between: send the request again."),
+            // The client learns that it is ours to mend; which file and where is for the log.
+            Error::Io { .. }
+            | Error::Corrupt { .. }
+            | Error::UnknownFormat { .. }
+            | Error::UnknownKeyspace { .. }
+            | Error::UnknownValue
+            | Error::Deadlock
+            | Error::InvalidOption { .. } => {
+                tracing::error!(%error, "the store failed");
+                known::INTERNAL_ERROR.into()
+            }
+        }
+    }
+}
+
+impl From<lazurite_queue::Error> for Failure {
+    fn from(error: lazurite_queue::Error) -> Failure {
+        use lazurite_queue::Error;
+        let message = error.to_string();
+        let answer = |status: u16, code: &'static str| Failure::new(status, code, message);
+        match error {
+            Error::EmptyMetadataKey => answer(400, "EmptyMetadataKey"),
+            Error::InvalidMarker => answer(400, "InvalidMarker"),
+            Error::InvalidMetadata => answer(400, "InvalidMetadata"),
+            Error::InvalidQueryParameterValue {
+                name,
+                value,
+                reason,
+            } => Failure::parameter(name, value, reason),
+            Error::InvalidResourceName => answer(400, "InvalidResourceName"),
+            Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
+            Error::MessageNotFound => answer(404, "MessageNotFound"),
+            Error::MetadataTooLarge => answer(400, "MetadataTooLarge"),
+            Error::OutOfRangeInput => answer(400, "OutOfRangeInput"),
+            Error::OutOfRangeQueryParameterValue {
+                name,
+                value,
+                minimum,
+                maximum,
+            } => answer(400, "OutOfRangeQueryParameterValue")
+                .with("QueryParameterName", name)
+                .with("QueryParameterValue", value.to_string())
+                .with("MinimumAllowed", minimum.to_string())
+                .with("MaximumAllowed", maximum.to_string()),
+            Error::PopReceiptMismatch => answer(400, "PopReceiptMismatch"),
+            Error::QueueAlreadyExists => answer(409, "QueueAlreadyExists"),
+            Error::QueueNotFound => answer(404, "QueueNotFound"),
+            Error::RequestBodyTooLarge { limit } => {
+                answer(413, "RequestBodyTooLarge").with("MaxLimit", limit.to_string())
+            }
+            Error::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<lazurite_blob::Error> for Failure {
+    fn from(error: lazurite_blob::Error) -> Failure {
+        use lazurite_blob::Error;
+        let message = error.to_string();
+        let answer = |status: u16, code: &'static str| Failure::new(status, code, message);
+        let base64 = |bytes: &[u8]| {
+            base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)
+        };
+        match error {
+            Error::BlobAlreadyExists => answer(409, "BlobAlreadyExists"),
+            Error::BlobNotFound => answer(404, "BlobNotFound"),
+            Error::BlockCountExceedsLimit { .. } => answer(409, "BlockCountExceedsLimit"),
+            Error::BlockListTooLong { .. } => answer(400, "BlockListTooLong"),
+            Error::BothCrc64AndMd5HeaderPresent => answer(400, "BothCrc64AndMd5HeaderPresent"),
+            Error::ConditionHeadersNotSupported => answer(400, "ConditionHeadersNotSupported"),
+            Error::ConditionNotMet => answer(412, "ConditionNotMet"),
+            Error::NotModified {
+                etag,
+                last_modified,
+            } => {
+                let header =
+                    |text: String| HeaderValue::try_from(text).expect("validators are plain ASCII");
+                answer(304, "ConditionNotMet")
+                    .with_header(ETAG, header(etag.quoted()))
+                    .with_header(LAST_MODIFIED, header(date::rfc1123(last_modified)))
+            }
+            Error::ContainerAlreadyExists => answer(409, "ContainerAlreadyExists"),
+            Error::ContainerNotFound => answer(404, "ContainerNotFound"),
+            Error::Crc64Mismatch {
+                specified,
+                calculated,
+            } => answer(400, "Crc64Mismatch")
+                .with("UserSpecifiedCrc", base64(&specified.to_le_bytes()))
+                .with("ServerCalculatedCrc", base64(&calculated.to_le_bytes())),
+            Error::EmptyMetadataKey => answer(400, "EmptyMetadataKey"),
+            Error::InternalError { reason } => {
+                tracing::error!(
+                    reason,
+                    "the store holds what the Blob service cannot have written"
+                );
+                known::INTERNAL_ERROR.into()
+            }
+            Error::InvalidBlobOrBlock => answer(400, "InvalidBlobOrBlock"),
+            Error::InvalidBlockId => answer(400, "InvalidBlockId"),
+            Error::InvalidBlockList => answer(400, "InvalidBlockList"),
+            Error::InvalidHeaderValue { header, value } => Failure::header(header, value),
+            Error::InvalidInput { reason } => {
+                answer(400, "InvalidInput").with("ExtendedErrorDetail", reason)
+            }
+            Error::InvalidMetadata { name } => {
+                answer(400, "InvalidMetadata").with("HeaderName", format!("x-ms-meta-{name}"))
+            }
+            Error::InvalidQueryParameterValue {
+                parameter,
+                value,
+                reason,
+            } => Failure::parameter(parameter, value, reason),
+            Error::InvalidRange { length } => {
+                let value = HeaderValue::try_from(format!("bytes */{length}"))
+                    .expect("numbers are plain ASCII");
+                answer(416, "InvalidRange").with_header(CONTENT_RANGE, value)
+            }
+            Error::InvalidResourceName => answer(400, "InvalidResourceName"),
+            Error::InvalidUri => answer(400, "InvalidUri"),
+            Error::InvalidXmlDocument { reason } => {
+                answer(400, "InvalidXmlDocument").with("ExtendedErrorDetail", reason)
+            }
+            Error::Md5Mismatch {
+                specified,
+                calculated,
+            } => answer(400, "Md5Mismatch")
+                .with("UserSpecifiedMd5", base64(&specified))
+                .with("ServerCalculatedMd5", base64(&calculated)),
+            Error::MetadataTooLarge => answer(400, "MetadataTooLarge"),
+            Error::MultipleConditionHeadersNotSupported => {
+                answer(400, "MultipleConditionHeadersNotSupported")
+            }
+            Error::OutOfRangeInput { reason } => {
+                answer(400, "OutOfRangeInput").with("ExtendedErrorDetail", reason)
+            }
+            Error::OutOfRangeQueryParameterValue {
+                parameter,
+                value,
+                minimum,
+                maximum,
+            } => answer(400, "OutOfRangeQueryParameterValue")
+                .with("QueryParameterName", parameter)
+                .with("QueryParameterValue", value)
+                .with("MinimumAllowed", minimum.to_string())
+                .with("MaximumAllowed", maximum.to_string()),
+            Error::RequestForbiddenByContainerEncryptionPolicy => {
+                answer(403, "RequestForbiddenByContainerEncryptionPolicy")
+            }
+            Error::RequestBodyTooLarge { limit } => {
+                answer(413, "RequestBodyTooLarge").with("MaxLimit", limit.to_string())
+            }
+            Error::ResourceNameLength => answer(400, "OutOfRangeInput"),
+            Error::UnsatisfiableCondition => answer(400, "UnsatisfiableCondition"),
+            Error::AppendPositionConditionNotMet => answer(412, "AppendPositionConditionNotMet"),
+            Error::BlobArchived => answer(409, "BlobArchived"),
+            Error::BlobBeingRehydrated => answer(409, "BlobBeingRehydrated"),
+            Error::BlobCustomerSpecifiedEncryptionMismatch => {
+                answer(409, "BlobCustomerSpecifiedEncryptionMismatch")
+            }
+            Error::BlobDoesNotUseCustomerSpecifiedEncryption => {
+                answer(409, "BlobDoesNotUseCustomerSpecifiedEncryption")
+            }
+            Error::BlobImmutableDueToLegalHold => answer(409, "BlobImmutableDueToLegalHold"),
+            Error::BlobImmutableDueToPolicy => answer(409, "BlobImmutableDueToPolicy"),
+            Error::BlobIsSealed => answer(409, "BlobIsSealed"),
+            Error::BlobOverwritten => answer(409, "BlobOverwritten"),
+            Error::BlobTierInadequateForContentLength => {
+                answer(409, "BlobTierInadequateForContentLength")
+            }
+            Error::BlobUsesCustomerSpecifiedEncryption => {
+                answer(409, "BlobUsesCustomerSpecifiedEncryption")
+            }
+            Error::CannotChangeToLowerTier => answer(409, "CannotChangeToLowerTier"),
+            Error::ContentLengthLargerThanTierLimit => {
+                answer(409, "ContentLengthLargerThanTierLimit")
+            }
+            Error::CopyIdMismatch => answer(409, "CopyIdMismatch"),
+            Error::DuplicateTagNames => answer(400, "DuplicateTagNames"),
+            Error::EmptyTagName => answer(400, "EmptyTagName"),
+            Error::IncrementalCopyBlobMismatch => answer(409, "IncrementalCopyBlobMismatch"),
+            Error::IncrementalCopyOfEarlierSnapshotNotAllowed => {
+                answer(409, "IncrementalCopyOfEarlierSnapshotNotAllowed")
+            }
+            Error::IncrementalCopySourceMustBeSnapshot => {
+                answer(409, "IncrementalCopySourceMustBeSnapshot")
+            }
+            Error::InfiniteLeaseDurationRequired => answer(412, "InfiniteLeaseDurationRequired"),
+            Error::InvalidBlobTier => answer(400, "InvalidBlobTier"),
+            Error::InvalidBlobType => answer(409, "InvalidBlobType"),
+            Error::InvalidOperation { reason } => {
+                answer(400, "InvalidOperation").with("ExtendedErrorDetail", reason)
+            }
+            Error::InvalidPageRange => answer(416, "InvalidPageRange"),
+            Error::InvalidSourceBlobType => answer(409, "InvalidSourceBlobType"),
+            Error::InvalidTag { reason } => {
+                answer(400, "InvalidTag").with("ExtendedErrorDetail", reason)
+            }
+            Error::LeaseAlreadyPresent => answer(409, "LeaseAlreadyPresent"),
+            Error::LeaseIdMismatchWithBlobOperation => {
+                answer(412, "LeaseIdMismatchWithBlobOperation")
+            }
+            Error::LeaseIdMismatchWithContainerOperation => {
+                answer(412, "LeaseIdMismatchWithContainerOperation")
+            }
+            Error::LeaseIdMismatchWithLeaseOperation => {
+                answer(409, "LeaseIdMismatchWithLeaseOperation")
+            }
+            Error::LeaseIdMissing => answer(412, "LeaseIdMissing"),
+            Error::LeaseIsBreakingAndCannotBeAcquired => {
+                answer(409, "LeaseIsBreakingAndCannotBeAcquired")
+            }
+            Error::LeaseIsBreakingAndCannotBeChanged => {
+                answer(409, "LeaseIsBreakingAndCannotBeChanged")
+            }
+            Error::LeaseIsBrokenAndCannotBeRenewed => {
+                answer(409, "LeaseIsBrokenAndCannotBeRenewed")
+            }
+            Error::LeaseNotPresentWithBlobOperation => {
+                answer(412, "LeaseNotPresentWithBlobOperation")
+            }
+            Error::LeaseNotPresentWithContainerOperation => {
+                answer(412, "LeaseNotPresentWithContainerOperation")
+            }
+            Error::LeaseNotPresentWithLeaseOperation => {
+                answer(409, "LeaseNotPresentWithLeaseOperation")
+            }
+            Error::MaxBlobSizeConditionNotMet => answer(412, "MaxBlobSizeConditionNotMet"),
+            Error::NoPendingCopyOperation => answer(409, "NoPendingCopyOperation"),
+            Error::OperationNotAllowedOnIncrementalCopyBlob => {
+                answer(409, "OperationNotAllowedOnIncrementalCopyBlob")
+            }
+            Error::OperationNotAllowedOnRootBlob => answer(403, "OperationNotAllowedOnRootBlob"),
+            Error::PendingCopyOperation => answer(409, "PendingCopyOperation"),
+            Error::PreviousSnapshotCannotBeNewer => answer(400, "PreviousSnapshotCannotBeNewer"),
+            Error::PreviousSnapshotNotFound => answer(409, "PreviousSnapshotNotFound"),
+            Error::SequenceNumberConditionNotMet => answer(412, "SequenceNumberConditionNotMet"),
+            Error::SequenceNumberIncrementTooLarge => {
+                answer(409, "SequenceNumberIncrementTooLarge")
+            }
+            Error::SnapshotsPresent => answer(409, "SnapshotsPresent"),
+            Error::SourceConditionNotMet => answer(412, "SourceConditionNotMet"),
+            Error::TagsTooLarge => answer(400, "TagsTooLarge"),
+            Error::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<lazurite_table::Error> for Failure {
+    fn from(error: lazurite_table::Error) -> Failure {
+        use lazurite_table::Error;
+        let message = error.to_string();
+        let answer = |status: u16, code: &'static str| Failure::new(status, code, message);
+        match error {
+            Error::CommandsInBatchActOnDifferentPartitions => {
+                answer(400, "CommandsInBatchActOnDifferentPartitions")
+            }
+            Error::DuplicatePropertiesSpecified => answer(400, "DuplicatePropertiesSpecified"),
+            Error::EntityAlreadyExists => answer(409, "EntityAlreadyExists"),
+            Error::EntityTooLarge => answer(400, "EntityTooLarge"),
+            Error::InternalError(reason) => {
+                tracing::error!(
+                    reason,
+                    "the store holds what the Table service cannot have written"
+                );
+                known::INTERNAL_ERROR.into()
+            }
+            Error::InvalidDuplicateRow => answer(400, "InvalidDuplicateRow"),
+            Error::InvalidInput(_) => answer(400, "InvalidInput"),
+            Error::InvalidResourceName => answer(400, "InvalidResourceName"),
+            Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
+            Error::NotImplemented => answer(501, "NotImplemented"),
+            Error::OutOfRangeInput(_) => answer(400, "OutOfRangeInput"),
+            Error::PropertiesNeedValue => answer(400, "PropertiesNeedValue"),
+            Error::PropertyNameInvalid => answer(400, "PropertyNameInvalid"),
+            Error::PropertyNameTooLong => answer(400, "PropertyNameTooLong"),
+            Error::PropertyValueTooLarge => answer(400, "PropertyValueTooLarge"),
+            Error::ResourceNotFound => answer(404, "ResourceNotFound"),
+            Error::TableAlreadyExists => answer(409, "TableAlreadyExists"),
+            Error::TableNotFound => answer(404, "TableNotFound"),
+            Error::TooManyProperties => answer(400, "TooManyProperties"),
+            Error::UpdateConditionNotSatisfied => answer(412, "UpdateConditionNotSatisfied"),
+            Error::Engine(error) => error.into(),
+        }
+    }
+}

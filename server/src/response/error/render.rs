@@ -1,0 +1,135 @@
+//! Failures as answers: XML for Blob and Queue, OData JSON (or XML, for what is not OData) for Table.
+
+use crate::codec::date;
+use crate::response::error::Failure;
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{Response, StatusCode};
+use std::time::SystemTime;
+
+/// Which form an error body takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Blob and Queue.
+    Xml,
+    /// Table, for what is not OData: ACLs and service properties.
+    TableXml,
+    /// Table, everything else; the text is the metadata level for the content type.
+    TableJson(&'static str),
+}
+
+/// The whole answer. Errors to HEAD, and 304, have no body: clients read the header.
+pub fn render(
+    failure: Failure,
+    dialect: Dialect,
+    request_id: &str,
+    now: SystemTime,
+    bodiless: bool,
+) -> Response<Body> {
+    let bodiless = bodiless || failure.status == StatusCode::NOT_MODIFIED;
+    let (content_type, body) = match dialect {
+        Dialect::Xml => (
+            "application/xml".to_owned(),
+            xml_body(&failure, request_id, now),
+        ),
+        Dialect::TableXml => (
+            "application/xml".to_owned(),
+            table_xml_body(&failure, request_id, now),
+        ),
+        Dialect::TableJson(level) => (
+            format!("application/json;odata={level};streaming=true;charset=utf-8"),
+            table_json_body(&failure, request_id, now),
+        ),
+    };
+    let mut response = Response::new(if bodiless {
+        Body::empty()
+    } else {
+        Body::from(body)
+    });
+    *response.status_mut() = failure.status;
+    let headers = response.headers_mut();
+    if dialect != Dialect::Xml {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    if let Dialect::TableJson(_) = dialect {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if !bodiless {
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::try_from(content_type).expect("media types are plain ASCII"),
+        );
+    }
+    if let Ok(code) = HeaderValue::try_from(failure.code.as_ref()) {
+        headers.insert("x-ms-error-code", code);
+    }
+    headers.extend(failure.headers);
+    response
+}
+
+/// The message as the service sends it: its sentence, then what a support engineer would ask for.
+pub fn full_message(failure: &Failure, request_id: &str, now: SystemTime) -> String {
+    format!(
+        "{}\nRequestId:{request_id}\nTime:{}",
+        failure.message,
+        date::iso8601(now)
+    )
+}
+
+fn xml_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
+    let mut body = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><Error>");
+    element(&mut body, "Code", &failure.code);
+    element(
+        &mut body,
+        "Message",
+        &full_message(failure, request_id, now),
+    );
+    for (name, value) in &failure.details {
+        element(&mut body, name, value);
+    }
+    body.push_str("</Error>");
+    body
+}
+
+fn table_xml_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
+    let mut body = String::from(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
+         <m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">",
+    );
+    element(&mut body, "m:code", &failure.code);
+    body.push_str("<m:message xml:lang=\"en-US\">");
+    crate::codec::xml::escape_into(&mut body, &message_with_detail(failure, request_id, now));
+    body.push_str("</m:message></m:error>");
+    body
+}
+
+/// The body of an OData error; also the last part of a failed batch, whose message starts with the failing index.
+pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
+    let message = message_with_detail(failure, request_id, now);
+    serde_json::json!({
+        "odata.error": { "code": failure.code, "message": { "lang": "en-US", "value": message } }
+    })
+    .to_string()
+}
+
+/// OData errors have no place for further elements; the authentication detail, which people need, ends the message.
+fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
+    let mut message = full_message(failure, request_id, now);
+    for (name, value) in &failure.details {
+        if *name == "AuthenticationErrorDetail" {
+            message.push('\n');
+            message.push_str(value);
+        }
+    }
+    message
+}
+
+fn element(body: &mut String, name: &str, text: &str) {
+    body.push('<');
+    body.push_str(name);
+    body.push('>');
+    crate::codec::xml::escape_into(body, text);
+    body.push_str("</");
+    body.push_str(name);
+    body.push('>');
+}

@@ -1,0 +1,131 @@
+//! Headers that more than one service reads or writes: metadata, with the case of its names.
+
+use crate::codec::xml::Writer;
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
+use axum::body::Body;
+use axum::http::Response;
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, IntoHeaderName};
+
+const METADATA_PREFIX: &str = "x-ms-meta-";
+
+/// Metadata names, in their own case, that a response's head should show.
+#[derive(Debug, Clone)]
+struct MetadataNames(Vec<String>);
+
+/// The metadata of a request as sent: names in their own case, in the order of the head; a header given twice comes
+/// twice. The services judge names and sizes. A header named exactly `x-ms-meta` is not metadata.
+pub fn metadata(context: &Context) -> Vec<(String, String)> {
+    let names = context
+        .headers
+        .keys()
+        .filter(|name| name.as_str().starts_with(METADATA_PREFIX));
+    let pairs = names.flat_map(|name| {
+        let sent = context
+            .metadata_names
+            .iter()
+            .find(|sent| sent.eq_ignore_ascii_case(name.as_str()));
+        let key = sent.map_or(name.as_str(), String::as_str)[METADATA_PREFIX.len()..].to_owned();
+        let values = context
+            .headers
+            .get_all(name)
+            .iter()
+            .map(crate::request::context::text_of);
+        values.map(move |value| (key.clone(), value))
+    });
+    pairs.collect()
+}
+
+/// Puts metadata on a response, each name in its own case.
+pub fn put_metadata(response: &mut Response<Body>, metadata: &[(String, String)]) {
+    let mut names = Vec::new();
+    for (key, value) in metadata {
+        let name = format!("{METADATA_PREFIX}{key}");
+        let header = HeaderName::try_from(name.as_str());
+        let value = HeaderValue::from_bytes(value.as_bytes());
+        if let (Ok(header), Ok(value)) = (header, value) {
+            response.headers_mut().insert(header, value);
+            names.push(name);
+        }
+    }
+    if !names.is_empty() {
+        response.extensions_mut().insert(MetadataNames(names));
+    }
+}
+
+/// The names whose case the head of the response should show.
+pub fn take_metadata_names(response: &mut Response<Body>) -> Vec<String> {
+    let mut names = response
+        .extensions_mut()
+        .remove::<MetadataNames>()
+        .map_or(Vec::new(), |names| names.0);
+    names.retain(|name| name.bytes().any(|byte| byte.is_ascii_uppercase()));
+    names
+}
+
+/// Names that many answers have, made once: a name that comes as text is checked and looked up each time.
+pub const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
+pub const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+pub const CREATION_TIME: HeaderName = HeaderName::from_static("x-ms-creation-time");
+pub const LEASE_STATE: HeaderName = HeaderName::from_static("x-ms-lease-state");
+pub const LEASE_STATUS: HeaderName = HeaderName::from_static("x-ms-lease-status");
+pub const REQUEST_SERVER_ENCRYPTED: HeaderName =
+    HeaderName::from_static("x-ms-request-server-encrypted");
+pub const SERVER_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-server-encrypted");
+
+/// A header on a response, if the value can be one.
+pub fn put(response: &mut Response<Body>, name: impl IntoHeaderName, value: impl AsRef<str>) {
+    if let Ok(value) = HeaderValue::from_bytes(value.as_ref().as_bytes()) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// Headers that an answer has room for from the start; most have fewer.
+const HEADERS_EXPECTED: usize = 24;
+
+/// An answer with a status and no body.
+pub fn empty(status: u16) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    response.headers_mut().reserve(HEADERS_EXPECTED);
+    *response.status_mut() =
+        axum::http::StatusCode::from_u16(status).expect("statuses are written in code, in range");
+    response
+}
+
+/// An answer with an XML document.
+pub fn xml(status: u16, document: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(document));
+    *response.status_mut() =
+        axum::http::StatusCode::from_u16(status).expect("statuses are written in code, in range");
+    put(&mut response, CONTENT_TYPE, "application/xml");
+    response
+}
+
+/// A request body that is XML, or the failure that says where it is not.
+pub fn parse_xml(bytes: &[u8]) -> Result<crate::codec::xml::Element> {
+    Ok(crate::codec::xml::parse(bytes)?)
+}
+
+impl From<crate::codec::xml::Malformed> for Failure {
+    fn from(malformed: crate::codec::xml::Malformed) -> Failure {
+        known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", malformed.to_string())
+    }
+}
+
+/// A `SignedIdentifiers` body. An empty one clears. Source: Set Container ACL, "Request body".
+pub fn parse_policies(bytes: &[u8]) -> Result<Vec<crate::codec::policies::SignedIdentifier>> {
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
+    crate::codec::policies::read(&parse_xml(bytes)?)
+        .ok_or_else(|| known::INVALID_XML_DOCUMENT.into())
+}
+
+/// `<Metadata>` of a listing: an element a name.
+pub fn write_metadata(document: &mut Writer, metadata: &[(String, String)]) {
+    document.open("Metadata");
+    for (name, value) in metadata {
+        document.element(name, value);
+    }
+    document.close("Metadata");
+}

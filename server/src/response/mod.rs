@@ -1,0 +1,21 @@
+//! Responses: headers, bodies that are streamed or long, errors.
+
+pub mod common_headers;
+pub mod error;
+pub mod headers;
+pub mod long_responses;
+pub mod streamed;
+
+use crate::response::error::Result;
+use axum::body::Body;
+use axum::http::Response;
+use std::future::{Future, ready};
+use std::pin::Pin;
+
+/// The response of a handler. Boxed: unboxed, every connection would reserve the size of the largest handler.
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send>>;
+
+/// A response that needs no waiting.
+pub fn ready_response(response: Response<Body>) -> ResponseFuture {
+    Box::pin(ready(Ok(response)))
+}

@@ -1,0 +1,319 @@
+//! Bodies of responses that are read from the store while they are sent.
+
+use crate::memory::{self, PIECE_BYTES, Share};
+use crate::response::error::Result;
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::task::JoinHandle;
+
+/// The store hands out no more at a time than this, and some bytes.
+const CHUNK_BYTES: usize = 255 << 10;
+
+/// Reads the next chunk of a response; `None` at its end. Blocks for the disk.
+pub trait ChunkSource: Send + Unpin + 'static {
+    /// At most `bytes_max` bytes where the source can choose.
+    fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>>;
+
+    /// Whether the last chunk is to be sent before the next one is read, which may take long.
+    fn is_urgent(&self) -> bool {
+        false
+    }
+
+    /// Whether a chunk may take many lookups: such are not made on a connection thread.
+    fn is_slow(&self) -> bool {
+        false
+    }
+
+    /// Gives back memory that only makes the next chunk cheaper.
+    fn release(&mut self) {}
+}
+
+/// Room for what is read ahead of a client.
+#[derive(Debug)]
+pub struct Room {
+    bytes: usize,
+    /// `None`: what is read is copied, so that it keeps nothing larger in memory, and the next is read when it is gone.
+    share: Option<Arc<Share>>,
+}
+
+impl Room {
+    /// As much as there is to be had now.
+    pub fn take() -> Room {
+        match memory::grant() {
+            Some((bytes, share)) => Room {
+                bytes,
+                share: Some(Arc::new(share)),
+            },
+            None => Room {
+                bytes: PIECE_BYTES,
+                share: None,
+            },
+        }
+    }
+
+    /// Bytes that may be read.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn hold(&self, bytes: Bytes) -> Bytes {
+        match self.share {
+            Some(_) => bytes,
+            None => Bytes::copy_from_slice(&bytes),
+        }
+    }
+}
+
+/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What there is room for is read here and now
+/// unless the source is slow: a hop to another thread costs as much. After that, chunks are read while those before them are sent, so a slow client holds a few
+/// chunks and no thread.
+pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64) -> Body {
+    let read = if source.is_slow() {
+        Read {
+            chunks: VecDeque::from([room.hold(first)]),
+            share: room.share,
+            next: State::Idle(source),
+        }
+    } else {
+        read_ahead(source, room, Some(first), Some(length))
+    };
+    body(read, Some(length))
+}
+
+/// As [`streamed`], of as many bytes as `source` turns out to have, each of which may take long to make.
+pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
+    let room = Room {
+        bytes: 0,
+        ..Room::take()
+    };
+    body(read_ahead(source, room, Some(first), None), None)
+}
+
+fn body<S: ChunkSource>(read: Read<S>, remaining: Option<u64>) -> Body {
+    Body::new(Streamed {
+        ready: read.chunks,
+        share: read.share,
+        state: read.next,
+        remaining,
+        unsent: Arc::default(),
+    })
+}
+
+struct Streamed<S> {
+    /// Chunks to go out, in order.
+    ready: VecDeque<Bytes>,
+    /// Of the budget, for those.
+    share: Option<Arc<Share>>,
+    state: State<S>,
+    /// `None` if nobody knows.
+    remaining: Option<u64>,
+    unsent: Arc<Unsent>,
+}
+
+enum State<S> {
+    Idle(S),
+    Reading(JoinHandle<Read<S>>),
+    /// There is no more to read, because of an error or not.
+    Ended(Result<()>),
+}
+
+struct Read<S> {
+    chunks: VecDeque<Bytes>,
+    share: Option<Arc<Share>>,
+    next: State<S>,
+}
+
+/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length` is what is left of the body, if that
+/// is known.
+fn read_ahead<S: ChunkSource>(
+    mut source: S,
+    room: Room,
+    first: Option<Bytes>,
+    length: Option<u64>,
+) -> Read<S> {
+    let (mut chunks, mut bytes) = (VecDeque::new(), 0);
+    let mut next = first;
+    let next = loop {
+        if let Some(chunk) = next {
+            bytes += chunk.len();
+            chunks.push_back(room.hold(chunk));
+        }
+        let left = room.bytes.saturating_sub(bytes);
+        // Part of a chunk of the store would keep all of it in memory. A short rest is read all the same.
+        let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
+        let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
+        if is_full || source.is_urgent() && !chunks.is_empty() {
+            if room.share.is_none() {
+                source.release();
+            }
+            break State::Idle(source);
+        }
+        next = match source.next_chunk(left.max(PIECE_BYTES)) {
+            Ok(Some(chunk)) => Some(chunk),
+            ended => break State::Ended(ended.map(|_| ())),
+        };
+    };
+    Read {
+        chunks,
+        share: room.share,
+        next,
+    }
+}
+
+/// The chunks of one response that the connection has taken and not sent.
+#[derive(Debug, Default)]
+struct Unsent(Mutex<UnsentChunks>);
+
+#[derive(Debug, Default)]
+struct UnsentChunks {
+    count: usize,
+    waker: Option<Waker>,
+}
+
+impl Unsent {
+    /// Ready when there are none.
+    fn poll_none(&self, task: &Context<'_>) -> Poll<()> {
+        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if chunks.count == 0 {
+            return Poll::Ready(());
+        }
+        chunks.waker = Some(task.waker().clone());
+        Poll::Pending
+    }
+
+    fn add(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count += 1;
+    }
+
+    fn remove(&self) {
+        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks.count -= 1;
+        if chunks.count == 0
+            && let Some(waker) = chunks.waker.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// A chunk on its way out.
+struct Outgoing {
+    bytes: Bytes,
+    _share: Option<Arc<Share>>,
+    unsent: Arc<Unsent>,
+}
+
+impl AsRef<[u8]> for Outgoing {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.unsent.remove();
+    }
+}
+
+impl<S: ChunkSource> Streamed<S> {
+    /// Begins to read if there is more to come than what is ready, and room for it.
+    fn begin_to_read(&mut self, task: &Context<'_>) {
+        let ready: u64 = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
+        let is_all = self.remaining.is_some_and(|remaining| remaining <= ready);
+        if is_all || !matches!(self.state, State::Idle(_)) {
+            return;
+        }
+        let room = Room::take();
+        let waits = room.share.is_none()
+            && (!self.ready.is_empty() || self.unsent.poll_none(task).is_pending());
+        if waits {
+            return;
+        }
+        let left = self.remaining.map(|remaining| remaining - ready);
+        self.state = match std::mem::replace(&mut self.state, State::Ended(Ok(()))) {
+            State::Idle(source) => State::Reading(tokio::task::spawn_blocking(move || {
+                read_ahead(source, room, None, left)
+            })),
+            state => state,
+        };
+    }
+
+    fn send(&mut self, chunk: Bytes) -> Frame<Bytes> {
+        let length = chunk.len() as u64;
+        self.remaining = self.remaining.map(|left| left.saturating_sub(length));
+        self.unsent.add();
+        Frame::data(Bytes::from_owner(Outgoing {
+            bytes: chunk,
+            _share: self.share.clone(),
+            unsent: self.unsent.clone(),
+        }))
+    }
+}
+
+impl<S: ChunkSource> HttpBody for Streamed<S> {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, std::io::Error>>> {
+        if self.remaining == Some(0) {
+            return Poll::Ready(None);
+        }
+        self.begin_to_read(task);
+        if self.ready.is_empty() {
+            // What is read next has room of its own.
+            self.share = None;
+            if let State::Reading(reading) = &mut self.state {
+                let Poll::Ready(read) = Pin::new(reading).poll(task) else {
+                    return Poll::Pending;
+                };
+                match read {
+                    Ok(read) => {
+                        (self.ready, self.share, self.state) = (read.chunks, read.share, read.next);
+                    }
+                    Err(panic) => {
+                        self.state = State::Ended(Ok(()));
+                        return Poll::Ready(Some(Err(broken_off(panic.to_string()))));
+                    }
+                }
+                self.begin_to_read(task);
+            }
+        }
+        if let Some(chunk) = self.ready.pop_front() {
+            return Poll::Ready(Some(Ok(self.send(chunk))));
+        }
+        let ended = match &mut self.state {
+            // There was no room; the task is woken when what it has sent is gone.
+            State::Idle(_) => return Poll::Pending,
+            State::Reading(_) => State::Ended(Ok(())),
+            ended => std::mem::replace(ended, State::Ended(Ok(()))),
+        };
+        let reason = match ended {
+            State::Ended(Err(failure)) => failure.message.into_owned(),
+            _ if self.remaining.is_none() => return Poll::Ready(None),
+            _ => "the content ended before its length".to_owned(),
+        };
+        // The status has been sent: all that is left is to end the connection before the promised length.
+        Poll::Ready(Some(Err(broken_off(reason))))
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        match self.remaining {
+            Some(remaining) => hyper::body::SizeHint::with_exact(remaining),
+            None => hyper::body::SizeHint::default(),
+        }
+    }
+}
+
+fn broken_off(reason: String) -> std::io::Error {
+    tracing::error!(reason, "a download broke off");
+    std::io::Error::other(reason)
+}

@@ -1,0 +1,45 @@
+//! Access to tables: permissions, the tables of metrics, the rows that a SAS is limited to.
+
+use crate::auth::Caller;
+use crate::auth::policy::authorize;
+use crate::request::context::Context;
+use crate::request::operation::Operation;
+use crate::response::error::{Result, known};
+use crate::table::request::Request;
+use lazurite_table::{AccessRange, is_metrics_table};
+
+/// Whether the caller may perform the operation. Tables of metrics are the server's: clients read them and delete from them. Source:
+/// Storage Analytics metrics.
+pub fn check_access(
+    operation: &Operation<Request>,
+    context: &Context,
+    caller: &Caller,
+    table: &str,
+) -> Result<()> {
+    if let Some(needs) = operation.needs(context) {
+        authorize(caller, context.service, &needs)?;
+    }
+    if !operation.on_analytics_data && is_metrics_table(table) {
+        return Err(known::AUTHORIZATION_FAILURE.into());
+    }
+    Ok(())
+}
+
+/// The rows a SAS is limited to; refuses a SAS for another table. A batch names its table inside.
+pub fn sas_key_range(caller: &Caller, table: &str, batch: bool) -> Result<Option<AccessRange>> {
+    let grant = match caller {
+        Caller::Sas(grant) if !grant.account_wide => grant,
+        _ => return Ok(None),
+    };
+    if !batch && table.to_lowercase() != grant.table_name {
+        let detail = format!("The SAS is for table '{}'.", grant.table_name);
+        return Err(known::AUTHORIZATION_FAILURE.with("AuthenticationErrorDetail", detail));
+    }
+    let range = grant.key_range.clone();
+    Ok(Some(AccessRange {
+        start_partition_key: range.start_partition_key,
+        start_row_key: range.start_row_key,
+        end_partition_key: range.end_partition_key,
+        end_row_key: range.end_row_key,
+    }))
+}

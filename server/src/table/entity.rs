@@ -1,0 +1,384 @@
+//! Operations on entities, one by one and by query.
+
+use crate::advisor;
+use crate::codec::odata::{self, EntityBody, Frame, read_entity};
+use crate::connection::blocking_pool::{self, on_blocking_pool};
+use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, known};
+use crate::response::headers::{empty, put};
+use crate::table::address::EntityKeys;
+use crate::table::format::{Prefer, json, uncached};
+use crate::table::request::Request;
+use crate::table::token;
+use axum::body::Body;
+use axum::http::Response;
+use lazurite_table::{
+    AccessKind, AccessRange, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
+};
+use std::time::{Duration, Instant};
+
+/// Longest time a page is gathered. Source: Query timeout and pagination.
+pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
+/// Most names in `$select`. Source: Query Entities, "Remarks".
+const SELECT_MAX: usize = 255;
+
+pub async fn query_entities(request: Request) -> Result<Response<Body>> {
+    refuse_unsupported_options(&request.context)?;
+    let parameter = |name: &str| request.context.query.get(name);
+    let (filter, select, top) = (
+        parameter("$filter"),
+        select(&request.context)?,
+        top(&request.context)?,
+    );
+    let partition_key = parameter("NextPartitionKey")
+        .map(|text| token::read(&text))
+        .transpose()?;
+    let row_key = parameter("NextRowKey")
+        .map(|text| token::read(&text))
+        .transpose()?
+        .unwrap_or_default();
+    on_blocking_pool(move || {
+        let deadline = Instant::now() + QUERY_TIME_MAX;
+        let query = Query {
+            filter: filter.as_deref(),
+            top,
+            continuation: partition_key
+                .as_deref()
+                .map(|partition_key| (partition_key, row_key.as_str())),
+            access_range: request.range.as_ref(),
+        };
+        let tables = &request.state.services.tables;
+        let frame = frame(&request, select.as_deref());
+        let mut body = frame.begin_list();
+        let page = tables.visit_entities(
+            request.account(),
+            &request.table,
+            &query,
+            &|| Instant::now() > deadline,
+            &mut |entity| frame.entity(&mut body, entity),
+        )?;
+        frame.end_list(&mut body);
+        let mut response = json(200, request.level, body);
+        if let Some((partition_key, row_key)) = page.next {
+            put(
+                &mut response,
+                "x-ms-continuation-nextpartitionkey",
+                token::write(&partition_key),
+            );
+            put(
+                &mut response,
+                "x-ms-continuation-nextrowkey",
+                token::write(&row_key),
+            );
+        }
+        put(
+            &mut response,
+            "x-lazurite-plan",
+            plan_name(page.cost.access),
+        );
+        // What the service makes of a filter that contradicts itself is not known.
+        if page.cost.azure_access != AccessKind::Nothing {
+            let plan = plan_name(page.cost.azure_access);
+            put(&mut response, "x-lazurite-azure-plan", plan);
+        }
+        put(
+            &mut response,
+            "x-lazurite-examined",
+            page.cost.examined.to_string(),
+        );
+        put(
+            &mut response,
+            "x-lazurite-returned",
+            page.cost.returned.to_string(),
+        );
+        Ok(response)
+    })
+    .await
+}
+
+/// How a query reached its rows, for people who design tables.
+fn plan_name(access: AccessKind) -> &'static str {
+    match access {
+        AccessKind::Nothing => "nothing",
+        AccessKind::Point => "point",
+        AccessKind::Points => "points",
+        AccessKind::RowRange => "row range",
+        AccessKind::Partition => "partition scan",
+        AccessKind::SkipScan => "skip scan",
+        AccessKind::PartitionRange => "partition range scan",
+        AccessKind::Table => "table scan",
+    }
+}
+
+pub async fn get_entity(request: Request) -> Result<Response<Body>> {
+    let select = select(&request.context)?;
+    let keys = &request.keys;
+    check_range(request.range.as_ref(), keys)?;
+    blocking_pool::read(|| {
+        let tables = &request.state.services.tables;
+        let frame = frame(&request, select.as_deref());
+        let (body, etag) = tables.read_entity(
+            request.account(),
+            &request.table,
+            &keys.partition_key,
+            &keys.row_key,
+            |entity| Ok((frame.single(entity)?, entity.etag())),
+        )?;
+        let mut response = json(200, request.level, body);
+        put(&mut response, "etag", etag.to_text());
+        Ok(response)
+    })
+}
+
+pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let prefer = Prefer::parse(request.context.header("prefer").as_deref());
+    // A body that is no entity is told behind a table that is not there.
+    let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body))).await?;
+    let answer = match body {
+        Ok(body) => match inserted(body) {
+            Ok(entity) => insert(request, entity, prefer).await,
+            // That there is no such table is told first: the address may be wrong, and the body right elsewhere.
+            Err(failure) => Err(check_table(&request).err().unwrap_or(failure)),
+        },
+        Err(error) => Err(error.into()),
+    };
+    // Told also when the answer is a refusal. Source: Insert Entity, "Response headers".
+    match (answer, prefer) {
+        (Ok(mut response), Some(prefer)) => {
+            put(&mut response, "preference-applied", prefer.text());
+            Ok(response)
+        }
+        (Err(failure), Some(prefer)) => Err(failure.with_header(
+            axum::http::HeaderName::from_static("preference-applied"),
+            axum::http::HeaderValue::from_static(prefer.text()),
+        )),
+        (answer, None) => answer,
+    }
+}
+
+/// Errors: that of a table that is not there.
+pub fn check_table(request: &Request) -> Result<()> {
+    let tables = &request.state.services.tables;
+    blocking_pool::read(|| Ok(tables.check_table(request.account(), &request.table)?))
+}
+
+/// The refusal of the hosted service for paths below a table.
+pub fn unknown_path(request: &Request) -> Failure {
+    if let Err(missing) = check_table(request) {
+        return missing;
+    }
+    if request.has_predicate {
+        let resource = format!("{}.{}", request.account(), request.table);
+        let message = "The number of keys specified in the URI does not match number of key properties for the resource";
+        return Failure::new(400, "InvalidInput", format!("{message} '{resource}'."));
+    }
+    Failure::new(
+        501,
+        "NotImplemented",
+        "The requested operation is not implemented on the specified resource.",
+    )
+}
+
+async fn insert(
+    request: Request,
+    entity: Entity,
+    prefer: Option<Prefer>,
+) -> Result<Response<Body>> {
+    let keys = EntityKeys {
+        partition_key: entity.partition_key.clone(),
+        row_key: entity.row_key.clone(),
+    };
+    check_range(request.range.as_ref(), &keys)?;
+    let db = request.state.services.db.clone();
+    let (response, ticket) = blocking_pool::write(&db, move || {
+        let tables = &request.state.services.tables;
+        let (timestamp, ticket) =
+            tables.insert_entity(request.account(), &request.table, &entity)?;
+        let entity = Entity {
+            timestamp,
+            ..entity
+        };
+        let path = odata::entity_path(&request.table, &entity.partition_key, &entity.row_key);
+        let location = format!("{}/{path}", request.context.base_url);
+        let mut response = match prefer {
+            Some(Prefer::NoContent) => {
+                let mut response = uncached(empty(204));
+                put(&mut response, "dataserviceid", &location);
+                response
+            }
+            _ => {
+                let body = frame(&request, None).single(&(&entity).into())?;
+                json(201, request.level, body)
+            }
+        };
+        advisor::note(&mut response, advisor::large_entity(&entity));
+        put(&mut response, "location", location);
+        put(&mut response, "etag", entity.etag().to_text());
+        Ok((response, ticket))
+    })
+    .await?;
+    ticket.await?;
+    Ok(response)
+}
+
+/// The entity of an Insert body, which must name both keys, as strings. The other writes, whose address has the keys, take
+/// what the body says of their types: clients send it.
+pub fn inserted(body: EntityBody) -> Result<Entity> {
+    if body.has_typed_key {
+        return Err(lazurite_table::Error::InvalidInput(InvalidInput::Request).into());
+    }
+    match (body.partition_key, body.row_key) {
+        (Some(partition_key), Some(row_key)) => {
+            Ok(Entity::new(partition_key, row_key, body.properties))
+        }
+        _ => Err(lazurite_table::Error::PropertiesNeedValue.into()),
+    }
+}
+
+/// The entity of any other write: the address decides, and the body may not say otherwise.
+pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
+    let contradicts = body
+        .partition_key
+        .is_some_and(|key| key != keys.partition_key)
+        || body.row_key.is_some_and(|key| key != keys.row_key);
+    match contradicts {
+        true => Err(Failure::new(
+            400,
+            "InvalidInput",
+            "The keys in the body are not those of the address.",
+        )),
+        false => Ok(Entity::new(
+            keys.partition_key,
+            keys.row_key,
+            body.properties,
+        )),
+    }
+}
+
+/// Update, Merge and the two upserts.
+pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let write = request.write.take().ok_or(known::INVALID_INPUT)?;
+    let keys = std::mem::take(&mut request.keys);
+    check_range(request.range.as_ref(), &keys)?;
+    let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
+    let entity = addressed(keys, body)?;
+    let size = advisor::large_entity(&entity);
+    let db = request.state.services.db.clone();
+    let (timestamp, ticket) = blocking_pool::write(&db, move || {
+        Ok(apply(
+            &request.state.services.tables,
+            request.account(),
+            &request.table,
+            write,
+            &entity,
+        )?)
+    })
+    .await?;
+    ticket.await?;
+    let mut response = uncached(empty(204));
+    put(&mut response, "etag", ETag(timestamp).to_text());
+    advisor::note(&mut response, size);
+    Ok(response)
+}
+
+fn apply(
+    tables: &TableService,
+    account: &str,
+    table: &str,
+    write: Write,
+    entity: &Entity,
+) -> lazurite_table::Result<(DateTime, lazurite_engine::Ticket)> {
+    match write {
+        Write::Insert => tables.insert_entity(account, table, entity),
+        Write::Update(if_match) => tables.update_entity(account, table, entity, if_match),
+        Write::Merge(if_match) => tables.merge_entity(account, table, entity, if_match),
+        Write::InsertOrReplace => tables.insert_or_replace_entity(account, table, entity),
+        Write::InsertOrMerge => tables.insert_or_merge_entity(account, table, entity),
+        Write::Delete(_) => unreachable!("deletions have no body and another answer"),
+    }
+}
+
+pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
+    let Some(Write::Delete(if_match)) = request.write.take() else {
+        return Err(known::INVALID_INPUT.into());
+    };
+    check_range(request.range.as_ref(), &request.keys)?;
+    let call = move |service: &TableService, r: &Request| {
+        service.delete_entity(
+            r.account(),
+            &r.table,
+            &r.keys.partition_key,
+            &r.keys.row_key,
+            if_match,
+        )
+    };
+    crate::table::request::write(request, call).await?;
+    Ok(uncached(empty(204)))
+}
+
+/// Refuses what a SAS does not cover.
+pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()> {
+    match range {
+        Some(range) if !range.contains(&keys.partition_key, &keys.row_key) => {
+            Err(known::AUTHORIZATION_FAILURE.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `$top`, 1 to 1,000; 0 is an empty page. The service refuses what is above.
+pub fn top(context: &Context) -> Result<Option<u32>> {
+    let Some(text) = context
+        .query
+        .get("$top")
+        .filter(|text| !text.trim().is_empty())
+    else {
+        return Ok(None);
+    };
+    let number = text
+        .trim()
+        .parse::<u32>()
+        .ok()
+        .filter(|number| *number <= 1000);
+    number
+        .map(Some)
+        .ok_or_else(|| known::INVALID_INPUT.with("QueryParameterName", "$top"))
+}
+
+/// The names of `$select`; `None` when all properties are wanted.
+fn select(context: &Context) -> Result<Option<Vec<String>>> {
+    let text = context.query.get("$select").unwrap_or_default();
+    let names: Vec<_> = text
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    match names.len() {
+        0 => Ok(None),
+        _ if names.iter().any(|name| name == "*") => Ok(None),
+        count if count > SELECT_MAX => {
+            Err(known::INVALID_INPUT.with("QueryParameterName", "$select"))
+        }
+        _ => Ok(Some(names)),
+    }
+}
+
+fn refuse_unsupported_options(context: &Context) -> Result<()> {
+    let options = ["$orderby", "$skip", "$count", "$expand", "$inlinecount"];
+    match options.into_iter().find(|name| context.query.has(name)) {
+        Some(name) => Err(Failure::unsupported(format!("The query option {name}"))),
+        None => Ok(()),
+    }
+}
+
+pub fn frame<'a>(request: &'a Request, select: Option<&'a [String]>) -> Frame<'a> {
+    Frame {
+        level: request.level,
+        base_url: &request.context.base_url,
+        account: request.account(),
+        table: &request.table,
+        select,
+    }
+}

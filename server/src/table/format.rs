@@ -1,0 +1,111 @@
+//! The formats of requests and responses: OData levels, content types, `Prefer`.
+
+use crate::codec::odata::Level;
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result};
+use crate::response::headers::{empty, put};
+use axum::body::Body;
+use axum::http::Response;
+use std::borrow::Cow;
+
+/// `$format` beats `Accept`. Source: Payload format for Table service operations.
+pub fn level(context: &Context) -> Result<Level> {
+    let accept = context
+        .query
+        .get("$format")
+        .or_else(|| context.header("accept"))
+        .unwrap_or_default();
+    level_of(&accept)
+}
+
+pub fn level_of(accept: &str) -> Result<Level> {
+    let is_plain = |byte: u8| !byte.is_ascii_uppercase() && byte.is_ascii_graphic();
+    let accept: Cow<str> = if accept.bytes().all(is_plain) {
+        accept.into()
+    } else {
+        let lower = accept.to_ascii_lowercase();
+        lower.split_whitespace().collect()
+    };
+    if accept.contains("odata=verbose") {
+        Err(unsupported_format())
+    } else if accept.contains("odata=nometadata") {
+        Ok(Level::None)
+    } else if accept.contains("odata=fullmetadata") {
+        Ok(Level::Full)
+    } else if accept.contains("json") || accept.contains("*/*") || !accept.contains("atom") {
+        Ok(Level::Minimal)
+    } else {
+        Err(unsupported_format())
+    }
+}
+
+pub fn check_content_type(context: &Context, batch: bool) -> Result<()> {
+    let content_type = context.header("content-type").unwrap_or_default();
+    let content_type = content_type.to_ascii_lowercase();
+    if content_type.contains("atom") {
+        return Err(unsupported_format());
+    }
+    if !batch && content_type.starts_with("multipart/") {
+        return Err(Failure::new(
+            415,
+            "MediaTypeNotSupported",
+            "None of the provided media types are supported.",
+        ));
+    }
+    Ok(())
+}
+
+pub fn unsupported_format() -> Failure {
+    Failure::new(
+        415,
+        "AtomFormatNotSupported",
+        "Atom format is not supported.",
+    )
+}
+
+/// An OData answer.
+pub fn json(status: u16, level: Level, body: String) -> Response<Body> {
+    let mut response = empty(status);
+    *response.body_mut() = Body::from(body);
+    put(&mut response, "content-type", content_type(level));
+    uncached(response)
+}
+
+pub fn content_type(level: Level) -> String {
+    format!(
+        "application/json;odata={};streaming=true;charset=utf-8",
+        level.name()
+    )
+}
+
+/// Adds the headers that every answer about tables has.
+pub fn uncached(mut response: Response<Body>) -> Response<Body> {
+    put(&mut response, "x-content-type-options", "nosniff");
+    put(&mut response, "cache-control", "no-cache");
+    response
+}
+
+/// What a request prefers of the answer to an insert, if it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefer {
+    Content,
+    NoContent,
+}
+
+impl Prefer {
+    /// Source: Setting the Prefer header to manage response echo on insert operations.
+    pub fn parse(header: Option<&str>) -> Option<Prefer> {
+        match header?.trim().to_ascii_lowercase().as_str() {
+            "return-no-content" => Some(Prefer::NoContent),
+            "return-content" => Some(Prefer::Content),
+            _ => None,
+        }
+    }
+
+    pub fn text(self) -> &'static str {
+        match self {
+            Prefer::Content => "return-content",
+            Prefer::NoContent => "return-no-content",
+        }
+    }
+}

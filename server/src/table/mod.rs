@@ -1,0 +1,87 @@
+//! The Table service on the wire: which request is which operation, who may call it, in which format it is answered.
+
+mod access;
+mod acl;
+pub mod address;
+mod batch;
+mod entity;
+mod format;
+pub mod operations;
+mod request;
+mod service;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub use operations::{Route, route};
+
+use crate::auth::Caller;
+use crate::codec::odata::Level;
+use crate::request::body::RequestBody;
+use crate::request::context::Context;
+use crate::request::operation::{BodyRule, Resource};
+use crate::response::ResponseFuture;
+use crate::response::error::{Failure, Result};
+use access::{check_access, sas_key_range};
+use format::{check_content_type, level};
+use request::Request;
+pub use request::State;
+use std::sync::Arc;
+
+/// Begins the operation that a request asks for, if the caller may perform it.
+pub fn handle(
+    state: &Arc<State>,
+    context: Context,
+    route: Result<Route>,
+    caller: Caller,
+    body: RequestBody,
+) -> Result<ResponseFuture> {
+    let Route {
+        operation,
+        table,
+        keys,
+        write,
+        has_predicate,
+    } = route?;
+    let level = match level(&context) {
+        Err(refused) if operation.answers_odata => return Err(refused),
+        // The legacy client of Node.js accepts Atom alone for a batch, the parts of which accept JSON.
+        level => level.unwrap_or(Level::Minimal),
+    };
+    check_access(operation, &context, &caller, &table)?;
+    if operation.body == BodyRule::Required {
+        body.check_length_is_declared(&context.headers)?;
+    }
+    let is_batch = operation.resource == Resource::TableBatch;
+    let range = sas_key_range(&caller, &table, is_batch)?;
+    check_content_type(&context, is_batch)?;
+    let request = Request {
+        state: state.clone(),
+        context,
+        caller,
+        table,
+        keys,
+        write,
+        has_predicate,
+        level,
+        range,
+    };
+    if operation.body != BodyRule::Empty || body.is_ended() {
+        return Ok((operation.handler)(request, body));
+    }
+    Ok(Box::pin(async move {
+        refuse_content(body).await?;
+        (operation.handler)(request, RequestBody::empty()).await
+    }))
+}
+
+/// Refuses a body with content where none belongs: what it says would not be done.
+async fn refuse_content(mut body: RequestBody) -> Result<()> {
+    let has_content = body.length_at_least() > 0 || body.next_chunk().await?.is_some();
+    if has_content {
+        let message = "The request has a body, which this operation does not take.";
+        return Err(Failure::new(400, "InvalidInput", message));
+    }
+    Ok(())
+}

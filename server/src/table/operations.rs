@@ -1,0 +1,376 @@
+//! The operations of the Table service, one row for each, and how a request finds its row.
+//! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table".
+
+use crate::auth::policy::{Letters::All, RequiredPermissions};
+use crate::properties;
+use crate::request::context::{Context, text_of};
+use crate::request::operation::{
+    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
+    Unmatched, account_sas, any_sas, find,
+};
+use crate::response::error::{Failure, Result, known};
+use crate::table::address::{Address, EntityKeys};
+use crate::table::request::Request;
+use crate::table::{acl, batch, entity, service, tables};
+use axum::http::Method;
+use lazurite_table::{IfMatch, Write, check_table_name};
+
+pub type Row = Operation<Request>;
+
+/// Each operation of a transaction needs permissions of its own.
+const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
+const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
+
+fn has_if_match(asked: &Asked) -> bool {
+    (asked.header)("if-match").is_some()
+}
+
+/// Every operation of the service.
+pub static OPERATIONS: &[Row] = &[
+    Row {
+        name: "QueryTables",
+        published: &["Table_Query"],
+        resource: Resource::Tables,
+        permissions: account_sas("c", "l"),
+        on_analytics_data: true,
+        answers_odata: true,
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(tables::query_tables(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "CreateTable",
+        published: &["Table_Create"],
+        methods: &["POST"],
+        resource: Resource::Tables,
+        permissions: account_sas("c", "cw"),
+        body: BodyRule::Required,
+        answers_odata: true,
+        handler: |request, body| Box::pin(tables::create_table(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "GetTable",
+        resource: Resource::TableName,
+        // The documentation leaves the operation out: as Query Tables, or as a read.
+        permissions: account_sas("c", "lr"),
+        on_analytics_data: true,
+        answers_odata: true,
+        log_name: LogName::Fixed("QueryTable"),
+        handler: |request, _| Box::pin(tables::get_table(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "DeleteTable",
+        published: &["Table_Delete"],
+        resource: Resource::TableName,
+        permissions: account_sas("c", "d"),
+        handler: |request, _| Box::pin(tables::delete_table(request)),
+        ..Row::DELETE
+    },
+    Row {
+        name: "QueryEntities",
+        published: &["Table_QueryEntities"],
+        resource: Resource::Table,
+        // Azurite asks for type `c`, the documentation for `o`: either will do.
+        permissions: any_sas("oc", "r"),
+        on_analytics_data: true,
+        answers_odata: true,
+        long_response: LongResponse::Always,
+        handler: |request, _| Box::pin(entity::query_entities(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "InsertEntity",
+        published: &["Table_InsertEntity"],
+        methods: &["POST"],
+        resource: Resource::Table,
+        permissions: any_sas("o", "a"),
+        body: BodyRule::Required,
+        answers_odata: true,
+        handler: |request, body| Box::pin(entity::insert_entity(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "GetEntity",
+        published: &["Table_QueryEntitiesWithPartitionAndRowKey"],
+        resource: Resource::Entity,
+        permissions: any_sas("o", "r"),
+        on_analytics_data: true,
+        answers_odata: true,
+        log_name: LogName::Fixed("QueryEntity"),
+        handler: |request, _| Box::pin(entity::get_entity(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "UpdateEntity",
+        published: &["Table_UpdateEntity"],
+        resource: Resource::Entity,
+        when: has_if_match,
+        permissions: any_sas("o", "u"),
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(entity::write_entity(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "InsertOrReplaceEntity",
+        resource: Resource::Entity,
+        permissions: ADD_AND_UPDATE,
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(entity::write_entity(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "MergeEntity",
+        published: &["Table_MergeEntity"],
+        methods: &["MERGE", "PATCH"],
+        resource: Resource::Entity,
+        when: has_if_match,
+        permissions: any_sas("o", "u"),
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(entity::write_entity(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "InsertOrMergeEntity",
+        methods: &["MERGE", "PATCH"],
+        resource: Resource::Entity,
+        permissions: ADD_AND_UPDATE,
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(entity::write_entity(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "DeleteEntity",
+        published: &["Table_DeleteEntity"],
+        resource: Resource::Entity,
+        when: has_if_match,
+        permissions: any_sas("o", "d"),
+        on_analytics_data: true,
+        handler: |request, _| Box::pin(entity::delete_entity(request)),
+        ..Row::DELETE
+    },
+    Row {
+        name: "Batch",
+        published: &["Table_Batch"],
+        methods: &["POST"],
+        resource: Resource::TableBatch,
+        permissions: ANY_OF_ENTITIES,
+        on_analytics_data: true,
+        body: BodyRule::Required,
+        log_name: LogName::Fixed("EntityGroupTransaction"),
+        handler: |request, body| Box::pin(batch::execute(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "GetTableAcl",
+        published: &["Table_GetAccessPolicy"],
+        methods: &["GET", "HEAD"],
+        resource: Resource::Table,
+        comp: "acl",
+        permissions: OWNER,
+        on_analytics_data: true,
+        log_name: LogName::Fixed("GetTableACL"),
+        handler: |request, _| Box::pin(acl::get_table_acl(request)),
+        ..Row::READ
+    },
+    Row {
+        name: "SetTableAcl",
+        published: &["Table_SetAccessPolicy"],
+        resource: Resource::Table,
+        comp: "acl",
+        permissions: OWNER,
+        on_analytics_data: true,
+        body: BodyRule::Required,
+        log_name: LogName::Fixed("SetTableACL"),
+        handler: |request, body| Box::pin(acl::set_table_acl(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "GetTableServiceProperties",
+        published: &["Service_GetProperties"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "properties",
+        permissions: account_sas("s", "r"),
+        handler: |request, _| service::get_service_properties(request),
+        ..Row::READ
+    },
+    Row {
+        name: "SetTableServiceProperties",
+        published: &["Service_SetProperties"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "properties",
+        permissions: account_sas("s", "w"),
+        body: BodyRule::Required,
+        handler: |request, body| Box::pin(service::set_service_properties(request, body)),
+        ..Row::WRITE
+    },
+    Row {
+        name: "GetTableServiceStats",
+        published: &["Service_GetStatistics"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "stats",
+        secondary_only: true,
+        permissions: account_sas("s", "r"),
+        handler: |request, _| service::get_service_stats(request),
+        ..Row::READ
+    },
+    Row {
+        name: "GetUserDelegationKey",
+        methods: &["POST"],
+        resource: Resource::Service,
+        restype: "service",
+        comp: "userdelegationkey",
+        permissions: Permissions::Token,
+        body: BodyRule::Required,
+        log_class: LogClass::Read,
+        handler: |request, body| Box::pin(service::get_user_delegation_key(request, body)),
+        ..Row::WRITE
+    },
+];
+
+/// The answer to what is below a table, where nothing is. No operation of the protocol: clients ask for it whose endpoint names a table.
+static UNKNOWN_PATH: Row = Row {
+    name: "UnknownPath",
+    resource: Resource::BelowTable,
+    permissions: ANY_OF_ENTITIES,
+    body: BodyRule::Optional,
+    log_name: LogName::ByRequest(|_| None),
+    handler: |request, _| Box::pin(async move { Err(entity::unknown_path(&request)) }),
+    ..Row::READ
+};
+
+/// The operation that a request asks for, with what it addresses. What the address leaves out is empty.
+pub struct Route {
+    pub operation: &'static Row,
+    pub table: String,
+    pub keys: EntityKeys,
+    /// The change of an entity that the method and its conditions ask for.
+    pub write: Option<Write>,
+    /// Whether the path has a predicate in parentheses.
+    pub has_predicate: bool,
+}
+
+/// Finds the row of a request.
+pub fn route(context: &Context) -> Result<Route> {
+    let method = method(context)?;
+    let address = Address::parse(&context.resource)?;
+    let mut restype = context.restype();
+    if address != Address::Service {
+        restype.clear();
+    }
+    let asked = Asked {
+        method: method.as_str(),
+        resource: address.resource(method == Method::POST),
+        restype: &restype,
+        comp: &context.comp(),
+        header: &|name| context.headers.get(name).map(text_of),
+        parameter: &|name| context.query.get(name),
+    };
+    let route = route_to(address, &asked)?;
+    if route.operation.secondary_only {
+        properties::check_secondary(context)?;
+    }
+    Ok(route)
+}
+
+/// Finds the row of a request, or of an operation inside a batch.
+pub fn route_to(address: Address, asked: &Asked) -> Result<Route> {
+    if let Address::Below(name, _) = &address {
+        // Checked first, as the hosted service does.
+        check_table_name(name)?;
+    }
+    let mut write = None;
+    if asked.resource == Resource::Entity && asked.comp.is_empty() && asked.method != "GET" {
+        write = conditional_write(asked)?;
+    }
+    let operation = if asked.resource == Resource::BelowTable && asked.comp.is_empty() {
+        &UNKNOWN_PATH
+    } else {
+        find(OPERATIONS, asked).map_err(|unmatched| refusal(unmatched, asked))?
+    };
+    let has_predicate = matches!(address, Address::Below(_, true));
+    let (table, keys) = address.names();
+    Ok(Route {
+        operation,
+        table,
+        keys,
+        write,
+        has_predicate,
+    })
+}
+
+fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
+    match unmatched {
+        Unmatched::Comp if asked.resource == Resource::Service => {
+            Failure::parameter("comp", asked.comp, "The account has no such operation.")
+        }
+        Unmatched::Comp => Failure::parameter("comp", asked.comp, "A table has no such operation."),
+        Unmatched::Method => Failure::new(
+            405,
+            "MethodNotAllowed",
+            "The requested method is not allowed on the specified resource.",
+        ),
+        // Of Delete Entity: the other writes have a row without the header.
+        Unmatched::Condition => known::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match"),
+    }
+}
+
+/// The change of an entity that a method asks for. A condition that is sent empty is not absent: a client whose ETag is missing must
+/// not overwrite whatever is there.
+fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
+    if (asked.header)("if-none-match").is_some() {
+        let verb = if asked.method == "DELETE" {
+            "DELETE"
+        } else {
+            "PUT"
+        };
+        let message =
+            format!("If-None-Match HTTP header cannot be specified for {verb} operations.");
+        return Err(Failure::new(400, "InvalidInput", message));
+    }
+    let if_match = (asked.header)("if-match");
+    let if_match = if_match.map(|text| IfMatch::parse(&text)).transpose()?;
+    Ok(match (asked.method, if_match) {
+        ("PUT", Some(if_match)) => Some(Write::Update(if_match)),
+        ("PUT", None) => Some(Write::InsertOrReplace),
+        ("MERGE" | "PATCH", Some(if_match)) => Some(Write::Merge(if_match)),
+        ("MERGE" | "PATCH", None) => Some(Write::InsertOrMerge),
+        ("DELETE", Some(if_match)) => Some(Write::Delete(if_match)),
+        _ => None,
+    })
+}
+
+/// `X-HTTP-Method` on a POST stands for the verb. Source: Table service error codes, `XMethod…`.
+fn method(context: &Context) -> Result<Method> {
+    let refuse = |code: &'static str, message: &'static str| Err(Failure::new(400, code, message));
+    let mut values = context.headers.get_all("x-http-method").iter();
+    let Some(value) = values.next() else {
+        return Ok(context.method.clone());
+    };
+    if values.next().is_some() {
+        return refuse(
+            "XMethodIncorrectCount",
+            "X-HTTP-Method was specified more than once.",
+        );
+    }
+    if context.method != Method::POST {
+        return refuse(
+            "XMethodNotUsingPost",
+            "The request uses X-HTTP-Method with an HTTP verb other than POST.",
+        );
+    }
+    match value.as_bytes() {
+        b"MERGE" => Ok(Method::from_bytes(b"MERGE").expect("the verb is a token")),
+        b"PATCH" => Ok(Method::PATCH),
+        b"PUT" => Ok(Method::PUT),
+        b"DELETE" => Ok(Method::DELETE),
+        _ => refuse(
+            "XMethodIncorrectValue",
+            "The specified X-HTTP-Method is invalid.",
+        ),
+    }
+}
