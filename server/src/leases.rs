@@ -3,18 +3,17 @@
 //! Each is a file in the data directory, named after the process that started the second server, with the time at which that process
 //! began, because numbers of processes come again. Where the system does not tell that time (other than Linux) there are no leases.
 
-use crate::port_holder::{Holder, name_of};
+use crate::platform::{parent_process, process_start};
+use crate::port_holder::Holder;
 use std::path::Path;
 
 const PREFIX: &str = "attached-";
 
 /// Notes the parent of this process as one that needs the server of a data directory. The parent alone lives on: this process ends.
 pub fn take(directory: &Path) {
-    let Some(parent) = rustix::process::getppid() else {
-        return;
-    };
-    let parent = parent.as_raw_pid();
-    if let Some(start) = u32::try_from(parent).ok().and_then(start_of) {
+    if let Some(parent) = parent_process()
+        && let Some(start) = process_start(parent)
+    {
         // Without the file the server ends when it is told to, as it did before.
         let _ = std::fs::write(directory.join(format!("{PREFIX}{parent}")), start);
     }
@@ -31,9 +30,8 @@ pub fn clear(directory: &Path) {
 pub fn holders(directory: &Path) -> Vec<Holder> {
     let mut holders = Vec::new();
     for (path, process_id, start) in files(directory) {
-        if start_of(process_id) == Some(start) {
-            let name = name_of(&Path::new("/proc").join(process_id.to_string()));
-            holders.push(Holder { process_id, name });
+        if process_start(process_id) == Some(start) {
+            holders.push(Holder::named(process_id));
         } else {
             let _ = std::fs::remove_file(path);
         }
@@ -52,19 +50,6 @@ fn files(directory: &Path) -> Vec<(std::path::PathBuf, u32, String)> {
     files.collect()
 }
 
-/// When a process began, in the kernel's count; `None` of one that has ended or of another system.
-/// Source: proc_pid_stat(5), fields 3 (behind the name in brackets) and 22.
-fn start_of(process_id: u32) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
-    let (_, fields) = text.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace();
-    // One that has ended, and whose parent has not asked how.
-    if fields.next() == Some("Z") {
-        return None;
-    }
-    fields.nth(18).map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +62,7 @@ mod tests {
             std::fs::write(path, start).unwrap();
         };
         let own = std::process::id();
-        let Some(start) = start_of(own) else {
+        let Some(start) = process_start(own) else {
             return;
         };
         lease(own, &start);

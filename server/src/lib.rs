@@ -31,6 +31,7 @@ mod local_ca;
 mod log;
 mod memory;
 mod output;
+mod platform;
 mod port_holder;
 mod private_files;
 mod program;

@@ -1,5 +1,7 @@
 //! What the operating system allows this process.
 
+use crate::platform;
+
 /// Open files that are left to the store, which keeps 256 SSTables open beside its logs, and to copies from other servers.
 const FILES_OF_THE_STORE_MIN: u64 = 512;
 /// Most connections unless a flag says otherwise. Each costs about 7 KB while it is idle.
@@ -7,12 +9,7 @@ const CONNECTIONS_MAX: u64 = 65_536;
 
 /// How many connections there can be beside what the store needs: three quarters of the open files that the system allows.
 pub fn connections_max() -> usize {
-    #[cfg(unix)]
-    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile)
-        .current
-        .unwrap_or(u64::MAX);
-    #[cfg(not(unix))]
-    let files = u64::MAX;
+    let files = platform::open_files_max().unwrap_or(u64::MAX);
     let left = files.saturating_sub(FILES_OF_THE_STORE_MIN.max(files / 4));
     left.clamp(16, CONNECTIONS_MAX) as usize
 }
@@ -20,15 +17,5 @@ pub fn connections_max() -> usize {
 /// Raises the number of open files to what the system allows at most: the usual 1,024 are fewer than the connections of one busy test
 /// suite, and 256 on some systems fewer than those of one web page.
 pub fn raise_open_files() {
-    #[cfg(unix)]
-    {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let limit = getrlimit(Resource::Nofile);
-        let raised = Rlimit {
-            current: limit.maximum,
-            ..limit
-        };
-        // A system that refuses leaves what there is, which is enough for most.
-        let _ = setrlimit(Resource::Nofile, raised);
-    }
+    platform::raise_open_files();
 }

@@ -5,7 +5,7 @@
 //! lies beside it without the key.
 
 use crate::clock;
-use crate::private_files;
+use crate::{platform, private_files};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -161,8 +161,7 @@ fn names(accounts: &[String], others: &[String]) -> Vec<String> {
             names.push(format!("{account}{place}").to_ascii_lowercase());
         }
     }
-    let own = rustix::system::uname();
-    names.extend(own.nodename().to_str().map(str::to_owned));
+    names.extend(platform::host_name());
     names.extend(others.iter().cloned());
     names.retain(|name| is_name(name));
     let mut seen = std::collections::BTreeSet::new();
@@ -185,13 +184,7 @@ fn is_name(name: &str) -> bool {
 /// Where the user's programs keep their settings. The error is a sentence.
 fn directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, String> {
     let set = |name: &str| variable(name).filter(|path| path.is_absolute());
-    let home = set("HOME").map(|home| {
-        if cfg!(target_os = "macos") {
-            home.join("Library/Application Support")
-        } else {
-            home.join(".config")
-        }
-    });
+    let home = set("HOME").map(|home| home.join(platform::SETTINGS_IN_HOME));
     let base = set("XDG_CONFIG_HOME").or_else(|| set("APPDATA")).or(home);
     let base = base.ok_or(
         "--https keeps its certificate authority in the user's configuration directory, and there is none: set XDG_CONFIG_HOME or HOME",

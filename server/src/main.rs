@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 /// Memory goes back to the system, and stays flat under whole-table scans, where the C library's allocator lets it grow.
+#[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Memory that was freed goes back within a third of a second, not within ten seconds, also where no thread asks for more: what a crowd of slow clients
 /// needed for a moment would otherwise stay. The allocator reads this when the program starts.
+#[cfg(unix)]
 #[allow(
     unsafe_code,
     reason = "the allocator has no other way to be told before its first use"

@@ -3,9 +3,8 @@
 //! A program that starts the server with pipes and never reads them is common: it is the default of Python's `PIPE`, of Node and of
 //! Java. Lines that come faster than they are taken are dropped, and their number is told once there is room again.
 
-use std::fs::File;
+use crate::platform;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -61,14 +60,12 @@ impl Output {
 
     /// Standard output, past the lock and the buffer of the standard library: whoever waits there cannot be told to stop.
     pub fn stdout() -> io::Result<Output> {
-        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Output::start("standard output", file)
+        Output::start("standard output", platform::standard_output()?)
     }
 
     /// Standard error in the same way.
     pub fn stderr() -> io::Result<Output> {
-        let file = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-        Output::start("standard error", file)
+        Output::start("standard error", platform::standard_error()?)
     }
 
     pub fn writer(&self) -> LineWriter {

@@ -1,6 +1,6 @@
 //! Which process listens on a port of this machine, as far as the system shows it.
 
-use std::path::Path;
+use crate::platform;
 
 /// A process, as its user knows it.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,87 +9,19 @@ pub struct Holder {
     pub name: String,
 }
 
-/// The process that listens on a TCP port. `None` where the system does not say: processes of other users, and systems other than
-/// Linux. Reads /proc; does not block for long.
-pub fn of(port: u16) -> Option<Holder> {
-    let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|table| std::fs::read_to_string(table).ok())
-        .flat_map(|table| listening(&table, port))
-        .collect();
-    let sockets: Vec<String> = inodes
-        .iter()
-        .map(|inode| format!("socket:[{inode}]"))
-        .collect();
-    let processes = std::fs::read_dir("/proc").ok()?;
-    processes.flatten().find_map(|entry| {
-        let process_id: u32 = entry.file_name().to_str()?.parse().ok()?;
-        holds(&entry.path(), &sockets).then(|| Holder {
+impl Holder {
+    /// A process by its number.
+    pub fn named(process_id: u32) -> Holder {
+        let name = platform::process_name(process_id);
+        Holder {
             process_id,
-            name: name_of(&entry.path()),
-        })
-    })
-}
-
-/// Inodes of the sockets in a table of the kernel that listen on `port`.
-/// Source: proc_pid_net(5), "/proc/net/tcp": local address, remote address, state, …, inode; state 0A is LISTEN.
-fn listening(table: &str, port: u16) -> Vec<String> {
-    let inode = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let (_, local_port) = fields.get(1)?.split_once(':')?;
-        let is_it = u16::from_str_radix(local_port, 16) == Ok(port) && *fields.get(3)? == "0A";
-        is_it.then(|| fields.get(9).map(|inode| (*inode).to_owned()))?
-    };
-    table.lines().skip(1).filter_map(inode).collect()
-}
-
-fn holds(process: &Path, sockets: &[String]) -> bool {
-    let Ok(files) = std::fs::read_dir(process.join("fd")) else {
-        return false;
-    };
-    files.flatten().any(|file| {
-        std::fs::read_link(file.path()).is_ok_and(|target| {
-            sockets
-                .iter()
-                .any(|socket| target.as_os_str() == socket.as_str())
-        })
-    })
-}
-
-/// The first word of the command line without its directories; the name that the kernel keeps is cut to 15 letters.
-pub fn name_of(process: &Path) -> String {
-    let command = std::fs::read(process.join("cmdline")).unwrap_or_default();
-    let first = command.split(|byte| *byte == 0).next().unwrap_or_default();
-    let text = String::from_utf8_lossy(first);
-    let name = Path::new(&*text)
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_else(|| "unnamed".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn a_listener_is_found_by_its_port() {
-        for host in ["127.0.0.1:0", "[::1]:0"] {
-            let Ok(listener) = std::net::TcpListener::bind(host) else {
-                continue; // No IPv6 here.
-            };
-            let port = listener.local_addr().unwrap().port();
-            assert_eq!(of(port).unwrap().process_id, std::process::id(), "{host}");
+            name: name.unwrap_or_else(|| "unnamed".to_owned()),
         }
     }
+}
 
-    #[test]
-    fn connections_to_a_port_do_not_count_as_listeners() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-                     0: 0100007F:2710 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1\n\
-                     1: 0100007F:2710 0100007F:8001 01 00000000:00000000 00:00000000 00000000     0        0 4712 1\n\
-                     2: 0100007F:2711 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1\n";
-        assert_eq!(listening(table, 10000), ["4711"]);
-        assert_eq!(listening(table, 10003), Vec::<String>::new());
-    }
+/// The process that listens on a TCP port. `None` where the system does not say: processes of other users, and systems other than
+/// Linux.
+pub fn of(port: u16) -> Option<Holder> {
+    platform::listener(port).map(Holder::named)
 }

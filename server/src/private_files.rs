@@ -1,9 +1,8 @@
 //! Files that are nobody else's to read, and that nobody else can have prepared.
 
-use rustix::fs::{Access, OFlags};
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use crate::platform::{self, create_private_directory};
+use std::fs::{File, Metadata};
 use std::io::{self, Error, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::SystemTime;
 use tempfile::NamedTempFile;
@@ -14,26 +13,15 @@ pub fn append_to(path: &Path) -> io::Result<File> {
     let link = path.symlink_metadata().ok();
     let link = link.filter(|found| found.is_symlink());
     // One that is put there from now on is not followed.
-    let flags = match &link {
-        Some(found) if !is_trusted(found) => {
-            let message = "it is a link that belongs to another user";
-            return Err(Error::new(ErrorKind::PermissionDenied, message));
-        }
-        Some(_) => OFlags::empty(),
-        None => OFlags::NOFOLLOW,
-    };
-    if let Some(parent) = path.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(parent)?;
+    let follows_links = link.is_some();
+    if link.is_some_and(|found| !is_trusted(&found)) {
+        let message = "it is a link that belongs to another user";
+        return Err(Error::new(ErrorKind::PermissionDenied, message));
     }
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .custom_flags(flags.bits() as i32)
-        .open(path)
+    if let Some(parent) = path.parent() {
+        create_private_directory(parent)?;
+    }
+    platform::append_private(path, follows_links)
 }
 
 /// Writes a file, mode 0600, whose readers see nothing or all of it.
@@ -46,8 +34,7 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
 /// The same of a file that is not there yet, else `AlreadyExists`; directories on its way are made, mode 0700.
 pub fn create_whole(path: &Path, text: &str) -> io::Result<()> {
     if let Some(parent) = path.parent() {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(parent)?;
+        create_private_directory(parent)?;
     }
     let file = written_beside(path, text)?;
     file.persist_noclobber(path).map_err(|error| error.error)?;
@@ -70,9 +57,10 @@ fn written_beside(path: &Path, text: &str) -> io::Result<NamedTempFile> {
 pub fn check_directory(path: &Path) -> Result<(), String> {
     match path.metadata() {
         Ok(found) if !is_trusted(&found) => Err(format!(
-            "the directory {} belongs to another user (id {}): choose one of your own with --location",
+            "the directory {} belongs to another user{}: choose one of your own with --location",
             path.display(),
-            found.uid()
+            platform::rights(&found)
+                .map_or_else(String::new, |rights| format!(" (id {})", rights.owner))
         )),
         // One that is not there is made; other errors come up when it is opened.
         Ok(_) | Err(_) => Ok(()),
@@ -83,11 +71,11 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
 pub fn missing_right(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     let existing = path.ancestors().find(|ancestor| ancestor.exists())?;
-    if rustix::fs::access(existing, Access::WRITE_OK).is_ok() {
+    if platform::is_writable(existing) {
         return None;
     }
-    let owner = existing.metadata().ok()?.uid();
-    let own = rustix::process::geteuid().as_raw();
+    let owner = platform::rights(&existing.metadata().ok()?)?.owner;
+    let own = platform::own_user()?;
     Some(format!(
         "{} belongs to user {owner}, this process is user {own}: run it as its owner (docker run --user {owner}), give the directory \
          to user {own} (chown), or choose another with --location",
@@ -111,12 +99,21 @@ pub fn locked_since(directory: &Path) -> Option<SystemTime> {
 
 /// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.
 fn is_trusted(found: &Metadata) -> bool {
-    trusts(rustix::process::geteuid().as_raw(), found.uid())
+    match (platform::own_user(), platform::rights(found)) {
+        (Some(own), Some(rights)) => trusts(own, rights.owner),
+        // Where the system has no owners, it has lists of rights that others cannot change.
+        _ => true,
+    }
 }
 
 /// Whether a process of the user `own` uses what belongs to `owner`.
 fn trusts(own: u32, owner: u32) -> bool {
     own == 0 || [0, own].contains(&owner)
+}
+
+/// The bits of a file's permissions; none where the system has no such bits.
+fn mode_of(found: &Metadata) -> u32 {
+    platform::rights(found).map_or(0, |rights| rights.mode)
 }
 
 /// Warns where others on this machine can change the data directory, and notes where they can enter it: the files in it are for their
@@ -125,10 +122,11 @@ pub fn warn_if_shared(path: &Path) {
     let Ok(found) = path.metadata() else {
         return;
     };
-    let (path, mode) = (path.display(), format!("{:o}", found.mode() & 0o777));
-    if found.mode() & 0o022 != 0 {
+    let bits = mode_of(&found);
+    let (path, mode) = (path.display(), format!("{bits:o}"));
+    if bits & 0o022 != 0 {
         tracing::warn!(%path, mode, "other users of this machine may change the data directory");
-    } else if found.mode() & 0o055 != 0 {
+    } else if bits & 0o055 != 0 {
         tracing::info!(%path, mode, "other users of this machine may enter the data directory");
     }
 }
@@ -136,11 +134,11 @@ pub fn warn_if_shared(path: &Path) {
 /// Warns where others on this machine can read a key.
 pub fn warn_if_readable(path: &Path) {
     if let Ok(found) = path.metadata()
-        && found.mode() & 0o044 != 0
+        && mode_of(&found) & 0o044 != 0
     {
         tracing::warn!(
             path = %path.display(),
-            mode = format!("{:o}", found.mode() & 0o777),
+            mode = format!("{:o}", mode_of(&found)),
             "other users of this machine may read the key"
         );
     }
@@ -149,7 +147,7 @@ pub fn warn_if_readable(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn an_error_names_the_owner_of_a_directory_that_cannot_be_written() {
@@ -158,7 +156,7 @@ mod tests {
         assert_eq!(missing_right(&directory.path().join("new/data")), None);
         std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o555)).unwrap();
         let reason = missing_right(&directory.path().join("data"));
-        let own = rustix::process::geteuid().as_raw();
+        let own = platform::own_user().unwrap();
         if own == 0 {
             assert_eq!(reason, None, "root may write everywhere");
             return;

@@ -20,7 +20,8 @@ use crate::properties::PropertiesStore;
 use crate::request::context::{RequestIds, ServiceKind};
 use crate::services::Services;
 use crate::{
-    blob, data_directory, leases, limits, log, port_holder, private_files, queue, response, table,
+    blob, data_directory, leases, limits, log, platform, port_holder, private_files, queue,
+    response, table,
 };
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::fs::MemoryFs;
@@ -33,7 +34,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 /// Threads that wait for the disk on behalf of requests, of all connections together unless there are many processors; more
@@ -435,18 +435,8 @@ fn memory_limit(cli: &Cli) -> Result<u64, String> {
         Some(megabytes) => Err(format!(
             "--extentMemoryLimit {megabytes}: it takes a number of megabytes above 0"
         )),
-        None => Ok(machine_memory().map_or(u64::MAX, |bytes| bytes / 2)),
+        None => Ok(platform::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2)),
     }
-}
-
-/// Bytes of memory of the machine, where the system tells.
-fn machine_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
 }
 
 impl App {
@@ -645,11 +635,9 @@ impl Control {
     }
 }
 
-/// The signals that end the program in good order, and the one that has it read files again.
+/// The signals of the system, and the end of standard input.
 struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
+    system: platform::Signals,
     /// Completes when standard input ends, if that is to stop the program.
     input_end: Option<oneshot::Receiver<()>>,
 }
@@ -657,12 +645,9 @@ struct Signals {
 impl Signals {
     /// From here on a signal no longer kills the program.
     fn watch(until_stdin_ends: bool) -> Result<Signals, String> {
-        let handler =
-            |kind| signal(kind).map_err(|error| format!("cannot watch for signals: {error}"));
+        let system = platform::Signals::watch();
         Ok(Signals {
-            interrupt: handler(SignalKind::interrupt())?,
-            terminate: handler(SignalKind::terminate())?,
-            hangup: handler(SignalKind::hangup())?,
+            system: system.map_err(|error| format!("cannot watch for signals: {error}"))?,
             input_end: until_stdin_ends.then(input_end).transpose()?,
         })
     }
@@ -702,9 +687,10 @@ impl Signals {
         };
         tokio::select! {
             () = input_end => Asked::EndOfInput,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
+            signal = self.system.next() => match signal {
+                platform::Signal::Stop => Asked::Stop,
+                platform::Signal::Reload => Asked::Reload,
+            },
         }
     }
 }

@@ -4,12 +4,9 @@
     reason = "with `disk.rs` this is the seam that the rest of the engine goes through"
 )]
 
-use super::File;
+use super::{File, platform};
 use std::fs;
 use std::io;
-#[cfg(target_os = "linux")]
-use std::num::NonZeroU64;
-#[cfg(target_os = "linux")]
 use std::ops::Range;
 
 /// Linux takes pages of the length of a write, and long ones are seldom at hand: 256 MiB in pieces of 64 KiB go to the page
@@ -31,32 +28,16 @@ impl DiskFile {
 
 impl File for DiskFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset)
+        platform::read_at(&self.file, buffer, offset)
     }
 
-    #[cfg(target_os = "linux")]
     fn read_around_at(
         &self,
         buffer: &mut [u8],
         offset: u64,
         around: &dyn Fn() -> Option<Range<u64>>,
     ) -> io::Result<usize> {
-        use rustix::fs::{Advice, fadvise};
-        use rustix::io::{Errno, ReadWriteFlags, preadv2};
-        let buffers = &mut [io::IoSliceMut::new(buffer)];
-        match preadv2(&self.file, buffers, offset, ReadWriteFlags::NOWAIT) {
-            Ok(read) => return Ok(read),
-            Err(Errno::AGAIN) => {
-                if let Some(around) = around() {
-                    let length = NonZeroU64::new(around.end.saturating_sub(around.start));
-                    // Best effort: errors surface in the read below.
-                    let _ = fadvise(&self.file, around.start, length, Advice::WillNeed);
-                }
-            }
-            // Not every file system supports it.
-            Err(_) => {}
-        }
-        self.read_at(buffer, offset)
+        platform::read_around_at(&self.file, buffer, offset, around)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -64,7 +45,7 @@ impl File for DiskFile {
             .step_by(self.write_bytes)
             .zip(bytes.chunks(self.write_bytes));
         for (offset, piece) in pieces {
-            std::os::unix::fs::FileExt::write_all_at(&self.file, piece, offset)?;
+            platform::write_all_at(&self.file, piece, offset)?;
         }
         Ok(())
     }

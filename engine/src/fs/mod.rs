@@ -19,17 +19,18 @@ mod map;
 mod memory;
 pub(crate) mod name;
 mod pages;
+mod platform;
 pub(crate) mod reserve;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod testing;
 pub(crate) mod wall_clock;
 
-pub(crate) use disk::lower_priority;
 pub use disk::{DiskFs, SystemClock};
 #[cfg(any(test, feature = "testing"))]
 pub use memory::Keep;
 pub use memory::MemoryFs;
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
+pub(crate) use platform::lower_priority;
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{Failure, Fault, FaultFs, ManualClock, Operation};
 

@@ -11,6 +11,7 @@
     reason = "the one place that reads the time of day; others are handed a `WallClock`"
 )]
 
+use crate::fs::platform::steady_time;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -132,24 +133,6 @@ impl Follower {
 
 fn system_time() -> SystemTime {
     std::time::SystemTime::now()
-}
-
-/// Time that passes at the same rate whatever the system's clock is set to, suspension included.
-#[cfg(target_os = "linux")]
-fn steady_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(
-        time.tv_sec.max(0) as u64,
-        time.tv_nsec.clamp(0, 999_999_999) as u32,
-    )
-}
-
-#[cfg(not(target_os = "linux"))]
-fn steady_time() -> Duration {
-    use std::sync::LazyLock;
-    use std::time::Instant;
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    START.elapsed()
 }
 
 #[cfg(test)]

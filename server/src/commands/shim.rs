@@ -1,6 +1,8 @@
 //! `lazurite shim`: the commands of Azurite, as links to this program.
 
+use crate::platform::link_program;
 use crate::program::SHIM_NAMES;
+use std::env::consts::EXE_SUFFIX;
 use std::fs::{read_link, remove_file};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ pub fn install(directory: Option<&Path>) -> Result<ExitCode, String> {
     }
     for link in &links {
         if read_link(link).is_err() {
-            std::os::unix::fs::symlink(&program, link)
+            link_program(&program, link)
                 .map_err(|error| format!("cannot make {}: {error}", link.display()))?;
         }
         println!("{}", link.display());
@@ -47,7 +49,9 @@ fn links(directory: Option<&Path>) -> Result<(PathBuf, Vec<PathBuf>), String> {
         Some(directory) => directory.to_path_buf(),
         None => program.parent().unwrap_or(Path::new("/")).to_path_buf(),
     };
-    let links = SHIM_NAMES.map(|name| directory.join(name)).to_vec();
+    let links = SHIM_NAMES
+        .map(|name| directory.join(format!("{name}{EXE_SUFFIX}")))
+        .to_vec();
     Ok((program, links))
 }
 

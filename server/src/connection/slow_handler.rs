@@ -2,6 +2,7 @@
 //!
 //! Processor time is measured, not time: on a busy machine any thread may stand still.
 
+use crate::platform::thread_processor_time;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -30,9 +31,9 @@ impl<F: Future> Future for Measured<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<F::Output> {
-        let before = processor_time();
+        let before = thread_processor_time();
         let polled = self.request.as_mut().poll(task);
-        let held = processor_time().saturating_sub(before);
+        let held = thread_processor_time().saturating_sub(before);
         if held > HELD_MAX {
             tracing::error!(
                 milliseconds = held.as_millis() as u64,
@@ -42,10 +43,4 @@ impl<F: Future> Future for Measured<F> {
         }
         polled
     }
-}
-
-/// Processor time of this thread.
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

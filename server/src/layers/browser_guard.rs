@@ -125,10 +125,7 @@ fn leads_here(name: &str) -> bool {
 }
 
 fn is_own_name(name: &str) -> bool {
-    let own = rustix::system::uname();
-    own.nodename()
-        .to_str()
-        .is_ok_and(|own| own.eq_ignore_ascii_case(name))
+    crate::platform::host_name().is_some_and(|own| own.eq_ignore_ascii_case(name))
 }
 
 /// As container engines mark what they run. Asked once.
@@ -253,8 +250,7 @@ mod tests {
             let expected = if in_container() { None } else { Some(403) };
             assert_eq!(status_of_host(host), expected, "{host}");
         }
-        let own = rustix::system::uname();
-        let own = own.nodename().to_str().unwrap().to_ascii_uppercase();
+        let own = crate::platform::host_name().unwrap().to_ascii_uppercase();
         assert!(leads_here(&own), "{own}");
     }
 

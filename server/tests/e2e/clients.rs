@@ -207,6 +207,51 @@ fn python_accounts() {
     run(command, "accounts.py", &server);
 }
 
+#[test]
+fn python_on_the_usual_ports() {
+    run_on_usual_ports(python_command(), "usual_ports.py");
+}
+
+#[test]
+fn javascript_on_the_usual_ports() {
+    run_on_usual_ports(node_command(), "usual_ports.js");
+}
+
+/// Starts a server on the ports that it has by itself, and then the client.
+const SERVE_AND_RUN: &str = "ip link set lo up || exit 1
+    \"$0\" --inMemoryPersistence --silent & server=$!
+    trap 'kill $server' EXIT
+    for port in 10000 10001 10002; do
+        n=0; until \"$0\" health $port; do n=$((n+1)); [ $n -lt 150 ] || exit 1; sleep 0.1; done
+    done
+    \"$@\"";
+
+/// Runs a script and a server in a network of their own, where nothing else has the ports.
+fn run_on_usual_ports(client: Command, script: &str) {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--map-root-user"]);
+        command
+    };
+    let up = unshare().args(["ip", "link", "set", "lo", "up"]).status();
+    if !up.is_ok_and(|status| status.success()) {
+        eprintln!("not tested: this machine does not let a test have a network of its own");
+        return;
+    }
+    let mut command = unshare();
+    command.args(["sh", "-c", SERVE_AND_RUN, env!("CARGO_BIN_EXE_lazurite")]);
+    command.arg(client.get_program()).args(client.get_args());
+    command.arg(Path::new(SOURCES).join(script));
+    let variables = client.get_envs();
+    command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    let output = finish(&mut command, SCRIPT_TIME_MAX, "unshare cannot be started");
+    assert!(
+        output.status.success(),
+        "{script} failed:\n{}",
+        text(&output)
+    );
+}
+
 fn run_python(script: &str) {
     if !skips_clients() {
         run(python_command(), script, &Server::fresh());

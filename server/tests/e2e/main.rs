@@ -29,6 +29,7 @@ mod limits;
 mod matrix;
 mod nonsense;
 mod packages;
+mod platform;
 mod process;
 mod queue;
 mod races;

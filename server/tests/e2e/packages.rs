@@ -145,6 +145,7 @@ fn the_debian_package_installs_into_an_empty_root() {
     ] {
         assert!(fish.contains(part), "{fish}");
     }
+    check_manual(&root.path().join("usr/share/man/man1/lazurite.1.gz"));
     // The commands of Azurite are made by choice.
     let commands = root.path().join("usr/local/bin");
     fs::create_dir_all(&commands).unwrap();
@@ -154,6 +155,24 @@ fn the_debian_package_installs_into_an_empty_root() {
         .arg(&commands));
     let version = run(Command::new(commands.join("azurite")).arg("--version"));
     assert!(text(&version).starts_with("3."), "{}", text(&version));
+}
+
+/// The man page has the flags and no warning of groff's.
+fn check_manual(page: &Path) {
+    let mut shell = Command::new("sh");
+    shell.arg("-c");
+    shell.arg("gzip -dc \"$0\" | { groff -man -ww -Tascii -P -bcou - 2>&1 || [ $? = 127 ]; }");
+    let shown = text(&run(shell.arg(page)));
+    if shown.contains("groff: not found") {
+        eprintln!("the man page was not formatted: groff is not there");
+        return;
+    }
+    for part in ["LAZURITE(1)", "--blobPort", "--durability", "doctor"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    for part in ["warning:", "error:"] {
+        assert!(!shown.contains(part), "{shown}");
+    }
 }
 
 #[test]

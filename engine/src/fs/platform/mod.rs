@@ -1,0 +1,40 @@
+//! What operating systems do differently, under the same names for each. The rest of the engine contains no code for one system,
+//! except the modules of [`super`] that exist on Linux alone: `direct`, `large`, `log_file` and `map`.
+//!
+//! `linux` and `portable` are alternatives: the second has the same functions without what Linux adds. `unix` (Linux, macOS) and
+//! `windows` are alternatives too. What the standard library already makes equal is not here:
+//!
+//! - `File::sync_all` and `sync_data` reach the medium everywhere (macOS: `F_FULLFSYNC`; Windows: `FlushFileBuffers`).
+//! - Files are opened with `FILE_SHARE_READ`, `_WRITE` and `_DELETE` on Windows, so that open files are renamed over and removed there as on
+//!   Unix; a removed file stays readable through its open handles (POSIX semantics, Windows 10 1809 or newer on NTFS).
+//! - `File::try_lock` is `flock` on Unix and `LockFileEx` on Windows. The latter also keeps others from reading the locked file.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::lower_priority;
+#[cfg(target_os = "linux")]
+pub(super) use linux::{LargeWrites, create_large, open, open_log, read_around_at, steady_time};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use portable::lower_priority;
+#[cfg(not(target_os = "linux"))]
+pub(super) use portable::{LargeWrites, create_large, open, open_log, read_around_at, steady_time};
+#[cfg(unix)]
+pub(super) use unix::{
+    create_private_directory, is_out_of_descriptors, open_unlinked, owner_only, read_at, space,
+    sync_directory, used_by, write_all_at,
+};
+#[cfg(windows)]
+pub(super) use windows::{
+    create_private_directory, is_out_of_descriptors, open_unlinked, owner_only, read_at, space,
+    sync_directory, used_by, write_all_at,
+};

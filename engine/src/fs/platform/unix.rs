@@ -1,0 +1,64 @@
+//! Unix: permissions by mode, reads and writes at an offset, directories that are synced like files.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "part of the seam that the rest of the engine goes through"
+)]
+
+use crate::fs::Space;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Creates a directory and its parents for their owner alone.
+pub(in crate::fs) fn create_private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).recursive(true).create(path)
+}
+
+/// Files that these options create are for their owner alone.
+pub(in crate::fs) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(0o600)
+}
+
+/// Opens a file unless its name is a symbolic link.
+pub(in crate::fs) fn open_unlinked(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flag = OFlags::NOFOLLOW.bits().try_into();
+    options.custom_flags(flag.unwrap_or(0)).open(path)
+}
+
+pub(in crate::fs) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buffer, offset)
+}
+
+pub(in crate::fs) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(bytes, offset)
+}
+
+/// Makes the names in a directory durable.
+pub(in crate::fs) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Space of the file system that `path` lies on.
+pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(Space {
+        total: found.f_blocks.saturating_mul(found.f_frsize),
+        free: found.f_bavail.saturating_mul(found.f_frsize),
+    })
+}
+
+/// What is allocated, which a log is ahead of its contents, or will be: some file systems allocate late.
+pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {
+    const BLOCK_BYTES: u64 = 512;
+    found.len().max(found.blocks() * BLOCK_BYTES)
+}
+
+/// Whether the process or the system has no file descriptor left.
+pub(in crate::fs) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errors = [Errno::MFILE, Errno::NFILE].map(|error| Some(error.raw_os_error()));
+    errors.contains(&error.raw_os_error())
+}

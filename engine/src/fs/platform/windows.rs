@@ -1,0 +1,78 @@
+//! Windows: access control lists instead of modes, no durability of names to ask for.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "part of the seam that the rest of the engine goes through"
+)]
+
+use crate::fs::Space;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::windows::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// `ERROR_TOO_MANY_OPEN_FILES`.
+const TOO_MANY_OPEN_FILES: i32 = 4;
+/// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link itself instead of its target.
+const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+
+/// Creates a directory and its parents. Who may enter it follows from the directory that it stands in: below a user's profile, that user.
+pub(in crate::fs) fn create_private_directory(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// Files inherit the access rights of their directory.
+pub(in crate::fs) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
+}
+
+/// Opens a file unless its name is a symbolic link.
+pub(in crate::fs) fn open_unlinked(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.custom_flags(OPEN_REPARSE_POINT).open(path)?;
+    if file.metadata()?.is_symlink() {
+        return Err(io::Error::other("the file is a symbolic link"));
+    }
+    Ok(file)
+}
+
+pub(in crate::fs) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.seek_read(buffer, offset)
+}
+
+pub(in crate::fs) fn write_all_at(
+    file: &File,
+    mut bytes: &[u8],
+    mut offset: u64,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.seek_write(bytes, offset) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// There is no call for it: NTFS logs changes of names, in order, and a flush of any file that was created or renamed writes that log.
+pub(in crate::fs) fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// The standard library does not say. A full disk is noticed by the write that fails.
+pub(in crate::fs) fn space(_: &Path) -> Option<Space> {
+    None
+}
+
+pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {
+    found.len()
+}
+
+/// Whether the process has no handle left.
+pub(in crate::fs) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(TOO_MANY_OPEN_FILES)
+}

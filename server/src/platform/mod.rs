@@ -1,0 +1,49 @@
+//! What operating systems do differently, under the same names for each. The rest of the server contains no code for one system,
+//! except the allocator in `main.rs`.
+//!
+//! `unix` (Linux, macOS) and `windows` are alternatives: signals, rights of files, links, limits, the name of the machine. `linux` and
+//! `portable` are alternatives too: what Linux shows in `/proc` of other processes and of memory. `tests/e2e/platform.rs` keeps the rule.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(target_os = "linux")]
+pub use linux::{listener, memory_bytes, process_name, process_start};
+#[cfg(not(target_os = "linux"))]
+pub use portable::{listener, memory_bytes, process_name, process_start};
+#[cfg(unix)]
+pub use unix::{
+    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, host_name, is_writable,
+    link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
+    standard_error, standard_output, thread_processor_time,
+};
+#[cfg(windows)]
+pub use windows::{
+    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, host_name, is_writable,
+    link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
+    standard_error, standard_output, thread_processor_time,
+};
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// End in good order.
+    Stop,
+    /// Read keys and certificates again.
+    #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such signal"))]
+    Reload,
+}
+
+/// Who owns a file, and what it allows others, as Unix counts users and modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    pub owner: u32,
+    /// The nine bits of the permissions.
+    pub mode: u32,
+}

@@ -1,0 +1,136 @@
+//! Unix: signals, owners and modes, symbolic links, limits of the process.
+
+use super::{Rights, Signal};
+use rustix::fs::{Access, OFlags};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+/// The most open files that macOS grants where it names no limit (`OPEN_MAX`).
+const OPEN_FILES_OF_MACOS: u64 = 10_240;
+
+/// Where programs keep their settings, below the user's home.
+pub const SETTINGS_IN_HOME: &str = if cfg!(target_os = "macos") {
+    "Library/Application Support"
+} else {
+    ".config"
+};
+
+/// The signals that end the program in good order, and the one that has it read files again.
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: Stream,
+    terminate: Stream,
+    hangup: Stream,
+}
+
+impl Signals {
+    /// From here on these signals no longer kill the program.
+    pub fn watch() -> io::Result<Signals> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next signal. May be dropped and called again.
+    pub async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.terminate.recv() => Signal::Stop,
+            _ = self.hangup.recv() => Signal::Reload,
+        }
+    }
+}
+
+/// Creates a directory and its parents for their owner alone.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Opens a file to append to it, or creates one for its owner alone. Without `follows_links` a symbolic link is an error.
+pub fn append_private(path: &Path, follows_links: bool) -> io::Result<File> {
+    let flags = if follows_links {
+        OFlags::empty()
+    } else {
+        OFlags::NOFOLLOW
+    };
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+}
+
+pub fn rights(found: &Metadata) -> Option<Rights> {
+    Some(Rights {
+        owner: found.uid(),
+        mode: found.mode() & 0o777,
+    })
+}
+
+/// The user of this process; 0 is the system itself.
+pub fn own_user() -> Option<u32> {
+    Some(rustix::process::geteuid().as_raw())
+}
+
+/// Whether this process may write to a file or create files in a directory.
+pub fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, Access::WRITE_OK).is_ok()
+}
+
+/// Makes `link` another name of the program.
+pub fn link_program(program: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(program, link)
+}
+
+/// Files that this process may have open at a time; `None` without a limit.
+pub fn open_files_max() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// Raises the number of open files to what the system allows at most.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = |current| Rlimit { current, ..limit };
+    // macOS names no maximum and refuses a limit without one. A system that refuses both leaves what there is, enough for most.
+    if setrlimit(Resource::Nofile, raised(limit.maximum)).is_err() {
+        let _ = setrlimit(Resource::Nofile, raised(Some(OPEN_FILES_OF_MACOS)));
+    }
+}
+
+/// The name of this machine.
+pub fn host_name() -> Option<String> {
+    let own = rustix::system::uname();
+    own.nodename().to_str().ok().map(str::to_owned)
+}
+
+/// The process that started this one.
+pub fn parent_process() -> Option<u32> {
+    let parent = rustix::process::getppid()?;
+    u32::try_from(parent.as_raw_pid()).ok()
+}
+
+/// Processor time that the calling thread has used.
+pub fn thread_processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Standard output, past the lock and the buffer of the standard library.
+pub fn standard_output() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Standard error in the same way.
+pub fn standard_error() -> io::Result<File> {
+    Ok(File::from(io::stderr().as_fd().try_clone_to_owned()?))
+}

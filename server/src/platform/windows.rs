@@ -1,0 +1,107 @@
+//! Windows: console events instead of signals, access rights that files inherit, no limit on open files.
+
+use super::{Rights, Signal};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::windows::io::AsHandle;
+use std::path::Path;
+use std::time::Duration;
+use tokio::signal::windows::{
+    CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
+};
+
+/// Where programs keep their settings, below the user's home, if `APPDATA` does not say.
+pub const SETTINGS_IN_HOME: &str = "AppData/Roaming";
+
+/// The events that end the program in good order.
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: CtrlC,
+    r#break: CtrlBreak,
+    close: CtrlClose,
+    shutdown: CtrlShutdown,
+}
+
+impl Signals {
+    /// From here on these events no longer end the program at once.
+    pub fn watch() -> io::Result<Signals> {
+        Ok(Signals {
+            interrupt: ctrl_c()?,
+            r#break: ctrl_break()?,
+            close: ctrl_close()?,
+            shutdown: ctrl_shutdown()?,
+        })
+    }
+
+    /// The next event. May be dropped and called again.
+    pub async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Stop,
+            _ = self.r#break.recv() => Signal::Stop,
+            _ = self.close.recv() => Signal::Stop,
+            _ = self.shutdown.recv() => Signal::Stop,
+        }
+    }
+}
+
+/// Creates a directory and its parents. Who may enter it follows from the directory that it stands in: below a user's profile, that user.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// Opens or creates a file to append to it. Only administrators and users in developer mode make symbolic links: they are followed.
+pub fn append_private(path: &Path, _: bool) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Not known: Windows has lists of rights, not an owner and a mode.
+pub fn rights(_: &Metadata) -> Option<Rights> {
+    None
+}
+
+/// Users have no numbers.
+pub fn own_user() -> Option<u32> {
+    None
+}
+
+/// Not known before something is written.
+pub fn is_writable(_: &Path) -> bool {
+    true
+}
+
+/// Makes `link` another name of the program. Needs developer mode or an administrator.
+pub fn link_program(program: &Path, link: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_file(program, link)
+}
+
+/// There is no such limit.
+pub fn open_files_max() -> Option<u64> {
+    None
+}
+
+pub fn raise_open_files() {}
+
+/// The name of this machine.
+pub fn host_name() -> Option<String> {
+    std::env::var("COMPUTERNAME").ok()
+}
+
+/// The standard library does not say.
+pub fn parent_process() -> Option<u32> {
+    None
+}
+
+/// The standard library does not say; threads that are held too long are not reported.
+pub fn thread_processor_time() -> Duration {
+    Duration::ZERO
+}
+
+/// Standard output, past the lock and the buffer of the standard library.
+pub fn standard_output() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_handle().try_clone_to_owned()?))
+}
+
+/// Standard error in the same way.
+pub fn standard_error() -> io::Result<File> {
+    Ok(File::from(io::stderr().as_handle().try_clone_to_owned()?))
+}
