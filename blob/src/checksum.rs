@@ -72,8 +72,8 @@ impl Checksummer {
     }
 }
 
-/// The MD5 of each of some contents. Of eight or more of one length each takes a sixth of what one alone takes, or less: an
-/// MD5 is one long chain of steps, and a processor has room for as many chains as its registers are wide.
+/// The MD5 of each content. For eight or more contents of one length, each takes at most a sixth of the time of a single one: MD5
+/// is one long chain of dependent steps, and each lane of the vector unit computes its own chain.
 pub(crate) fn md5_of_each(contents: &[&[u8]]) -> Vec<Md5> {
     let mut order: Vec<usize> = (0..contents.len()).collect();
     order.sort_unstable_by_key(|&index| contents[index].len());

@@ -82,7 +82,7 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
     }
     out.metadata(&container.metadata);
     let mut extras = Extras::default();
-    extras.add(1, container.lease.0, Writer::held);
+    extras.add(1, container.lease.0, Writer::lease_holder);
     let scope = container.default_encryption_scope.as_deref();
     extras.add(2, scope, Writer::text);
     extras.add_flag(3, container.deny_encryption_scope_override);
@@ -124,7 +124,7 @@ pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
         }
         input.extras(|number, input| {
             match number {
-                1 => container.lease = Lease(Some(input.held()?)),
+                1 => container.lease = Lease(Some(input.lease_holder()?)),
                 2 => container.default_encryption_scope = Some(input.text()?),
                 3 => container.deny_encryption_scope_override = true,
                 4 => container.immutable_versions = true,
@@ -172,17 +172,17 @@ fn blob_extras(blob: &Blob) -> Extras {
     extras.add(1, blob.staging, Writer::id);
     let tags = Some(&blob.tags).filter(|tags| !tags.is_empty());
     extras.add(2, tags, Writer::metadata);
-    extras.add(3, blob.lease.0, Writer::held);
+    extras.add(3, blob.lease.0, Writer::lease_holder);
     let tiering = Some(blob.tiering).filter(|tiering| *tiering != Tiering::default());
     extras.add(4, tiering, Writer::tiering);
     extras.add(5, blob.copy.as_ref(), Writer::copy);
     extras.add(6, blob.expires_at, Writer::time);
-    extras.add(7, blob.snapshot, Writer::moment);
-    extras.add(8, blob.version, Writer::moment);
+    extras.add(7, blob.snapshot, Writer::snapshot_time);
+    extras.add(8, blob.version, Writer::snapshot_time);
     extras.add(9, blob.deleted, Writer::deleted);
     let previous = blob.deleted.and_then(|deleted| deleted.previous);
     extras.add(14, previous, Writer::previous_state);
-    extras.add(15, blob.replaced_at, Writer::moment);
+    extras.add(15, blob.replaced_at, Writer::snapshot_time);
     extras.add(10, blob.immutability, |out, policy| {
         out.time(policy.until);
         out.byte((policy.mode == ImmutabilityMode::Locked).into());
@@ -266,12 +266,12 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
     match number {
         1 => blob.staging = Some(input.id()?),
         2 => blob.tags = input.metadata()?,
-        3 => blob.lease = Lease(Some(input.held()?)),
+        3 => blob.lease = Lease(Some(input.lease_holder()?)),
         4 => blob.tiering = input.tiering()?,
         5 => blob.copy = Some(input.copy()?),
         6 => blob.expires_at = Some(input.time()?),
-        7 => blob.snapshot = Some(input.moment()?),
-        8 => blob.version = Some(input.moment()?),
+        7 => blob.snapshot = Some(input.snapshot_time()?),
+        8 => blob.version = Some(input.snapshot_time()?),
         9 => blob.deleted = Some(input.deleted()?),
         10 => {
             blob.immutability = Some(ImmutabilityPolicy {
@@ -288,7 +288,7 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         13 => blob.encryption = Encryption::Scope(input.text()?),
         // Comes after the extra that it belongs to.
         14 => blob.deleted.as_mut()?.previous = Some(input.previous_state()?),
-        15 => blob.replaced_at = Some(input.moment()?),
+        15 => blob.replaced_at = Some(input.snapshot_time()?),
         _ => return None,
     }
     Some(())

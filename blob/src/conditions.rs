@@ -101,7 +101,7 @@ impl From<&Container> for Validators {
     }
 }
 
-/// What a write does to a blob's name.
+/// The effect of a write on a blob's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     /// Creates the blob, or replaces it.

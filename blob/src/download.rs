@@ -152,7 +152,7 @@ impl BlobReader {
 }
 
 impl BlobReader {
-    /// Gives back the memory of what was read of the store and not returned. The next chunk is read again.
+    /// Frees the memory of data that was read ahead and not returned. The next chunk is read again.
     pub fn release(&mut self) {
         match &mut self.source {
             Source::Whole(piece) => piece.value.release(),

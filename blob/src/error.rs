@@ -1,6 +1,6 @@
 //! Error and Result: one variant per protocol error code, with the protocol's message as its text.
 //!
-//! What the protocol adds to a code as detail elements or headers is carried as fields. Statuses are the server's affair.
+//! Detail elements and headers that the protocol adds to a code are fields. The server maps errors to statuses.
 
 use crate::etag::ETag;
 use crate::md5::Md5;

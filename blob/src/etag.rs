@@ -1,4 +1,4 @@
-//! ETags, and the 100 ns ticks that records keep times in.
+//! ETags, and ticks of 100 ns, the unit of times in records.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +13,7 @@ impl ETag {
     /// The form of the ETag header: `"0x8DE2A5B1C3D4E5F"`, quotes included.
     pub fn quoted(self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-        // Every answer has one: filled in, not formatted.
+        // Filled in instead of formatted: every response has one.
         let count = match self.0 >> 60 {
             0 => 15,
             _ => 16,
@@ -65,7 +65,7 @@ pub(crate) fn time_of_ticks(ticks: u64) -> SystemTime {
     }
 }
 
-/// `time` without its fraction of a second: what an HTTP date can say, so that a client can send back what it was told.
+/// `time` without its fraction of a second, as an HTTP date: clients send back the date that they received.
 pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
     let ticks = ticks(time);
     time_of_ticks(ticks - ticks % TICKS_PER_SECOND)

@@ -1,6 +1,6 @@
 //! Fields of stored values: writes and reads the parts of records for `codec.rs`. Does not trust the bytes.
 //!
-//! `codec.rs` says what the values are made of, and how numbers, texts and times look.
+//! `codec.rs` documents the values, and the encoding of numbers, texts and times.
 
 use crate::error::{Error, Result};
 use crate::etag::{ticks, time_of_ticks};
@@ -12,9 +12,10 @@ use crate::model::{
 };
 use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
+use lazurite_engine::varint;
 use std::time::SystemTime;
 
-/// Reads a whole value: the version, what `fields` reads, and nothing after it.
+/// Decodes a whole value: the version, the fields, and nothing after them.
 pub(crate) fn decode<T>(
     value: &[u8],
     what: &str,
@@ -35,14 +36,14 @@ pub(crate) fn decode<T>(
     })
 }
 
-/// What has three versions; all others have two.
+/// Has three format versions, as [`STAGING`]; all other values have two.
 pub(crate) const EXTENT: &str = "extent of pages";
-/// The same.
+/// See [`EXTENT`].
 pub(crate) const STAGING: &str = "uncommitted blocks";
 /// The newest version of any value.
 pub(crate) const VERSION_MAX: u8 = 3;
 
-/// Fields that most values do not have, each under its number.
+/// Optional fields that most values lack, each with its number.
 #[derive(Default)]
 pub(crate) struct Extras {
     count: u64,
@@ -96,12 +97,8 @@ impl Writer {
         self.u64(ticks(value));
     }
 
-    pub(crate) fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
+    pub(crate) fn varint(&mut self, value: u64) {
+        varint::put(&mut self.0, value);
     }
 
     pub(crate) fn bytes(&mut self, value: &[u8]) {
@@ -133,30 +130,30 @@ impl Writer {
         self.0.extend_from_slice(&extras.bytes);
     }
 
-    pub(crate) fn moment(&mut self, moment: SnapshotTime) {
-        self.u64(moment.0);
+    pub(crate) fn snapshot_time(&mut self, time: SnapshotTime) {
+        self.u64(time.0);
     }
 
-    pub(crate) fn held(&mut self, held: LeaseHolder) {
-        self.id(held.id.0);
-        self.varint(match held.duration {
+    pub(crate) fn lease_holder(&mut self, holder: LeaseHolder) {
+        self.id(holder.id.0);
+        self.varint(match holder.duration {
             LeaseDuration::Infinite => 0,
             LeaseDuration::Seconds(seconds) => seconds.into(),
         });
-        self.optional(held.until, Writer::time);
-        self.optional(held.broken_at, Writer::time);
+        self.optional(holder.until, Writer::time);
+        self.optional(holder.broken_at, Writer::time);
     }
 
     pub(crate) fn previous_state(&mut self, state: PreviousState) {
         match state {
             PreviousState::Blob => self.byte(0),
-            PreviousState::Snapshot(moment) => {
+            PreviousState::Snapshot(time) => {
                 self.byte(1);
-                self.moment(moment);
+                self.snapshot_time(time);
             }
-            PreviousState::Version(moment) => {
+            PreviousState::Version(time) => {
                 self.byte(2);
-                self.moment(moment);
+                self.snapshot_time(time);
             }
         }
     }
@@ -200,11 +197,11 @@ impl Writer {
         self.varint(copy.total);
         self.optional(copy.completed_at, Writer::time);
         self.optional(copy.description.as_deref(), Writer::text);
-        self.optional(copy.destination_snapshot, Writer::moment);
+        self.optional(copy.destination_snapshot, Writer::snapshot_time);
         self.byte(copy.incremental.into());
     }
 
-    /// Nothing of an extent that was cleared.
+    /// Writes nothing for an extent that was cleared.
     pub(crate) fn pages(&mut self, pages: Option<&Pages>) {
         let Some(pages) = pages else {
             return;
@@ -261,11 +258,11 @@ impl Writer {
     }
 }
 
-/// What says among the headers of a blob that it has an MD5, of sixteen bytes or of another length.
+/// Bits of the header flags: an MD5 of sixteen bytes, and one of another length.
 const MD5_BIT: u8 = 5;
 const ODD_MD5_BIT: u8 = 6;
 
-/// Takes fields off the front of a value; `None` where they are not what the format says.
+/// Takes fields off the front of a value; `None` if they do not match the format.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -296,19 +293,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                return None;
-            }
-            value |= bits << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
+        varint::take(&mut self.0)
     }
 
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
@@ -355,7 +340,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn moment(&mut self) -> Option<SnapshotTime> {
+    pub(crate) fn snapshot_time(&mut self) -> Option<SnapshotTime> {
         self.u64().map(SnapshotTime)
     }
 
@@ -375,7 +360,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    pub(crate) fn held(&mut self) -> Option<LeaseHolder> {
+    pub(crate) fn lease_holder(&mut self) -> Option<LeaseHolder> {
         Some(LeaseHolder {
             id: Guid(self.id()?),
             duration: match self.varint()? {
@@ -398,8 +383,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn previous_state(&mut self) -> Option<PreviousState> {
         Some(match self.byte()? {
             0 => PreviousState::Blob,
-            1 => PreviousState::Snapshot(self.moment()?),
-            2 => PreviousState::Version(self.moment()?),
+            1 => PreviousState::Snapshot(self.snapshot_time()?),
+            2 => PreviousState::Version(self.snapshot_time()?),
             _ => return None,
         })
     }
@@ -449,7 +434,7 @@ impl<'a> Reader<'a> {
             total: self.varint()?,
             completed_at: self.optional(Reader::time)?,
             description: self.optional(Reader::text)?,
-            destination_snapshot: self.optional(Reader::moment)?,
+            destination_snapshot: self.optional(Reader::snapshot_time)?,
             incremental: self.flag()?,
         })
     }

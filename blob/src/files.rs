@@ -26,14 +26,14 @@ const NAMERS_MAX: usize = 64;
 /// Names that are examined while several records name the file. Some may no longer do.
 const NAMERS_MANY: usize = 8;
 
-/// What an operation does to the files that records of one container name.
+/// Changes of one operation to the files that records of one container refer to.
 #[derive(Debug)]
 pub(crate) struct FileChanges {
     home: u128,
     shared: BTreeMap<File, FileChange>,
 }
 
-/// What an operation does to one shared file.
+/// Changes of one operation to one shared file.
 #[derive(Debug, Default)]
 struct FileChange {
     /// The change of the number of records that name the file.

@@ -1,47 +1,33 @@
 //! Guid: the id of a lease or a copy, in all its spellings.
 
 use std::fmt;
+use uuid::Uuid;
 
 /// The id of a lease or a copy. Displayed in lower case with dashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Guid(pub u128);
 
 impl Guid {
-    /// Reads a GUID in any of its common spellings: with or without dashes, in braces or parentheses. `None` if it is none.
+    /// Parses a GUID in any of its common spellings: with or without dashes, in braces or parentheses. `None` for any other text.
     pub fn parse(text: &str) -> Option<Guid> {
         let text = text.trim();
         let bare = [('{', '}'), ('(', ')')]
             .into_iter()
             .find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
             .unwrap_or(text);
-        let dashed = bare.len() == 36
-            && bare
-                .bytes()
-                .enumerate()
-                .all(|(i, b)| (b == b'-') == matches!(i, 8 | 13 | 18 | 23));
-        let digits = if dashed {
-            bare.replace('-', "")
-        } else {
-            bare.to_string()
-        };
-        let is_hex = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-        let value = is_hex.then(|| u128::from_str_radix(&digits, 16))?;
-        value.ok().map(Guid)
+        // Of the forms that the crate parses, a URN is none of the protocol, and braces are removed above.
+        let is_plain = matches!(
+            bare.len(),
+            uuid::fmt::Simple::LENGTH | uuid::fmt::Hyphenated::LENGTH
+        );
+        let uuid = is_plain.then(|| Uuid::try_parse(bare).ok())??;
+        Some(Guid(uuid.as_u128()))
     }
 }
 
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let id = self.0;
-        write!(
-            f,
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            (id >> 96) as u32,
-            (id >> 80) as u16,
-            (id >> 64) as u16,
-            (id >> 48) as u16,
-            id & 0xffff_ffff_ffff
-        )
+        Uuid::from_u128(self.0).hyphenated().fmt(f)
     }
 }
 
@@ -50,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_read_in_all_spellings_and_nothing_else_is() {
+    fn ids_are_parsed_in_all_spellings_and_other_texts_are_refused() {
         let text = "1f2e3d4c-0000-1111-2222-0123456789ab";
         let id = Guid::parse(text).unwrap();
         assert_eq!(id.to_string(), text);
@@ -65,6 +51,11 @@ mod tests {
             &plain[1..],
             &format!("{plain}0"),
             "+f2e3d4c-0000-1111-2222-0123456789ab",
+            "1f2e3d4c-00001-111-2222-0123456789ab",
+            "1f2e3d4c-0000-1111-2222-0123456789aé",
+            "{{1f2e3d4c00001111222201234567}}",
+            &format!("{{{{{plain}}}}}"),
+            &format!("urn:uuid:{text}"),
         ] {
             assert_eq!(Guid::parse(bad), None, "{bad}");
         }

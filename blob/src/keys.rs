@@ -1,5 +1,6 @@
-//! Names to engine keys and back; the only module that knows their layout. Here are the keys of accounts, containers, blobs, their
-//! history and timers; `keys/tags.rs` has those of the index of tags, `keys/file.rs` those of blocks, contents and references.
+//! Converts names to engine keys and back; the only module that knows the layout of keys. This file has the keys of accounts,
+//! containers, blobs, their history and timers; `keys/tags.rs` those of the index of tags, `keys/file.rs` those of blocks, contents
+//! and references.
 //!
 //! ```text
 //! blob.accounts     01 account                             -> service properties, as the server wrote them
@@ -29,23 +30,22 @@
 //!                   container-id                           -> how many foreign references: of its records to files of other
 //!                                                             containers, and of foreign records to its files. Empty in stores
 //!                                                             of before they were counted: any number
-//! blob.moved        container-id                           -> key of the container's row, if it was renamed: what rows that name another
-//!                                                             container's row mean
-//! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` says what is due
+//! blob.moved        container-id                           -> key of the container's row, if it was renamed: replaces the key in rows
+//!                                                             that name an earlier one
+//! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` documents the kinds
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
 //! blob.merges       key of a blob in blob.blobs            -> Merge: layers of it are being copied to one file
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one
 //!                   container-id FF tag-name 00 01 tag-value 00 01 blob-name 00 01 moment  -> empty: of a version
 //! ```
 //!
-//! A file is `container-id file-id`: the container it was made in and an id of its own. Ids are 16 bytes, offsets, moments
+//! A file is `container-id file-id`: the container in which it was created and its own id. Ids are 16 bytes, offsets, moments
 //! and times 8, big-endian. In names `00` becomes `00 FF` and `00 01` ends them, so that the order of keys is the byte order
 //! of names. All of a container, and all of a file, are one range of each keyspace: dropping them is one record.
 //!
-//! Stores of before there was `blob.history` have names with uncommitted blocks only in `blob.blobs`, and the bytes of a blob
-//! under the id that its record gives it: that is a file of its container.
+//! Stores from before `blob.history` keep names with only uncommitted blocks in `blob.blobs`, and the bytes of a blob under the id in
+//! its record, which is a file of its container.
 
-mod escape;
 mod file;
 mod tags;
 mod timer;
@@ -58,8 +58,7 @@ pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 pub(crate) use timer::Timer;
 
 use crate::snapshot_time::SnapshotTime;
-use escape::{NAME_END, escape, unescape};
-use lazurite_engine::KeyRange;
+use lazurite_engine::{KeyRange, escape};
 
 const SERVICE_PROPERTIES: u8 = 1;
 const ACCOUNT_POLICY: u8 = 2;
@@ -67,12 +66,18 @@ const ACCOUNT_POLICY: u8 = 2;
 pub(crate) const ETAG_BOUND: &[u8] = &[3];
 const BASE_BLOB: u8 = 0xff;
 
+/// The name that starts `key`, and what follows its end.
+fn take_name(key: &[u8]) -> Option<(String, &[u8])> {
+    let (name, rest) = escape::take_component(key)?;
+    Some((String::from_utf8(name.into_owned()).ok()?, rest))
+}
+
 /// The row of an account's service properties.
 pub(crate) fn service_properties(account: &str) -> Vec<u8> {
     [&[SERVICE_PROPERTIES], account.as_bytes()].concat()
 }
 
-/// The row of what an account does with what is deleted or overwritten.
+/// The row of an account's retention policy.
 pub(crate) fn account_policy(account: &str) -> Vec<u8> {
     [&[ACCOUNT_POLICY], account.as_bytes()].concat()
 }
@@ -84,11 +89,10 @@ pub(crate) fn container(account: &str, container: &str) -> Vec<u8> {
     key
 }
 
-/// What the rows of all containers of an account begin with.
+/// The common prefix of the rows of an account's containers.
 pub(crate) fn account_start(account: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(account.len() + 66);
-    escape(&mut key, account);
-    key.extend_from_slice(&NAME_END);
+    escape::put_component(&mut key, account.as_bytes());
     key
 }
 
@@ -139,27 +143,27 @@ pub(crate) fn is_uncommitted_marker(key: &[u8]) -> bool {
 /// The row of the blob itself.
 pub(crate) fn blob(container_id: u128, name: &str) -> Vec<u8> {
     let mut key = blob_name_start(container_id, name);
-    key.extend_from_slice(&NAME_END);
+    key.extend_from_slice(&escape::END);
     key.push(BASE_BLOB);
     key
 }
 
-/// What the rows of all blobs begin with whose names begin with `prefix`; also the place to seek to for names from
+/// The common prefix of the rows of blobs whose names begin with `prefix`; also the place to seek to for names from
 /// `prefix` on.
 pub(crate) fn blob_name_start(container_id: u128, prefix: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(16 + prefix.len() + 3);
     key.extend_from_slice(&container_id.to_be_bytes());
-    escape(&mut key, prefix);
+    escape::put(&mut key, prefix.as_bytes());
     key
 }
 
 /// The blob's name in a key of `blob.blobs`; `None` if this service cannot have written it.
 pub(crate) fn blob_name(key: &[u8]) -> Option<String> {
-    let (name, rest) = unescape(key.get(16..)?)?;
+    let (name, rest) = take_name(key.get(16..)?)?;
     (rest == [BASE_BLOB]).then_some(name)
 }
 
-/// What of a name stands in `blob.history`.
+/// The kinds of rows in `blob.history`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum History {
     /// It has uncommitted blocks and no current blob.
@@ -184,25 +188,25 @@ pub(crate) fn history(
     key
 }
 
-/// In `blob.history`: what all rows of this kind and name begin with; for [`History::Uncommitted`], the one there is.
+/// In `blob.history`: the common prefix of the rows of this kind and name; for [`History::Uncommitted`], its only row.
 pub(crate) fn history_of(container_id: u128, kind: History, name: &str) -> Vec<u8> {
     let mut key = history_start(container_id, kind, name);
-    key.extend_from_slice(&NAME_END);
+    key.extend_from_slice(&escape::END);
     key
 }
 
-/// In `blob.history`: what the rows of this kind begin with whose names begin with `prefix`.
+/// In `blob.history`: the common prefix of the rows of this kind whose names begin with `prefix`.
 pub(crate) fn history_start(container_id: u128, kind: History, prefix: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(17 + prefix.len() + 10);
     key.extend_from_slice(&container_id.to_be_bytes());
     key.push(kind as u8);
-    escape(&mut key, prefix);
+    escape::put(&mut key, prefix.as_bytes());
     key
 }
 
 /// The name and the moment in a key of `blob.history`; no moment of an uncommitted one.
 pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<SnapshotTime>)> {
-    let (name, rest) = unescape(key.get(17..)?)?;
+    let (name, rest) = take_name(key.get(17..)?)?;
     let moment = match rest {
         [] => None,
         ticks => Some(SnapshotTime(u64::from_be_bytes(ticks.try_into().ok()?))),

@@ -7,7 +7,7 @@ use crate::model::{Blob, BlobRecord, Container, LayerMerge};
 use bytes::Bytes;
 use lazurite_engine::{Db, Keyspace, KeyspaceOptions, Snapshot};
 
-/// What the service owns in the store. `keys.rs` says what the keys of each look like.
+/// The keyspaces of the service. `keys.rs` documents the keys of each.
 #[derive(Debug, Clone)]
 pub(crate) struct Keyspaces {
     pub(crate) accounts: Keyspace,
@@ -69,7 +69,7 @@ impl Keyspaces {
         codec::decode_container(&value.ok_or(Error::ContainerNotFound)?)
     }
 
-    /// What stands under a blob's name, if anything.
+    /// The record under a blob's name, if there is one.
     pub(crate) fn record(
         &self,
         source: &impl Source,
@@ -82,7 +82,7 @@ impl Keyspaces {
             .transpose()
     }
 
-    /// What of the blob's name stands in the history at this key.
+    /// The record in the history at this key.
     pub(crate) fn past(
         &self,
         source: &impl Source,

@@ -95,7 +95,7 @@ pub enum LeaseState {
     Broken,
 }
 
-/// What a lease belongs to, which decides the codes of its errors.
+/// The owner of a lease, which decides the codes of its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leased {
     Blob,

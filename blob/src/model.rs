@@ -45,7 +45,7 @@ pub struct Container {
     pub etag: ETag,
     /// When the ETag last changed, in whole seconds.
     pub last_modified: SystemTime,
-    /// What may be read without credentials.
+    /// The access of anonymous callers.
     pub public_access: PublicAccess,
     /// The stored access policies, at most five, in the order they were set.
     pub policies: Vec<StoredPolicy>,
@@ -80,7 +80,7 @@ impl Container {
     }
 }
 
-/// What an account keeps of deleted and overwritten blobs and containers. The default keeps nothing.
+/// Retention of an account's deleted and overwritten blobs and containers. The default keeps nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountPolicy {
     /// Whether a blob that is overwritten or deleted stays as a version.
@@ -127,7 +127,7 @@ impl Deleted {
     }
 }
 
-/// What may be read without credentials.
+/// The access of anonymous callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PublicAccess {
     /// Nothing.
@@ -139,7 +139,7 @@ pub enum PublicAccess {
     Container,
 }
 
-/// A stored access policy: what a shared access signature may leave to the server. Absent parts stay absent.
+/// A stored access policy: the parts that a shared access signature omits. Absent parts stay absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPolicy {
     /// Its name, at most 64 characters.
@@ -177,7 +177,8 @@ pub struct BlobHeaders {
     pub cache_control: Option<String>,
     /// `x-ms-blob-content-disposition`.
     pub content_disposition: Option<String>,
-    /// `x-ms-blob-content-md5`: a property of the blob, not a promise of the server. Sixteen bytes, unless Set Blob Properties set others.
+    /// `x-ms-blob-content-md5`: stored as the client sent it, and not verified later. Sixteen bytes, unless Set Blob Properties set
+    /// another value.
     pub content_md5: Option<Vec<u8>>,
 }
 
@@ -222,7 +223,7 @@ pub struct Blob {
     pub immutability: Option<ImmutabilityPolicy>,
     /// Whether a legal hold keeps it from being changed or deleted.
     pub legal_hold: bool,
-    /// What its content is encrypted with, besides the encryption of the whole store.
+    /// The encryption of its content, in addition to that of the whole store.
     pub encryption: Encryption,
     /// The ETag, as a moment, of the last copy that replaced this page blob. Snapshots up to then are of other content.
     pub(crate) replaced_at: Option<SnapshotTime>,
@@ -426,13 +427,13 @@ pub enum ImmutabilityMode {
     Locked,
 }
 
-/// What a blob's content is encrypted with, besides the encryption of the whole store.
+/// The encryption of a blob's content, in addition to that of the whole store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Encryption {
     /// Nothing.
     #[default]
     None,
-    /// A key that every request brings; the store keeps the SHA-256 of it.
+    /// A key that every request supplies; the store keeps its SHA-256.
     CustomerKey([u8; 32]),
     /// An encryption scope of that name.
     Scope(String),
@@ -472,7 +473,7 @@ pub struct BlobBlock {
 pub(crate) struct PageExtent {
     /// Its first byte; the row's key has its end.
     pub(crate) start: u64,
-    /// What it holds; `None` if it was cleared, which matters over lower layers.
+    /// Its content; `None` if it was cleared, which hides lower layers.
     pub(crate) pages: Option<Pages>,
 }
 
@@ -483,11 +484,11 @@ pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) range: std::ops::Range<u64>,
-    /// What it holds; `None` if it was cleared, which matters over lower layers.
+    /// Its content; `None` if it was cleared, which hides lower layers.
     pub(crate) pages: Option<Pages>,
 }
 
-/// The content of an extent. Other extents of its window may have other parts of it, in any epoch.
+/// The content of an extent. Other extents of its window, of any epoch, may share the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,
@@ -516,7 +517,7 @@ pub(crate) struct Staging {
     pub(crate) id_bytes: u8,
     /// When the last of them was put: they are dropped a week later.
     pub(crate) touched_at: SystemTime,
-    /// What all of them are encrypted with.
+    /// The encryption of all of them.
     pub(crate) encryption: Encryption,
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct PageWrite<'a> {
 }
 
 impl PageWrite<'_> {
-    /// Puts uploaded pages from `start` on, in place of what is there.
+    /// Replaces the pages from `start` on by uploaded ones.
     pub(crate) fn put(&mut self, start: u64, uploaded: Uploaded) -> Result<()> {
         let (range, mut extents) = (start..start + uploaded.length, Vec::new());
         let mut start = start;
@@ -199,8 +199,8 @@ impl PageWrite<'_> {
         Ok(loaded)
     }
 
-    /// Adds to `after` the remaining parts of a window's extents. A content stays while enough of it is referred to. Parts of other
-    /// contents are copied, and so are parts that begin in the next window.
+    /// Adds to `after` the remaining parts of a window's extents. A content is kept while enough of it is in use. Parts of other
+    /// contents are copied, as are parts that begin in the next window.
     fn keep(
         &mut self,
         snapshot: &Snapshot,

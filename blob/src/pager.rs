@@ -5,8 +5,8 @@ use crate::snapshot_time::SnapshotTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// A page ends early once its names and metadata have this many bytes: a document of them is up to six times as long, and is in memory
-/// until the client has taken it.
+/// A page ends early once its names and metadata have this many bytes. The response is up to six times as long, and stays in memory
+/// until the client has read it.
 const BYTES_MAX: usize = 1 << 20;
 
 /// A page as it fills.
@@ -118,8 +118,8 @@ impl Marker {
         })
     }
 
-    /// What the marker of a request says, read by `of_kind`, which takes those of one kind of listing. `None` for a first page.
-    /// Error: `InvalidQueryParameterValue` for one that is no marker, or of another kind.
+    /// Parses the marker of a request with `of_kind`, which accepts those of one kind of listing. `None` for the first page.
+    /// Error: `InvalidQueryParameterValue` for a malformed marker, or one of another kind.
     pub(crate) fn read<M>(
         text: Option<&str>,
         of_kind: impl FnOnce(Marker) -> Option<M>,

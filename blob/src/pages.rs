@@ -27,7 +27,7 @@ use std::ops::Range;
 
 /// The unit of a page blob, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 512;
-/// The most times as long a content may be as the parts of it that are referred to.
+/// The largest ratio of a content's length to that of its parts in use.
 pub(crate) const UNREAD_MAX: u64 = 4;
 
 /// The extents of several layers as one sequence of segments.

@@ -130,7 +130,7 @@ impl Parts {
         }
     }
 
-    /// Some of the next bytes: of one large part, or of as many small ones as come next, but no more than `parts_max`. Empty at the end.
+    /// The next bytes: from one large part, or from up to `parts_max` small ones. Empty at the end.
     pub(crate) fn next(&mut self, bytes_max: usize, parts_max: usize) -> Result<Bytes> {
         let small = self.name_small(bytes_max.min(BYTES_AT_ONCE), parts_max.min(PARTS_AT_ONCE))?;
         let chunk = if small > 0 {
@@ -142,7 +142,7 @@ impl Parts {
         Ok(chunk)
     }
 
-    /// Gives back the memory of what was read of the store and not returned.
+    /// Frees the memory of data that was read ahead and not returned.
     pub(crate) fn release(&mut self) {
         self.contents.rows = None;
         self.begun = None;

@@ -1,4 +1,4 @@
-//! BlobService: what all operations share. Their files have the rest of it.
+//! BlobService: the state that all operations share. Their files add the methods.
 
 use crate::account::AccountPolicies;
 use crate::codec;
@@ -7,6 +7,7 @@ use crate::etag_clock::EtagClock;
 use crate::keys;
 use crate::keyspaces::Keyspaces;
 use lazurite_engine::{Db, IdSource, WallClock};
+use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
@@ -17,8 +18,9 @@ pub struct BlobService {
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) keyspaces: Keyspaces,
-    /// Held by a sweep, so that no two of them drop the same records.
-    pub(crate) sweeping: Mutex<()>,
+    /// Held by a sweep, so that no two of them drop the same records. Holds the keys of timers whose values are corrupt, which
+    /// earlier sweeps reported.
+    pub(crate) sweeping: Mutex<HashSet<Vec<u8>>>,
     pub(crate) policies: AccountPolicies,
     pub(crate) etags: EtagClock,
     /// Operations under way that hold locks for long.

@@ -1,11 +1,16 @@
-//! SnapshotTime: the time that identifies a snapshot or a version of a blob, to 100 ns.
+//! SnapshotTime: the time that identifies a snapshot or a version of a blob, to 100 ns. The calendar is that of the `time` crate.
 
 use crate::etag::{ticks, time_of_ticks};
 use std::fmt;
 use std::time::SystemTime;
+use time::{Date, Month};
 
 const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
+/// The Julian day number of 0001-01-01.
+const JULIAN_DAY_MIN: i32 = 1_721_426;
+/// The days of the years 1 to 9999.
+const DAYS: i32 = 3_652_059;
 
 /// The time that identifies a snapshot or a version: unique and increasing among those of one blob.
 ///
@@ -14,12 +19,12 @@ const SECONDS_PER_DAY: u64 = 86_400;
 pub struct SnapshotTime(pub(crate) u64);
 
 impl SnapshotTime {
-    /// The moment at `time`, cut to 100 ns.
+    /// Rounds `time` down to 100 ns.
     pub fn at(time: SystemTime) -> SnapshotTime {
         SnapshotTime(ticks(time))
     }
 
-    /// The time it stands for.
+    /// As a system time.
     pub fn time(self) -> SystemTime {
         time_of_ticks(self.0)
     }
@@ -35,19 +40,17 @@ impl SnapshotTime {
             return None;
         }
         let fraction = fraction.parse::<u64>().ok()? * 10u64.pow(7 - digits as u32);
-        let in_range = (1..=9999).contains(&year) && (1..=12).contains(&month) && day >= 1;
-        if !in_range || hour > 23 || minute > 59 || second > 59 {
-            return None;
-        }
-        let days = days_before(year, month) + day - 1;
-        if civil(days) != (year, month, day) {
+        let month = Month::try_from(month as u8).ok()?;
+        let date = Date::from_calendar_date(year as i32, month, day as u8).ok()?;
+        let days = u64::try_from(date.to_julian_day() - JULIAN_DAY_MIN).ok()?;
+        if hour > 23 || minute > 59 || second > 59 {
             return None;
         }
         let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
         Some(SnapshotTime(seconds * TICKS_PER_SECOND + fraction))
     }
 
-    /// The next moment after this one.
+    /// The next one, 100 ns later.
     pub(crate) fn next(self) -> SnapshotTime {
         SnapshotTime(self.0.saturating_add(1))
     }
@@ -56,7 +59,8 @@ impl SnapshotTime {
 impl fmt::Display for SnapshotTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, fraction) = (self.0 / TICKS_PER_SECOND, self.0 % TICKS_PER_SECOND);
-        let (year, month, day) = civil(seconds / SECONDS_PER_DAY);
+        let (year, month, day) = date_of(seconds / SECONDS_PER_DAY).to_calendar_date();
+        let month = u8::from(month);
         let second = seconds % SECONDS_PER_DAY;
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         write!(
@@ -77,32 +81,10 @@ fn numbers<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> O
     parts.next().is_none().then_some(found)
 }
 
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-/// Days from the first day of year 1 to the first day of the month.
-fn days_before(year: u64, month: u64) -> u64 {
-    const BEFORE_MONTH: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-    let years = year - 1;
-    let leap_day = u64::from(month > 2 && is_leap(year));
-    years * 365 + years / 4 - years / 100
-        + years / 400
-        + BEFORE_MONTH[month as usize - 1]
-        + leap_day
-}
-
-/// Year, month and day of the day that is `days` after the first of year 1.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let mut year = days / 366 + 1;
-    while days >= days_before(year + 1, 1) {
-        year += 1;
-    }
-    let month = (1..=12)
-        .rev()
-        .find(|&month| days >= days_before(year, month))
-        .unwrap_or(1);
-    (year, month, days - days_before(year, month) + 1)
+/// The date `days` after 0001-01-01, at most 9999-12-31.
+fn date_of(days: u64) -> Date {
+    let days = days.min(DAYS as u64 - 1) as i32;
+    Date::from_julian_day(JULIAN_DAY_MIN + days).expect("it is a day of the years 1 to 9999")
 }
 
 #[cfg(test)]
@@ -112,7 +94,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
-    fn moment_has_the_form_of_the_wire() {
+    fn snapshot_times_are_formatted_as_on_the_wire() {
         let moment = SnapshotTime::at(UNIX_EPOCH + Duration::new(1_299_634_954, 936_000_000));
         assert_eq!(moment.to_string(), "2011-03-09T01:42:34.9360000Z");
         assert_eq!(
@@ -127,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_refused() {
+    fn malformed_snapshot_times_are_refused() {
         for bad in [
             "",
             "2011-03-09",
@@ -145,9 +127,31 @@ mod tests {
         }
     }
 
+    /// By counting days.
+    #[test]
+    fn first_and_last_day_of_every_month_are_formatted_and_parsed() {
+        let mut days = 0;
+        for (year, month) in (1..=9999).flat_map(|year| (1..=12).map(move |month| (year, month))) {
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let length = match month {
+                2 => 28 + u64::from(is_leap),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            for day in [1, length] {
+                let moment = SnapshotTime((days + day - 1) * SECONDS_PER_DAY * TICKS_PER_SECOND);
+                let text = format!("{year:04}-{month:02}-{day:02}T00:00:00.0000000Z");
+                assert_eq!(moment.to_string(), text);
+                assert_eq!(SnapshotTime::parse(&text), Some(moment));
+            }
+            days += length;
+        }
+        assert_eq!(days, DAYS as u64);
+    }
+
     proptest! {
         #[test]
-        fn moments_come_back(ticks in 0u64..3_155_378_975_999_999_999) {
+        fn snapshot_times_round_trip(ticks in 0u64..3_155_378_975_999_999_999) {
             let moment = SnapshotTime(ticks);
             prop_assert_eq!(SnapshotTime::parse(&moment.to_string()), Some(moment));
         }

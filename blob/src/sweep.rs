@@ -17,6 +17,7 @@ use crate::operations::{Action, BlobWrite, RecordSlot};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction, KeyRange, Keyspace, Transaction};
+use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
@@ -44,7 +45,7 @@ struct DueTimer {
     container_key: Vec<u8>,
 }
 
-/// What happens to a timer after its step.
+/// The fate of a timer after its step.
 enum Then {
     Done,
     Again(SystemTime),
@@ -54,13 +55,13 @@ impl BlobService {
     /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their retention, expired blobs. Takes
     /// at most `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
     ///
-    /// Work that fails is put off and reported in [`SweepProgress::failures`]; the rest goes on. A second sweep waits for the
-    /// first.
+    /// Work that fails is put off and reported in [`SweepProgress::failures`]; the rest goes on. A timer that cannot be read is
+    /// skipped, and reported once while the store is open. A second sweep waits for the first.
     pub fn sweep(&self, steps_max: u32) -> Result<SweepProgress> {
-        let _alone = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unreadable = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut steps, mut failures) = (0, Vec::new());
         loop {
-            let next = self.next_timer()?;
+            let next = self.next_timer(&mut unreadable, &mut failures)?;
             let next_due = next.as_ref().map(|(due, _)| due.time());
             match next {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
@@ -93,8 +94,13 @@ impl BlobService {
         }
     }
 
-    /// The first timer. Skips rows of kinds that only newer programs know.
-    fn next_timer(&self) -> Result<Option<(SnapshotTime, DueTimer)>> {
+    /// The first timer. Skips rows of kinds that only newer programs know, and rows whose values are corrupt: these are added to
+    /// `unreadable`, and to `failures` if they were not there.
+    fn next_timer(
+        &self,
+        unreadable: &mut HashSet<Vec<u8>>,
+        failures: &mut Vec<String>,
+    ) -> Result<Option<(SnapshotTime, DueTimer)>> {
         let timers = &self.keyspaces.timers;
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(timers, KeyRange::all(), Direction::Forward);
@@ -104,11 +110,21 @@ impl BlobService {
             let Some((due, timer, subject)) = timed else {
                 continue;
             };
+            let value = match rows.value() {
+                Err(error @ lazurite_engine::Error::Corrupt { .. }) => {
+                    if unreadable.insert(rows.key().to_vec()) {
+                        let subject = subject.escape_ascii();
+                        failures.push(format!("{timer:?} of {subject}: {error}"));
+                    }
+                    continue;
+                }
+                value => value?,
+            };
             let due_row = DueTimer {
                 key: rows.key().to_vec(),
                 timer,
                 subject: subject.to_vec(),
-                container_key: rows.value()?.to_vec(),
+                container_key: value.to_vec(),
             };
             return Ok(Some((due, due_row)));
         }

@@ -1,4 +1,4 @@
-//! Tags: what they may be, and the expressions over them of Find Blobs by Tags and `x-ms-if-tags`. Pure, no store.
+//! Tags: their rules, and the expressions over them of Find Blobs by Tags and `x-ms-if-tags`. Pure, no store.
 //!
 //! ```text
 //! condition   all { OR all }           OR and <> only in x-ms-if-tags
@@ -113,7 +113,7 @@ impl TagCondition {
     }
 }
 
-/// What stands for the container in a search of the account.
+/// The operand for the container in a search of the account.
 const CONTAINER: &str = "@container";
 
 impl TagQuery {
@@ -226,7 +226,7 @@ impl Comparison {
     }
 }
 
-/// What is left of an expression.
+/// The rest of an expression.
 struct Parser<'a>(&'a str);
 
 impl<'a> Parser<'a> {

@@ -71,7 +71,7 @@ pub struct Upload {
     db: Db,
     kind: UploadKind,
     ids: Arc<dyn IdSource>,
-    /// What the body is encrypted with as it is written.
+    /// The encryption of the body, applied as it is written.
     key: Option<CustomerKey>,
     /// The id of the content that is being written.
     content: u128,
@@ -108,7 +108,7 @@ enum StoredMd5 {
 pub struct UnwrittenPart(Unwritten);
 
 enum Unwritten {
-    /// A chunk of a large content, and the MD5 of those before it if it is wanted.
+    /// A chunk of a large content, and the MD5 of the previous chunks if it is wanted.
     Chunk(UnwrittenChunk, Option<md5_simd::Md5>),
     /// All of one of the contents that pages are stored in.
     Piece {
@@ -132,7 +132,7 @@ enum Written {
 pub(crate) struct Uploaded {
     /// One, but of pages one for each of their contents.
     pieces: Vec<Piece>,
-    /// What it is encrypted with.
+    /// The encryption of the body.
     pub(crate) key: Option<CustomerKey>,
     pub(crate) length: u64,
     pub(crate) checksums: Checksums,

@@ -21,7 +21,7 @@
 //! `id` and `message` are 16 bytes, `ticks` 8.
 
 use crate::time::Ticks;
-use lazurite_engine::KeyRange;
+use lazurite_engine::{KeyRange, escape};
 use uuid::Uuid;
 
 /// Identifies one generation of a queue. A queue gets a new id when it is created again or cleared.
@@ -137,13 +137,7 @@ impl Position {
 fn account_key(tag: u8, account: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(1 + account.len() + 2 + QUEUE_NAME_CHARS_MAX);
     key.push(tag);
-    for byte in account.bytes() {
-        key.push(byte);
-        if byte == 0 {
-            key.push(0xff);
-        }
-    }
-    key.extend([0, 1]);
+    escape::put_component(&mut key, account.as_bytes());
     key
 }
 

@@ -15,6 +15,7 @@ use crate::datetime::DateTime;
 use crate::error::{Error, Result};
 use crate::keys::TableId;
 use crate::model::{Guid, SignedIdentifier, Value};
+use lazurite_engine::varint;
 
 const VERSION: u8 = 1;
 
@@ -261,12 +262,7 @@ pub(crate) fn decode_acl(bytes: &[u8]) -> Result<Vec<SignedIdentifier>> {
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    let mut length = bytes.len();
-    while length >= 0x80 {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
+    varint::put(out, bytes.len() as u64);
     out.extend(bytes);
 }
 
@@ -369,24 +365,8 @@ impl<'a> Reader<'a> {
 
     #[inline(always)]
     fn varint(&mut self) -> Result<usize> {
-        // Names, and most values, are shorter than 128 bytes.
-        if let [byte @ 0..0x80, rest @ ..] = self.rest {
-            self.rest = rest;
-            return Ok(usize::from(*byte));
-        }
-        self.long_varint()
-    }
-
-    fn long_varint(&mut self) -> Result<usize> {
-        let mut value = 0;
-        for shift in [0, 7, 14] {
-            let byte = self.u8()?;
-            value |= usize::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(self.error("a length is over 2 MiB"))
+        let length = varint::take(&mut self.rest).and_then(|length| length.try_into().ok());
+        length.ok_or_else(|| self.error("a length is malformed"))
     }
 
     #[inline(always)]

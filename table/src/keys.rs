@@ -16,7 +16,7 @@
 //!
 //! A table id is 8 bytes, big-endian, and never reused: deleting a table is one range delete, whatever its size.
 
-use lazurite_engine::KeyRange;
+use lazurite_engine::{KeyRange, escape};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -109,18 +109,14 @@ pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
 
 /// Appends `text` as a component.
 pub(crate) fn component(key: &mut Vec<u8>, text: &str) {
-    key.reserve(text.len() + 2);
-    if text.bytes().all(|byte| (1..MAPPED_FROM).contains(&byte)) {
-        key.extend_from_slice(text.as_bytes());
-    } else {
-        for byte in text.bytes() {
-            match byte {
-                0 => key.extend([0, 0xff]),
-                _ => key.push(rank(byte)),
-            }
+    let start = key.len();
+    escape::put_component(key, text.as_bytes());
+    // The escape itself is byte FF, which has no rank of its own.
+    if text.bytes().any(|byte| byte >= MAPPED_FROM) {
+        for byte in &mut key[start..] {
+            *byte = rank(*byte);
         }
     }
-    key.extend([0, 1]);
 }
 
 /// Turns a key that ends with a component into the least key after all keys that begin with it.
@@ -138,31 +134,20 @@ pub(crate) fn first_component_bytes(key: &[u8]) -> Option<usize> {
     Some(end + 2)
 }
 
-/// The first component of `key`, and the rest of the key. Borrowed unless the component has a mapped byte, which is rare.
+/// The first component of `key`, and the rest of the key. Borrowed unless the component has a mapped or escaped byte,
+/// which is rare.
 pub(crate) fn parse_component(key: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
-    let plain = key
-        .iter()
-        .position(|byte| *byte == 0 || *byte >= MAPPED_FROM)?;
-    if key[plain..].starts_with(&[0, 1]) {
-        let text = std::str::from_utf8(&key[..plain]).ok()?;
-        return Some((Cow::Borrowed(text), &key[plain + 2..]));
-    }
-    let mut text = key[..plain].to_vec();
-    let mut rest = &key[plain..];
-    loop {
-        rest = match rest {
-            [0, 1, rest @ ..] => return Some((Cow::Owned(String::from_utf8(text).ok()?), rest)),
-            [0, 0xff, rest @ ..] => {
-                text.push(0);
-                rest
-            }
-            [0, ..] | [] => return None,
-            [byte, rest @ ..] => {
-                text.push(unrank(*byte));
-                rest
-            }
-        };
-    }
+    let (bytes, rest) = escape::take_component(key)?;
+    let text = match bytes {
+        Cow::Borrowed(bytes) if bytes.iter().all(|&byte| byte < MAPPED_FROM) => {
+            Cow::Borrowed(std::str::from_utf8(bytes).ok()?)
+        }
+        mapped => {
+            let text = mapped.iter().map(|&byte| unrank(byte)).collect();
+            Cow::Owned(String::from_utf8(text).ok()?)
+        }
+    };
+    Some((text, rest))
 }
 
 /// Compares texts by UTF-16 code unit: the order of keys, and of strings in `$filter`.

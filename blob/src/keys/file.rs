@@ -2,7 +2,7 @@
 
 use lazurite_engine::KeyRange;
 
-// What comes after the file in `blob.blocks`.
+// Suffixes of a file's keys in `blob.blocks`.
 const STAGING: u8 = 0;
 const UNCOMMITTED: u8 = 1;
 const COMMITTED: u8 = 2;
@@ -15,7 +15,7 @@ const COUNTED: u8 = 0;
 const EPOCH: u8 = 1;
 const NAMER: u8 = 2;
 
-/// What no content has as its id.
+/// The id of no content.
 const NO_CONTENT: [u8; 16] = [0xff; 16];
 
 /// Where blocks and contents are filed: a range of `blob.blocks` and one of `blob.content`.
@@ -26,7 +26,7 @@ pub(crate) struct File {
     pub(crate) id: u128,
 }
 
-/// What a content is filed under in `blob.content`, in the order of the keys.
+/// The name of a content in `blob.content`, in key order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ContentName {
     pub(crate) file: File,
@@ -60,7 +60,7 @@ impl File {
         KeyRange::prefix(&self.start())
     }
 
-    /// In `blob.blocks`: what is known of the uncommitted blocks together.
+    /// In `blob.blocks`: the record of all uncommitted blocks together.
     pub(crate) fn staging(&self) -> Vec<u8> {
         self.key(&[STAGING])
     }

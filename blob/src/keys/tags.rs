@@ -1,7 +1,8 @@
 //! Keys of the index of tags, `blob.tags`: rows of current blobs and, in a range of their own, of versions.
 
-use super::escape::{NAME_END, escape, unescape};
+use crate::keys::take_name;
 use crate::snapshot_time::SnapshotTime;
+use lazurite_engine::escape;
 
 /// No text begins with this byte.
 const OF_VERSIONS: u8 = 0xff;
@@ -23,24 +24,22 @@ pub(crate) fn tag(
 ) -> Vec<u8> {
     let of = version.map_or(Tagged::Current, |_| Tagged::Versions);
     let mut key = tag_values(container_id, of, tag, value);
-    key.extend_from_slice(&NAME_END);
-    escape(&mut key, blob);
-    key.extend_from_slice(&NAME_END);
+    key.extend_from_slice(&escape::END);
+    escape::put_component(&mut key, blob.as_bytes());
     if let Some(moment) = version {
         key.extend_from_slice(&moment.0.to_be_bytes());
     }
     key
 }
 
-/// In `blob.tags`: what the rows begin with whose tag of that name has a value that begins with `prefix`.
+/// In `blob.tags`: the common prefix of the rows whose tag of that name has a value that begins with `prefix`.
 pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str) -> Vec<u8> {
     let mut key = container_id.to_be_bytes().to_vec();
     if of == Tagged::Versions {
         key.push(OF_VERSIONS);
     }
-    escape(&mut key, tag);
-    key.extend_from_slice(&NAME_END);
-    escape(&mut key, prefix);
+    escape::put_component(&mut key, tag.as_bytes());
+    escape::put(&mut key, prefix.as_bytes());
     key
 }
 
@@ -51,9 +50,9 @@ pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<SnapshotTime>
         Some(rest) => (Tagged::Versions, rest),
         None => (Tagged::Current, rest),
     };
-    let (_, rest) = unescape(rest)?;
-    let (value, rest) = unescape(rest)?;
-    let (blob, rest) = unescape(rest)?;
+    let (_, rest) = take_name(rest)?;
+    let (value, rest) = take_name(rest)?;
+    let (blob, rest) = take_name(rest)?;
     match (of, rest) {
         (Tagged::Current, []) => Some((value, blob, None)),
         (Tagged::Current, _) => None,

@@ -42,7 +42,7 @@ pub struct ListBlobs {
 pub enum BlobEntry {
     /// A blob.
     Blob(ListedBlob),
-    /// What the names of one or more blobs begin with, delimiter included.
+    /// The common prefix of the names of one or more blobs, delimiter included.
     Prefix(String),
 }
 

@@ -44,7 +44,7 @@ pub struct ListContainers {
 pub struct ListContainersPage {
     /// Name and container, by name. Metadata is empty unless asked for.
     pub containers: Vec<(String, Container)>,
-    /// What to ask the next page with; `None` if there is none.
+    /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,
 }
 
@@ -53,9 +53,9 @@ pub struct ListContainersPage {
 pub struct ListBlobsPage {
     /// Blobs and prefixes in one sequence, in byte order.
     pub entries: Vec<BlobEntry>,
-    /// What to ask the next page with; `None` if there is none. Good for as long as the container is.
+    /// The marker of the next page; `None` on the last. Valid as long as the container exists.
     pub next_marker: Option<String>,
-    /// Rows of the store that were looked at: what the page cost.
+    /// Rows of the store that were read: the cost of the page.
     pub rows_examined: u64,
 }
 

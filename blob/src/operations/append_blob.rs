@@ -40,7 +40,7 @@ pub struct AppendBlock {
     pub max_size: Option<u64>,
     /// `x-ms-blob-condition-appendpos`: how long the blob must be before.
     pub append_position: Option<u64>,
-    /// What must hold of the blob before.
+    /// Conditions on the current blob.
     pub conditions: Conditions,
 }
 

@@ -55,7 +55,7 @@ impl TierChanged {
     }
 }
 
-/// What happens to the snapshots of a blob that is deleted.
+/// The effect of a deletion on the blob's snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeleteSnapshots {
     /// They are deleted with it.
@@ -72,7 +72,7 @@ pub struct BlobDeletion {
 }
 
 impl BlobService {
-    /// The blob and its content, or a range of it, as of now: later writes do not change what is read.
+    /// The blob and its content, or a range of it, as of now: later writes do not change the result.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a read; of a lease id that does not
     /// match; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption`,
     /// `BlobDoesNotUseCustomerSpecifiedEncryption`; `InvalidRange`.
@@ -164,8 +164,8 @@ impl BlobService {
         Ok((blob.written(), write.commit()?))
     }
 
-    /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Readers that have begun read on. What the
-    /// account keeps of it can be had back.
+    /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Running reads are not
+    /// affected. It can be undeleted while the account retains it.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write and of leases;
     /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`; `OperationNotAllowedOnRootBlob` for the version
     /// that is current; `InvalidOperation` for `snapshots` with a snapshot or version, and for `permanent` without one or

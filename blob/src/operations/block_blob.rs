@@ -30,9 +30,9 @@ pub struct PutBlob {
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
-    /// What else the blob is made with.
+    /// Other settings of the new blob.
     pub settings: BlobSettings,
-    /// What must hold of the blob before.
+    /// Conditions on the current blob.
     pub conditions: Conditions,
 }
 
@@ -63,9 +63,9 @@ pub struct PutBlockList {
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
-    /// What else the blob is made with.
+    /// Other settings of the new blob.
     pub settings: BlobSettings,
-    /// What must hold of the blob before.
+    /// Conditions on the current blob.
     pub conditions: Conditions,
 }
 

@@ -29,7 +29,7 @@ const POLICY_ID_CHARACTERS_MAX: usize = 64;
 /// Settings of a new container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerSettings {
-    /// What may be read without credentials.
+    /// The access of anonymous callers.
     pub public_access: PublicAccess,
     /// Its metadata.
     pub metadata: Metadata,
@@ -155,9 +155,9 @@ impl BlobService {
         })
     }
 
-    /// Deletes the container and all in it, at once and at the same cost whatever it holds. If the account keeps deleted
-    /// containers it can be restored. Where blobs of it have had policies or holds, all are looked at: a container goes only when
-    /// none is kept by one. Conditions: dates only.
+    /// Deletes the container with its contents, at a cost that does not depend on them. It can be restored if the account retains
+    /// deleted containers. If any of its blobs has ever had a policy or a hold, all records are checked first: a protected one
+    /// prevents the deletion. Conditions: dates only.
     /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases;
     /// `BlobImmutableDueToPolicy`, also for a container with immutable versions that is not empty.
     pub fn delete_container(

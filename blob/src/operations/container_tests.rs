@@ -399,7 +399,7 @@ fn a_renamed_container_has_all_that_it_had() {
     let moved = in_container("newer", "name");
     let download = store.at(at(12)).get_blob(&moved, None, &none).unwrap();
     assert_eq!(drain(download.body, 1000), b"body");
-    // What was due under the old name is done under the new one.
+    // Work that was due under the old name is done under the new one.
     let swept = store.at(at(60)).sweep(100).unwrap();
     assert_eq!(swept.failures, Vec::<String>::new());
     assert_err!(

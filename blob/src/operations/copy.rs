@@ -183,7 +183,7 @@ impl BlobService {
 }
 
 fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
-    // What is being copied to has no content yet that could be copied from. Source: Copy Blob, "Remarks".
+    // The destination of a pending copy has no content yet. Source: Copy Blob, "Remarks".
     check_not_pending(source)?;
     let met = conditions.check_read(Validators::from(source));
     met.map_err(|error| match error {

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::model::Encryption;
 use crate::names;
 
-/// What a request encrypts a blob with.
+/// The encryption that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestEncryption {
     pub(crate) encryption: Encryption,
@@ -41,8 +41,8 @@ impl RequestEncryption {
 }
 
 impl BlobWrite<'_> {
-    /// What the request encrypts with: a key, which comes with its body or its conditions; or the scope that the conditions
-    /// name; or the container's default. Errors: `InvalidHeaderValue` for a scope that cannot be one, or with a key;
+    /// The encryption of the request: a key, from its body or its conditions; or the scope in the conditions; or the container's
+    /// default. Errors: `InvalidHeaderValue` for a malformed scope, or a scope with a key;
     /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub(crate) fn brought(
         &self,

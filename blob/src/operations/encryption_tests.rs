@@ -141,7 +141,7 @@ fn blocks_of_one_list_have_one_key() {
         store.unseal("name", 1, None).unwrap(),
         [b"end", &body[..]].concat()
     );
-    // Only what is listed must have the key: a list of new blocks is a change of it.
+    // Only listed blocks must have the key: a list of new blocks changes it.
     put("a", store.sealed(UploadKind::PutBlock, b"rekeyed", key(2))).unwrap();
     let rekeyed = |ids| PutBlockList {
         conditions: with_key(2),

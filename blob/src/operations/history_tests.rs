@@ -166,7 +166,7 @@ fn snapshots_expire_with_their_blob() {
 fn a_new_blob_inherits_no_snapshots_of_one_that_has_expired() {
     let (store, snapshots) = with_many_snapshots(AccountPolicy::default());
     store.expire("name", 5, at(10));
-    // A snapshot that goes with the blob is deleted once, whoever asks.
+    // A snapshot that is deleted with its blob is deleted once.
     store.at(at(16));
     let first = BlobAddress {
         state: BlobState::Snapshot(snapshots[0]),
@@ -297,8 +297,8 @@ fn versions_increase_though_the_clock_was_set_back_over_a_restart() {
     assert_eq!(store.read_state("name", state).unwrap(), b"first");
 }
 
-/// A blob from before versions were kept, whose ETag a version has already, and a clock that was set back: what becomes a version and what
-/// is current get ids of their own.
+/// A blob was written before versions were kept, a version has the same ETag, and the clock was set back: the new version and the
+/// current blob get different ids.
 #[test]
 fn a_snapshot_gives_the_version_and_the_current_blob_different_ids() {
     let store = keeping(AccountPolicy::default());
@@ -494,7 +494,7 @@ fn a_search_for_tags_reads_a_bounded_number_of_rows_a_page() {
     };
     let (count, found, _) = pages("all = '1' AND one = '2'");
     assert_eq!((count, found), (4, vec!["349".to_string()]));
-    // Both ends of what is asked for bound what is looked at.
+    // Both bounds of the request bound the rows that are read.
     for query in ["group > '2' AND group < '4'", "group < '4' AND group > '2'"] {
         let (_, found, examined) = pages(query);
         assert_eq!(found.len(), 50);
@@ -699,7 +699,7 @@ fn blocks_that_only_the_other_name_of_a_copy_listed_go_with_it() {
         let snapshot = store.snapshot("name").unwrap();
         store.commit("name", latest(&["c"])).unwrap();
         let (of_snapshot, of_blob) = (BlobState::Snapshot(snapshot), BlobState::Current);
-        // What is left lists one block; what goes listed all.
+        // The remaining record lists one block; the deleted one listed all.
         let copied = if left == "copy" { of_blob } else { of_snapshot };
         let source = BlobAddress {
             state: copied,

@@ -1,9 +1,9 @@
 //! Merging layers in the background, whatever their size: see `merge_layers.rs`.
 //!
-//! A row of `blob.merges` names the layers, the file they are copied to, and how far. Invariant: while the row is there, the record of
-//! the blob names the layers, and another one above them. So nothing that they show changes, and each step copies without a lock what
-//! the next one relies on. A write that puts another record ends the merge: see [`BlobWrite::put`]. The lock of the blob is held only
-//! while the copied rows are written. After a restart the timer of the merge is due again.
+//! A row of `blob.merges` names the layers, the file they are copied to, and the progress. Invariant: while the row exists, the
+//! record of the blob names the layers and another one above them. So their visible content does not change, and a step can copy it
+//! without a lock. A write that puts another record ends the merge: see [`BlobWrite::put`]. The lock of the blob is held only while
+//! the copied rows are written. After a restart the timer of the merge is due again.
 
 use super::merge_layers::{LAYERS_MIN, MergeStep, first_to_merge, length_of, start_of};
 use super::page_ranges::is_later;
@@ -26,7 +26,7 @@ use std::time::Duration;
 /// A blob with more layers than this has all of them merged, whatever their sizes.
 const LAYERS_MAX: usize = 48;
 
-/// What a step of a merge does, prepared without locks.
+/// A step of a merge, prepared without locks.
 pub(crate) enum PreparedMerge {
     /// There is nothing to merge.
     Nothing,

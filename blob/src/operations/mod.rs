@@ -135,7 +135,7 @@ impl BlobService {
         self.clock.now()
     }
 
-    /// What stands under a blob's name, if anything. Errors: of the names; `ContainerNotFound`.
+    /// The record under a blob's name, if there is one. Errors: of the names; `ContainerNotFound`.
     fn find(&self, address: &BlobAddress<'_>) -> Result<Found> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?.into_owned();

@@ -22,7 +22,7 @@ fn clear(after: &mut [Page], saw: &[Page], range: std::ops::Range<usize>) {
     for (i, page) in range.clone().zip(&mut after[range]) {
         *page = match (*page, saw.get(i)) {
             (Page::Cleared, _) | (_, Some(Page::Byte(_))) => Page::Cleared,
-            // What was cleared before, perhaps by cutting it off, and is so again need not have changed.
+            // Pages that are cleared before and after, perhaps by a resize, count as unchanged or changed.
             (_, Some(Page::Cleared) | None) => Page::ClearedInVain,
             (Page::Byte(_), _) => Page::Cleared,
             _ => Page::ClearedInVain,
@@ -54,7 +54,7 @@ fn pages_agree_with_an_array() {
         let pages = 40 + 900 * (*seed as usize % 2);
         store.put_page_blob("pages", pages as u64 * 512);
         let mut now = vec![Page::Never; pages];
-        // With each snapshot, what it saw and what was written or cleared after it.
+        // For each snapshot, its pages and those written or cleared after it.
         let mut snapshots: Vec<(SnapshotTime, Vec<Page>, Vec<Page>)> = Vec::new();
         for _ in 0..120 {
             let length = now.len();
@@ -87,7 +87,7 @@ fn pages_agree_with_an_array() {
                 9 => {
                     let length = 1 + random(seed, pages as u64) as usize;
                     store.resize("pages", length as u64 * 512).unwrap();
-                    // What is cut off is cleared, should the blob grow again.
+                    // Pages that a resize cuts off are cleared if the blob grows again.
                     now.resize(length, Page::Cleared);
                     for (_, saw, after) in &mut snapshots {
                         let whole = after.len().max(length);
@@ -226,7 +226,7 @@ fn power_cut_leaves_all_pages_of_a_write_or_none() {
             sequence: SequenceConditions::default(),
             conditions: Conditions::default(),
         };
-        // Not waited for: of what was written since the last sync, the disk keeps what it likes.
+        // Not awaited: the disk may keep any part of the writes since the last sync.
         let put = store.at(at(1)).put_page(&address("pages"), request);
         let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
         let disk = disk.crash(seed, keep[seed as usize % 4]);

@@ -32,9 +32,9 @@ pub struct PutPageBlob {
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
-    /// What else the blob is made with.
+    /// Other settings of the new blob.
     pub settings: BlobSettings,
-    /// What must hold of the blob before. A key among them is what its pages are going to be encrypted with.
+    /// Conditions on the current blob. A key among them encrypts the new blob's pages.
     pub conditions: Conditions,
 }
 
@@ -49,7 +49,7 @@ pub struct SequenceConditions {
     pub equal: Option<u64>,
 }
 
-/// What is written to a stretch of pages.
+/// A write to a range of pages.
 #[allow(
     clippy::large_enum_variant,
     reason = "there is one a request, and it is moved, not stored"
@@ -67,11 +67,11 @@ pub enum PageUpdate {
 pub struct PutPage {
     /// The stretch, end exclusive; both multiples of 512.
     pub range: Range<u64>,
-    /// What is written there.
+    /// The new content.
     pub update: PageUpdate,
-    /// What must hold of the sequence number.
+    /// Conditions on the sequence number.
     pub sequence: SequenceConditions,
-    /// What must hold of the blob before.
+    /// Conditions on the current blob.
     pub conditions: Conditions,
 }
 

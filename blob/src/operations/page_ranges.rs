@@ -31,7 +31,7 @@ pub struct GetPageRanges {
     pub marker: Option<String>,
     /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`], and `None`, count as that.
     pub max_results: Option<u32>,
-    /// What must hold of the blob.
+    /// Conditions on the blob.
     pub conditions: Conditions,
 }
 
@@ -51,7 +51,7 @@ pub struct PageRanges {
     pub blob: Blob,
     /// Ascending; neighbours of one kind are one.
     pub ranges: Vec<PageRange>,
-    /// What to ask the next page with; `None` if there is none.
+    /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,
 }
 

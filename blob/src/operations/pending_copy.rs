@@ -20,7 +20,7 @@ use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Ticket};
 
-/// What was fetched for a copy.
+/// The fetched source of a copy.
 #[derive(Debug)]
 pub struct FetchedCopy {
     /// The content, begun as [`UploadKind::PutBlob`] and written to its end.

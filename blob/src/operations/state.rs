@@ -83,8 +83,8 @@ impl BlobService {
     }
 
     /// Set Blob Expiry: once it has expired, the blob does not exist.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the conditions of
-    /// a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed or is
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the conditions
+    /// of a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed or is
     /// after the year 9999.
     pub fn set_blob_expiry(
         &self,

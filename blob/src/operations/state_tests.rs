@@ -2,6 +2,7 @@
 
 use super::tests::*;
 use crate::*;
+use lazurite_engine::{Config, Db};
 use std::time::{Duration, SystemTime};
 
 impl Store {
@@ -449,4 +450,59 @@ fn a_sweep_continues_past_a_bad_row() {
     assert!(swept.failures[0].contains("bad"), "{swept:?}");
     assert_eq!(store.rows(&keyspaces.blobs), 1, "the bad one");
     assert_eq!(store.at(at(11)).sweep(100).unwrap().failures.len(), 0);
+}
+
+/// A row whose value is corrupt on disk is skipped and reported once; later work that is due is done.
+#[test]
+fn a_sweep_continues_past_a_timer_with_a_corrupt_value() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_path_buf();
+    let open = |directory| Store::over(&Db::open(&path, Config::default()).unwrap(), directory);
+    let store = open(directory);
+    let (private, none) = (PublicAccess::Private, Conditions::default());
+    let made = store.create_container(ACCOUNT, CONTAINER, private, Metadata::new());
+    made.unwrap().1.wait().unwrap();
+    store.put("good", b"body").unwrap();
+    let set = store.set_blob_expiry(&address("good"), Expiry::Absolute(at(5)), &none);
+    set.unwrap().1.wait().unwrap();
+    let home = store.get_container_properties(ACCOUNT, CONTAINER);
+    let subject = crate::keys::blob(home.unwrap().id, "bad");
+    let timer = crate::keys::timer(
+        SnapshotTime::at(at(1)),
+        crate::keys::Timer::Expiry,
+        &subject,
+    );
+    let mut batch = lazurite_engine::Batch::new();
+    // Long enough for the value log.
+    let value = vec![0xab; 100_000];
+    batch.put(&store.service.keyspaces.timers, &timer, &value);
+    store.db.write(batch).unwrap().wait().unwrap();
+    let directory = store.close();
+    corrupt_value(directory.path(), &value);
+
+    let store = open(directory);
+    let swept = store.at(at(10)).sweep(100).unwrap();
+    assert_eq!(swept.failures.len(), 1, "{swept:?}");
+    assert!(swept.failures[0].contains("bad"), "{swept:?}");
+    assert_eq!(store.rows(&store.service.keyspaces.blobs), 0);
+    assert_eq!(store.at(at(11)).sweep(100).unwrap().failures.len(), 0);
+}
+
+/// Changes a byte of `value` in the file that contains it.
+fn corrupt_value(directory: &std::path::Path, value: &[u8]) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            corrupt_value(&path, value);
+            continue;
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        let found = bytes
+            .windows(value.len())
+            .position(|window| window[0] == value[0] && window == value);
+        if let Some(start) = found {
+            bytes[start + value.len() / 2] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
 }

@@ -51,7 +51,7 @@ pub struct TaggedBlob {
 pub struct FindBlobsByTagsPage {
     /// By container, then by the value of the leading tag, then by name; versions before the current blob.
     pub blobs: Vec<TaggedBlob>,
-    /// What to ask the next page with; `None` if there is none.
+    /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,
     /// Rows of the store that were read: the cost of the page.
     pub rows_examined: u64,

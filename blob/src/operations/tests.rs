@@ -14,7 +14,7 @@ pub(super) const CONTAINER: &str = "container";
 pub(super) struct Store {
     pub(super) service: BlobService,
     clock: Arc<ManualWallClock>,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 /// A service with one empty container.
@@ -88,7 +88,7 @@ pub(super) fn range(first: u64, last: Option<u64>) -> Option<ByteRange> {
     Some(ByteRange { first, last })
 }
 
-/// Whatever does not ask for the time is asked of the store itself.
+/// Operations that do not depend on the time are called on the store itself.
 impl Deref for Store {
     type Target = BlobService;
 
@@ -112,8 +112,14 @@ impl Store {
         Store {
             service: BlobService::open(db, ids, clock.clone()).unwrap(),
             clock,
-            _directory: directory,
+            directory,
         }
+    }
+
+    /// Closes the store and returns its directory.
+    pub(super) fn close(self) -> tempfile::TempDir {
+        self.service.db.close().unwrap();
+        self.directory
     }
 
     /// The service, with its clock set to `now`.

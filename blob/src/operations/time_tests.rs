@@ -14,7 +14,7 @@ struct TickingClock(AtomicU64);
 impl WallClock for TickingClock {
     fn now(&self) -> SystemTime {
         let now = at(self.0.fetch_add(1, Ordering::SeqCst));
-        // Whoever read the clock before it had the lock would now be overtaken.
+        // An operation that read the clock before it had the lock would now be overtaken.
         std::thread::sleep(Duration::from_micros(50));
         now
     }

@@ -514,7 +514,7 @@ impl<'a> BlobWrite<'a> {
             .put(copies, &self.key, &self.container_key);
     }
 
-    /// Removes the blob from the list of those that are being copied to.
+    /// Removes the blob from the list of destinations of pending copies.
     pub(crate) fn unlist_pending_copy(&mut self) {
         let copies = &self.service.keyspaces.copies;
         self.transaction.batch().delete(copies, &self.key);

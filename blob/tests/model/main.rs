@@ -63,7 +63,7 @@ fn code(error: Error) -> String {
     text[..end.unwrap_or(text.len())].to_string()
 }
 
-/// The outcome of a write, acknowledged; what both sides say of it must agree.
+/// Compares the result of a write with the expected one, and waits until it is durable. `None` if it was refused.
 fn agree<T>(expected: Result<(), &str>, actual: Result<(T, Ticket)>) -> Option<T> {
     match (expected, actual) {
         (Ok(()), Ok((outcome, ticket))) => {

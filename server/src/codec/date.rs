@@ -1,28 +1,32 @@
 //! The protocol's dates: RFC 1123 in headers and XML, ISO 8601 in signatures, policies and error messages.
 //!
-//! Instants are [`SystemTime`]s; what a client sends outside the years 0001 to 9999 is refused here.
+//! Instants are [`SystemTime`]s. Texts outside the years 0001 to 9999 are refused; instants outside them are shown with the first
+//! or last day of these years. The calendar is that of the `time` crate; its formats and parsers do not fit.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use time::{Date, Month};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
+/// The Julian day number of 1970-01-01.
+const JULIAN_DAY_1970: i32 = 2_440_588;
+/// The Julian day number of 0001-01-01.
+const JULIAN_DAY_MIN: i32 = 1_721_426;
+/// The Julian day number of 9999-12-31.
+const JULIAN_DAY_MAX: i32 = 5_373_484;
 
 /// `Fri, 01 Mar 2024 12:34:56 GMT`: whole seconds, rounded down.
 pub fn rfc1123(time: SystemTime) -> String {
-    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
     let (seconds, _) = since_epoch(time);
-    let (days, second) = (
-        seconds.div_euclid(SECONDS_PER_DAY),
-        seconds.rem_euclid(SECONDS_PER_DAY),
-    );
-    let (year, month, day) = civil_from_days(days);
-    let (weekday, month) = (
-        WEEKDAYS[days.rem_euclid(7) as usize],
-        MONTHS[month as usize - 1],
-    );
-    // Every answer has some of these, and a listing thousands: filled in, not formatted.
+    let (date, second) = (date_of(seconds), seconds.rem_euclid(SECONDS_PER_DAY));
+    let (year, month, day) = date.to_calendar_date();
+    let (year, day) = (i64::from(year), i64::from(day));
+    let weekday = WEEKDAYS[usize::from(date.weekday().number_days_from_monday())];
+    let month = MONTHS[usize::from(u8::from(month)) - 1];
+    // Filled in instead of formatted: every response has some of these, and a listing thousands.
     let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
     text[..3].copy_from_slice(weekday.as_bytes());
     text[8..11].copy_from_slice(month.as_bytes());
@@ -48,8 +52,8 @@ pub fn parse_http(text: &str) -> Option<SystemTime> {
 /// `2024-03-01T12:34:56.1234567Z`: always seven digits, 100 ns each.
 pub fn iso8601(time: SystemTime) -> String {
     let (seconds, nanos) = since_epoch(time);
-    let (year, month, day) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
-    let second = seconds.rem_euclid(SECONDS_PER_DAY);
+    let (year, month, day) = date_of(seconds).to_calendar_date();
+    let (month, second) = (u8::from(month), seconds.rem_euclid(SECONDS_PER_DAY));
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!(
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:07}Z",
@@ -88,15 +92,15 @@ pub fn is_date(text: &str) -> bool {
     parse_date(text).is_some()
 }
 
+/// Days since 1970-01-01.
 fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
-    let (year, month, day) = (
-        digits(parts.next()?, 4)?,
-        digits(parts.next()?, 2)?,
-        digits(parts.next()?, 2)?,
-    );
-    let valid = parts.next().is_none() && year >= 1 && (1..=12).contains(&month) && day >= 1;
-    (valid && day <= days_in_month(year, month)).then(|| days_from_civil(year, month, day))
+    let year = i32::try_from(digits(parts.next()?, 4)?).ok()?;
+    let month = u8::try_from(digits(parts.next()?, 2)?).ok()?;
+    let day = u8::try_from(digits(parts.next()?, 2)?).ok()?;
+    let date = Date::from_calendar_date(year, Month::try_from(month).ok()?, day).ok()?;
+    let valid = parts.next().is_none() && year >= 1;
+    valid.then(|| i64::from(date.to_julian_day() - JULIAN_DAY_1970))
 }
 
 /// Seconds of the day, and 100 ns ticks of the second.
@@ -131,41 +135,11 @@ fn since_epoch(time: SystemTime) -> (i64, u32) {
     }
 }
 
-pub fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1970-01-01. Years begin in March here, so that the leap day is the last of a year.
-pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let year = era * 400 + year_of_era;
-    if month < 10 {
-        (year, month + 3, day)
-    } else {
-        (year + 1, month - 9, day)
-    }
+/// The day of an instant in seconds since 1970.
+fn date_of(seconds: i64) -> Date {
+    let days = seconds.div_euclid(SECONDS_PER_DAY) + i64::from(JULIAN_DAY_1970);
+    let days = days.clamp(JULIAN_DAY_MIN.into(), JULIAN_DAY_MAX.into());
+    Date::from_julian_day(days as i32).expect("it is a day of the years 1 to 9999")
 }
 
 #[cfg(test)]
@@ -231,5 +205,53 @@ mod tests {
                 + Duration::from_nanos(1_234_567 * 100);
             assert_eq!(parse_iso8601(&iso8601(time)), Some(time));
         }
+    }
+
+    /// An independent calendar. Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+    fn civil_from_days(days: i64) -> (i64, i64, i64) {
+        let days = days + 719_468;
+        let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month + 2) / 5 + 1;
+        let year = era * 400 + year_of_era;
+        if month < 10 {
+            (year, month + 3, day)
+        } else {
+            (year + 1, month - 9, day)
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn dates_agree_with_an_independent_calendar(
+            seconds in -62_135_596_800i64..253_402_300_800, ticks in 0u32..10_000_000,
+        ) {
+            let whole = Duration::from_secs(seconds.unsigned_abs());
+            let start = if seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
+            let time = start + Duration::from_nanos(u64::from(ticks) * 100);
+            let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+            let (year, month, day) = civil_from_days(days);
+            let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+            let date = format!("{year:04}-{month:02}-{day:02}");
+            let text = format!("{date}T{hour:02}:{minute:02}:{second:02}.{ticks:07}Z");
+            proptest::prop_assert_eq!(iso8601(time), &text[..]);
+            proptest::prop_assert_eq!(parse_iso8601(&text), Some(time));
+            let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][days.rem_euclid(7) as usize];
+            let clock = format!("{year:04} {hour:02}:{minute:02}:{second:02} GMT");
+            let (header, day) = (rfc1123(time), format!("{weekday}, {day:02} "));
+            proptest::prop_assert!(header.starts_with(&day) && header.ends_with(&clock), "{header}");
+        }
+    }
+
+    #[test]
+    fn instants_outside_the_years_1_to_9999_are_shown_with_their_first_or_last_day() {
+        let year_10000 = UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        assert_eq!(iso8601(year_10000), "9999-12-31T00:00:00.0000000Z");
+        assert_eq!(rfc1123(year_10000), "Fri, 31 Dec 9999 00:00:00 GMT");
+        let year_0 = UNIX_EPOCH - Duration::from_secs(62_135_596_801);
+        assert_eq!(iso8601(year_0), "0001-01-01T23:59:59.0000000Z");
     }
 }

@@ -370,7 +370,7 @@ fn protected_snapshots_and_versions_are_not_deleted() {
             let none = Conditions::default();
             let deleted = store.at(at(7)).delete_container(ACCOUNT, CONTAINER, &none);
             assert_err!(deleted, crate::Error::BlobImmutableDueToPolicy);
-            // What protects goes with the container to its new name.
+            // Protection follows the container to its new name.
             let renamed = store.rename_container(ACCOUNT, CONTAINER, "renamed", None);
             renamed.unwrap().1.wait().unwrap();
             let deleted = store.at(at(7)).delete_container(ACCOUNT, "renamed", &none);

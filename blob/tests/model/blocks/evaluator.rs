@@ -1,4 +1,4 @@
-//! What block blobs and listings are, as plain maps.
+//! The model of block blobs and listings, as plain maps.
 
 use crate::Result;
 use lazurite_blob::*;
@@ -41,7 +41,7 @@ impl ModelBlob {
     }
 }
 
-/// What stands under a name. Without either part nothing does.
+/// The record under a name; there is none if both parts are missing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ModelEntry {
     pub(super) blob: Option<ModelBlob>,

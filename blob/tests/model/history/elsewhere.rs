@@ -88,7 +88,7 @@ impl Walk {
         }
     }
 
-    /// Deletes a container that is kept, looks at what is left of it, and restores it. Returns whether a hold did not keep it.
+    /// Deletes a container that is kept, looks at what is left of it, and restores it. Returns false if a protected record kept it.
     pub(super) fn take_container_away(&mut self, container: usize) -> bool {
         let (name, none) = (CONTAINERS[container], Conditions::default());
         let keeping = AccountPolicy {
@@ -97,7 +97,7 @@ impl Walk {
         };
         self.set_policy(keeping);
         let mut names = self.names.iter().filter(|(at, _)| at.0 == container);
-        let expected = if names.any(|(_, name)| name.has_held()) {
+        let expected = if names.any(|(_, name)| name.has_protected(self.now)) {
             Err("BlobImmutableDueToPolicy")
         } else {
             Ok(())

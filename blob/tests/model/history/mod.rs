@@ -23,7 +23,7 @@ const IDS: [&str; 3] = ["x", "y", "z"];
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const RETENTION_DAYS: u16 = 2;
 
-/// What is known of a blob, in whatever state.
+/// The expected state of a blob, snapshot or version.
 #[derive(Debug, Clone, PartialEq)]
 struct Known {
     kind: BlobType,
@@ -33,20 +33,45 @@ struct Known {
     version: Option<SnapshotTime>,
     /// Whether it has a legal hold.
     held: bool,
-    /// When it is gone by itself.
+    immutability: Option<ImmutabilityPolicy>,
+    /// When it expires.
     expires: Option<SystemTime>,
 }
 
 impl Known {
     fn is_expired(&self, now: SystemTime) -> bool {
-        self.expires.is_some_and(|at| at <= now) && !self.held
+        self.expires.is_some_and(|at| at <= now) && !self.is_protected(now)
+    }
+
+    fn is_immutable(&self, now: SystemTime) -> bool {
+        self.immutability.is_some_and(|policy| policy.until > now)
+    }
+
+    fn is_protected(&self, now: SystemTime) -> bool {
+        self.check_unprotected(now).is_err()
+    }
+
+    /// The error of a change to a protected record.
+    fn check_unprotected(&self, now: SystemTime) -> Result<(), &'static str> {
+        if self.held {
+            Err(HELD)
+        } else if self.is_immutable(now) {
+            Err(IMMUTABLE)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A record that takes the place of this one has neither its hold nor its policy.
+    fn end_protection(&mut self) {
+        (self.held, self.immutability) = (false, None);
     }
 }
 
-/// What keeps a record with a hold from being changed or deleted.
 const HELD: &str = "BlobImmutableDueToLegalHold";
+const IMMUTABLE: &str = "BlobImmutableDueToPolicy";
 
-/// What a deleted blob was, and becomes again.
+/// The state of a deleted blob before its deletion and after its undeletion.
 #[derive(Debug, Clone)]
 enum Was {
     Current,
@@ -65,14 +90,14 @@ struct Name {
 }
 
 impl Name {
-    /// A blob that is gone by itself takes its uncommitted blocks along, and the snapshots that have no hold.
+    /// Removes an expired blob with its uncommitted blocks and its unprotected snapshots.
     fn end_if_expired(&mut self, now: SystemTime) {
         if self
             .current
             .take_if(|known| known.is_expired(now))
             .is_some()
         {
-            self.snapshots.retain(|_, known| known.held);
+            self.snapshots.retain(|_, known| known.is_protected(now));
             self.staged.clear();
             self.staged_at = None;
         }
@@ -182,7 +207,8 @@ impl Walk {
             185..189 => self.set_metadata(at),
             189 => self.delete_container(at.0),
             190..194 => self.pass_days(),
-            194..196 => self.interrupt(),
+            194 => self.interrupt(),
+            195 => self.set_immutability(at),
             196 => self.set_hold(at),
             197 => self.set_expiry(at),
             _ => self.compare_listing(at.0),
@@ -223,20 +249,20 @@ impl Walk {
         self.compare(at);
     }
 
-    /// What a write must answer that puts another blob in place of the current one. What becomes a version is kept.
+    /// The expected result of a write that replaces the current blob. A blob that becomes a version is kept.
     fn may_replace(&self, at: At) -> Result<(), &'static str> {
         match self.known(at) {
-            Some(known) if known.held && !self.policy.versioning && known.version.is_none() => {
-                Err(HELD)
+            Some(known) if !self.policy.versioning && known.version.is_none() => {
+                known.check_unprotected(self.now)
             }
             _ => Ok(()),
         }
     }
 
-    /// What a write must answer that changes the current blob.
+    /// The expected result of a write that changes the current blob.
     fn may_change(&self, at: At) -> Result<(), &'static str> {
-        let is_held = self.known(at).is_some_and(|known| known.held);
-        if is_held { Err(HELD) } else { Ok(()) }
+        self.known(at)
+            .map_or(Ok(()), |known| known.check_unprotected(self.now))
     }
 
     fn name(&mut self, at: At) -> &mut Name {
@@ -251,7 +277,7 @@ impl Walk {
         self.known(at).map(|known| known.kind)
     }
 
-    /// What a write must answer that needs a blob of this type.
+    /// The expected result of a write that needs a blob of this type.
     fn needs(&self, at: At, kind: BlobType) -> Result<(), &'static str> {
         match self.kind(at) {
             None => Err("BlobNotFound"),
@@ -280,8 +306,8 @@ impl Walk {
         }
     }
 
-    /// What was current is a version now. One that was written before the account kept versions gets its moment then, which only a listing
-    /// tells.
+    /// Makes the current blob a version. A blob that was written before the account kept versions gets its time now; only a listing
+    /// shows it.
     fn keep_version(&mut self, at: At, old: Known) {
         let listed = self.listed(at).1;
         let name = self.name(at);
@@ -328,7 +354,7 @@ impl Walk {
         self.sweep();
     }
 
-    /// Sweeps if a blob is gone by itself: its snapshots go with the sweep.
+    /// Sweeps if a blob has expired: the sweep removes its snapshots.
     fn end_expired(&mut self) {
         let now = self.now;
         let mut current = self.names.values().filter_map(|name| name.current.as_ref());
@@ -337,13 +363,24 @@ impl Walk {
         }
     }
 
-    /// Nobody waits for what a sweep and the end of a cut off copy write. What is logged after it is not durable without it.
+    /// Waits for the writes of a sweep and of an interrupted copy, whose tickets are dropped: a later write is durable only with them.
     fn wait_for_disk(&self) {
         let set = self.service.set_service_properties(ACCOUNT, b"");
         set.unwrap().wait().unwrap();
     }
 
+    /// Blobs that expired while a policy kept them.
+    fn expired_late(&self) -> Vec<At> {
+        let is_late = |known: &Known| known.immutability.is_some() && known.is_expired(self.now);
+        let late = self
+            .names
+            .iter()
+            .filter(|(_, name)| name.current.as_ref().is_some_and(is_late));
+        late.map(|(at, _)| *at).collect()
+    }
+
     fn sweep(&mut self) {
+        let late = self.expired_late();
         while self.at(self.now).sweep(3).unwrap().steps > 0 {}
         self.wait_for_disk();
         let now = self.now;
@@ -354,6 +391,10 @@ impl Walk {
                 name.staged.clear();
                 name.staged_at = None;
             }
+        }
+        // The sweep put these off for a day; the next write ends them with their snapshots.
+        for at in late {
+            self.put_blob(at);
         }
     }
 
@@ -384,6 +425,7 @@ fn known(kind: BlobType, bytes: Vec<u8>, written: Written) -> Known {
         tags: Tags::new(),
         version: written.version,
         held: false,
+        immutability: None,
         expires: None,
     }
 }

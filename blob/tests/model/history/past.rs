@@ -1,4 +1,4 @@
-//! What makes, restores and removes what a name has had, on both sides.
+//! Operations that create, restore and remove the history of a name, in the service and in the model.
 
 use super::*;
 
@@ -18,9 +18,13 @@ impl Name {
         }
     }
 
-    pub(super) fn has_held(&self) -> bool {
+    /// Whether a record is protected. A deleted one is if the clock was set back.
+    pub(super) fn has_protected(&self, now: SystemTime) -> bool {
         let past = self.snapshots.values().chain(self.versions.values());
-        past.chain(&self.current).any(|known| known.held)
+        let deleted = self.deleted.iter().map(|(_, _, known)| known);
+        past.chain(&self.current)
+            .chain(deleted)
+            .any(|known| known.is_protected(now))
     }
 }
 
@@ -40,10 +44,10 @@ impl Walk {
             };
             assert!(name.snapshots.insert(moment, snapshot).is_none());
             if version != known.version {
-                // What the snapshot keeps has become a version as well.
+                // The content of the snapshot has become a version as well.
                 let old = known.clone();
                 known.version = version;
-                known.held = false;
+                known.end_protection();
                 name.current = Some(known);
                 self.keep_version(at, old);
             }
@@ -85,6 +89,7 @@ impl Walk {
                 tags: Tags::new(),
                 version: outcome.written.version,
                 held: false,
+                immutability: None,
                 expires: None,
                 ..source.unwrap()
             };
@@ -109,10 +114,7 @@ impl Walk {
             Some(_) if state == BlobState::Current && snapshots.is_none() && has_snapshots => {
                 Err("SnapshotsPresent")
             }
-            // A hold keeps a blob from being deleted, even if it would stay as a version.
-            Some(known) if known.held && snapshots != Some(DeleteSnapshots::Only) => Err(HELD),
-            Some(_) if snapshots.is_some() && self.has_held_snapshots(at) => Err(HELD),
-            Some(_) => Ok(()),
+            Some(known) => self.may_delete(at, state, snapshots, known),
         };
         let request = DeleteBlob {
             snapshots,
@@ -149,9 +151,29 @@ impl Walk {
         }
     }
 
-    fn has_held_snapshots(&self, at: At) -> bool {
-        let name = self.names.get(&at);
-        name.is_some_and(|name| name.snapshots.values().any(|known| known.held))
+    /// Whether holds and policies allow a deletion.
+    fn may_delete(
+        &self,
+        at: At,
+        state: BlobState,
+        snapshots: Option<DeleteSnapshots>,
+        known: &Known,
+    ) -> Result<(), &'static str> {
+        if state != BlobState::Current {
+            return known.check_unprotected(self.now);
+        }
+        if snapshots != Some(DeleteSnapshots::Only) {
+            // Unlike a policy, a hold keeps a blob from being deleted even if it would stay as a version.
+            if known.held {
+                return Err(HELD);
+            }
+            self.may_replace(at)?;
+        }
+        let Some(name) = self.names.get(&at).filter(|_| snapshots.is_some()) else {
+            return Ok(());
+        };
+        let mut snapshots = name.snapshots.values();
+        snapshots.try_for_each(|known| known.check_unprotected(self.now))
     }
 
     /// Set Blob Legal Hold of any state, to release it more often than not.
@@ -164,15 +186,61 @@ impl Walk {
         if agree(expected, set.map(|ticket| ((), ticket))).is_none() {
             return;
         }
+        self.name(at).record(state).unwrap().held = held;
+        self.end_if_unprotected(at);
+    }
+
+    /// Sets an immutability policy of any state for some minutes, or deletes it.
+    pub(super) fn set_immutability(&mut self, at: At) {
+        let (state, found) = self.any_state(at);
+        let to = address(at, state);
+        let before = found.as_ref().and_then(|known| known.immutability);
+        let locked = before.filter(|policy| policy.mode == ImmutabilityMode::Locked);
+        let missing = found.map(|_| ()).ok_or("BlobNotFound");
+        if self.random.below(4) == 0 {
+            let allowed = if locked.is_some() {
+                Err(IMMUTABLE)
+            } else {
+                Ok(())
+            };
+            let deleted = self.at(self.now).delete_blob_immutability_policy(&to);
+            let expected = missing.and(allowed);
+            if agree(expected, deleted.map(|ticket| ((), ticket))).is_some() {
+                self.name(at).record(state).unwrap().immutability = None;
+                self.end_if_unprotected(at);
+            }
+            return;
+        }
+        let policy = ImmutabilityPolicy {
+            until: self.now + Duration::from_secs(1 + self.random.below(400) as u64),
+            mode: *self
+                .random
+                .one(&[ImmutabilityMode::Locked, ImmutabilityMode::Unlocked]),
+        };
+        let set =
+            self.at(self.now)
+                .set_blob_immutability_policy(&to, policy, &Conditions::default());
+        let expected = match locked {
+            Some(locked) if policy.mode != locked.mode => Err(IMMUTABLE),
+            // Times of policies are cut to whole seconds.
+            Some(locked) if whole_seconds(policy.until) < locked.until => Err(IMMUTABLE),
+            _ => missing,
+        };
+        if let Some(policy) = agree(expected, set) {
+            self.name(at).record(state).unwrap().immutability = Some(policy);
+        }
+    }
+
+    /// Compares a blob that has just lost its protection, and may have expired before.
+    fn end_if_unprotected(&mut self, at: At) {
         let now = self.now;
         let name = self.name(at);
-        name.record(state).unwrap().held = held;
         let was_expired = name
             .current
             .as_ref()
             .is_some_and(|known| known.is_expired(now));
         if was_expired {
-            // Gone with the hold; its snapshots go with the next write.
+            // Gone with the protection; its snapshots go with the next write.
             name.end_if_expired(now);
             self.put_blob(at);
         }
@@ -200,8 +268,19 @@ impl Walk {
         }
     }
 
-    /// Takes back all holds, so that everything can be deleted.
+    /// Releases all holds and waits for all policies to end, so that everything can be deleted.
     pub(super) fn release_all(&mut self) {
+        let names = self.names.values_mut();
+        let records = names.flat_map(|name| {
+            let states = name.states();
+            let policies = states
+                .into_iter()
+                .map(|state| name.record(state).unwrap().immutability);
+            policies.collect::<Vec<_>>()
+        });
+        let ends = records.flatten().map(|policy| policy.until);
+        self.now = ends.fold(self.now, SystemTime::max);
+        self.end_expired();
         let mut held = Vec::new();
         for (at, name) in &mut self.names {
             for state in name.states() {
@@ -272,7 +351,7 @@ impl Walk {
         let old = known.clone();
         if versioning || old.version.is_some() {
             known.version = written.version;
-            known.held = false;
+            known.end_protection();
             self.keep_version(at, old);
         }
     }
@@ -318,7 +397,7 @@ impl Walk {
         self.learn_snapshots(at, restored);
     }
 
-    /// Snapshots that came back have moments that only a listing tells: takes them from there, and compares their content.
+    /// Takes the times of restored snapshots from a listing, the only source, and compares their content.
     pub(super) fn learn_snapshots(&mut self, at: At, restored: Vec<Known>) {
         let name = self.names.get(&at).unwrap();
         let mut expected = restored;
@@ -348,7 +427,7 @@ impl Walk {
         let none = Conditions::default();
         let name = CONTAINERS[container];
         let mut names = self.names.iter().filter(|(at, _)| at.0 == container);
-        let expected = if names.any(|(_, name)| name.has_held()) {
+        let expected = if names.any(|(_, name)| name.has_protected(self.now)) {
             Err("BlobImmutableDueToPolicy")
         } else {
             Ok(())
@@ -360,4 +439,9 @@ impl Walk {
         self.names.retain(|at, _| at.0 != container);
         self.create(name);
     }
+}
+
+fn whole_seconds(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(UNIX_EPOCH).unwrap();
+    UNIX_EPOCH + Duration::from_secs(since.as_secs())
 }

@@ -1,4 +1,4 @@
-//! What is read and listed, compared.
+//! Compares reads and listings.
 
 use super::*;
 

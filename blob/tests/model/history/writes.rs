@@ -71,9 +71,8 @@ impl Walk {
         let blocks: Option<Vec<_>> = ids.iter().map(find).collect();
         let expected = match (self.kind(at), &blocks) {
             (Some(BlobType::AppendBlob | BlobType::PageBlob), _) => Err("InvalidBlobType"),
-            _ if self.may_replace(at).is_err() => Err(HELD),
-            (_, None) => Err("InvalidBlockList"),
-            _ => Ok(()),
+            (_, Some(_)) => self.may_replace(at),
+            (_, None) => self.may_replace(at).and(Err("InvalidBlockList")),
         };
         let choice = |id: &String| BlockChoice {
             source: BlockSource::Latest,

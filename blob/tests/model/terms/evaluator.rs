@@ -9,7 +9,7 @@ use std::time::SystemTime;
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Vec<(Rank, String)>);
 
-/// What is looked at, in order. Source: the order in which the service was seen to answer.
+/// The checks of a request, in order. Source: observed order of the service's errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Syntax,
@@ -51,7 +51,7 @@ impl Refusals {
     }
 }
 
-/// What content is encrypted with.
+/// The encryption of content.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) enum Secret {
     #[default]
@@ -152,7 +152,7 @@ impl Known {
     }
 }
 
-/// What stands under a name, and what was deleted of it and is still kept.
+/// The records under a name, deleted ones in retention included.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Name {
     pub(super) current: Option<Known>,
@@ -173,7 +173,7 @@ impl Name {
         current.is_some_and(|known| known.has_expired(now))
     }
 
-    /// What time alone makes of it.
+    /// Applies the passing of time.
     pub(super) fn pass(&mut self, now: SystemTime) {
         if self.has_expired(now) {
             self.current = None;
@@ -197,7 +197,7 @@ impl Name {
         (self.staged_secret, self.staged_at) = (Secret::Nothing, None);
     }
 
-    /// What refuses any change of the current blob by who brings this lease id.
+    /// The error of any change of the current blob with this lease id, if any.
     pub(super) fn refusals(&self, kind: Option<BlobType>, lease: Option<Guid>) -> Refusals {
         let mut refusals = Refusals::default();
         let Some(known) = &self.current else {

@@ -34,7 +34,7 @@ fn leased(id: Guid, duration: LeaseDuration, now: SystemTime) -> Lease {
 }
 
 impl Lease {
-    /// What time alone has made of it.
+    /// Applies the passing of time.
     pub(super) fn pass(&mut self, now: SystemTime) {
         match *self {
             Leased(id, duration, Some(end)) if end <= now => *self = Expired(id, duration),
@@ -43,7 +43,7 @@ impl Lease {
         }
     }
 
-    /// What the request makes of it and is answered. `new` is the id for who proposes none.
+    /// Applies a request, and returns its result. `new` is the id if the request proposes none.
     pub(super) fn apply(
         &mut self,
         action: LeaseAction,
@@ -143,7 +143,7 @@ impl Lease {
         }
     }
 
-    /// As [`Lease::refuses_write`] of what needs no id.
+    /// As [`Lease::refuses_write`], of operations that need no lease id.
     pub(super) fn refuses_read(self, given: Option<Guid>, of: &str) -> Option<String> {
         match self {
             Leased(id, ..) | Breaking(id, _) if id == given? => None,
@@ -154,7 +154,7 @@ impl Lease {
         }
     }
 
-    /// What a write that changes the ETag leaves of it.
+    /// Applies a write that changes the ETag.
     pub(super) fn after_write(self) -> Lease {
         match self {
             Leased(..) | Breaking(..) => self,
@@ -162,7 +162,7 @@ impl Lease {
         }
     }
 
-    /// Who holds it or held it last.
+    /// Its current or last holder.
     pub(super) fn id(self) -> Option<Guid> {
         match self {
             Available => None,

@@ -44,7 +44,7 @@ struct Walk {
     leases: [Lease; 2],
 }
 
-/// What a request brings beside its body.
+/// The headers of a request.
 #[derive(Debug, Clone, Copy, Default)]
 struct RequestEncryption {
     lease: Option<Guid>,
@@ -244,7 +244,7 @@ impl Walk {
         }
     }
 
-    /// What a request to the blob brings, mostly what fits.
+    /// Random headers of a request to the blob, mostly valid ones.
     fn brought(&mut self, at: At) -> RequestEncryption {
         let name = self.name(at);
         let (lease, known) = (name.lease(), name.current.clone());
@@ -264,7 +264,7 @@ impl Walk {
         brought
     }
 
-    /// What a write acknowledged, if both sides agree that it is done.
+    /// The result of a write, if it succeeded in the service and in the model.
     fn settle<T>(&self, refusals: Refusals, actual: Result<(T, Ticket)>) -> Option<T> {
         match actual {
             Ok((outcome, ticket)) => {

@@ -1,9 +1,9 @@
-//! What is told of blobs and containers, compared.
+//! Compares the properties of blobs and containers.
 
 use super::*;
 
 impl Walk {
-    /// All that is told of a name, to who brings its key and to who may not.
+    /// All properties of a name, for callers with its key and without.
     pub(super) fn compare(&mut self, at: At) {
         let name = self.name(at).clone();
         self.compare_state(at, BlobState::Current, name.current.as_ref());

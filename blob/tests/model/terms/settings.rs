@@ -1,4 +1,4 @@
-//! Leases, tiers, expiry and tags: what is set beside the content.
+//! Settings besides the content: leases, tiers, expiry and tags.
 
 use super::*;
 

@@ -4,7 +4,7 @@ use super::*;
 
 const BLOCK_IDS: [&str; 2] = ["x", "y"];
 
-/// What a blob is made of.
+/// The settings of a new blob.
 struct Made {
     kind: BlobType,
     blocks: Vec<(&'static str, Vec<u8>)>,
@@ -13,7 +13,7 @@ struct Made {
     secret: Secret,
 }
 
-/// What a container says that insists on its scope.
+/// The error of a container that denies overrides of its encryption scope.
 fn forbidden(at: At, brought: RequestEncryption) -> Option<String> {
     let own = OWN_SCOPE[at.0]?;
     let other = brought.key.is_some() || brought.scope.is_some_and(|scope| scope != own);
@@ -70,7 +70,7 @@ impl Walk {
         upload
     }
 
-    /// What refuses to make a blob of that name with these settings.
+    /// The error of creating a blob of that name with these settings, if any.
     fn refuses_making(
         &mut self,
         at: At,
@@ -87,7 +87,7 @@ impl Walk {
         refusals
     }
 
-    /// What refuses to change what is encrypted like that.
+    /// The error of changing content with this encryption, if any.
     fn refuses_encryption(
         &self,
         at: At,
@@ -278,7 +278,7 @@ impl Walk {
         }
     }
 
-    /// What refuses a change of the content of a blob of this type.
+    /// The error of a change to the content of a blob of this type, if any.
     fn refuses_content(&mut self, at: At, brought: RequestEncryption, kind: BlobType) -> Refusals {
         let name = self.name(at).clone();
         let mut refusals = name.refusals(Some(kind), brought.lease);
@@ -286,7 +286,7 @@ impl Walk {
         refusals
     }
 
-    /// Of changes of the content, and of what is encrypted with it.
+    /// Adds the refusals of changes of the content and of properties that are encrypted with it.
     fn add_of_content(
         &self,
         at: At,
@@ -437,7 +437,7 @@ impl Walk {
             "InvalidBlobType",
         );
         let lease = self.name(to).lease();
-        // A finite lease may end before the copy; that is said to who holds it.
+        // A finite lease may end before the copy does; only its holder gets this error.
         let finite = lease.is_finite() && lease.refuses_write(brought.lease, "Blob").is_none();
         refusals.add_if(finite, Rank::Lease, "InfiniteLeaseDurationRequired");
         let request = CopyBlob {
