@@ -7,7 +7,7 @@ use crate::auth::{Authenticator, Caller, bearer, identity};
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
-use crate::layers::access_log::{AccessLog, redact};
+use crate::layers::access_log::AccessLog;
 use crate::layers::browser_guard;
 use crate::memory::Share;
 use crate::properties::{self, PropertiesStore, ServiceProperties};
@@ -15,6 +15,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::{self, ApiVersion, Context, RequestIds, RequestOrigin, ServiceKind};
 use crate::request::limits::check_framing;
 use crate::request::operation::{Facts, Logged};
+use crate::request::target::redact;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{self, Dialect, Failure, Result, known};
 use crate::response::{ResponseFuture, headers, long_responses};
@@ -137,7 +138,14 @@ async fn answer(
             .headers_mut()
             .insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    echoed.onto(&mut response, &arrival.request_id, learned.version.as_ref());
+    echoed.onto(
+        &mut response,
+        &arrival.request_id,
+        learned
+            .version
+            .as_ref()
+            .map_or(ApiVersion::NEWEST, ApiVersion::as_str),
+    );
     if let Some(properties) = learned.properties {
         properties::cors::put_headers(
             &properties.cors_rules(),
@@ -204,6 +212,7 @@ async fn respond(
     if app.authenticator.accepts_bearer_tokens
         && identity::is_asked(&app.services.accounts, arrival, &parts, &host)
     {
+        browser_guard::check_origin(&parts.headers, &host)?;
         return Box::pin(identity::answer(arrival, &parts, &host, body)).await;
     }
     let mut context = Context::take(arrival, &app.services.accounts, parts, &host)?;

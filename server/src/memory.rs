@@ -21,6 +21,9 @@ pub const READ_AHEAD_BYTES: usize = 512 << 10;
 pub const PIECE_BYTES: usize = 16 << 10;
 /// A request body of no more than this is free.
 pub const FREE_BYTES: usize = 64 << 10;
+/// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
+/// hosted service waits for.
+pub const PACE_BYTES: u64 = 32 << 10;
 /// How long a request waits for room.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 

@@ -5,11 +5,11 @@
 use crate::accounts::Accounts;
 use crate::codec::{date, multipart, xml};
 use crate::connection::framing::{FramingReader, RawHead};
-use crate::layers::access_log::redact;
 use crate::layers::browser_guard;
 use crate::properties::{StaticWebsite, cors};
 use crate::request::blob_names;
 use crate::request::context::{ApiVersion, Context, Query, RequestOrigin, ServiceKind};
+use crate::request::target::redact;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::Failure;
 use crate::{auth, blob};

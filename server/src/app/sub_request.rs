@@ -3,9 +3,9 @@
 use crate::analytics::Entry;
 use crate::app::{App, Routed, check_location, log_entry};
 use crate::blob::{PartFuture, SubRequests};
-use crate::layers::access_log::redact;
 use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
+use crate::request::target::redact;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{Dialect, Result, render};
 use axum::body::Body;
@@ -32,7 +32,7 @@ async fn answer(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Re
     };
     let mut response = outcome
         .unwrap_or_else(|failure| render(failure, Dialect::Xml, &inner.request_id, now, false));
-    echo.onto(&mut response, &inner.request_id, Some(&inner.version));
+    echo.onto(&mut response, &inner.request_id, inner.version.as_str());
     let (parts, body) = response.into_parts();
     // Answers to deletions, and to refusals, are small and in memory.
     let body = body

@@ -7,7 +7,6 @@
 //! with Azure virtual machines (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint reference").
 
 use crate::accounts::Accounts;
-use crate::layers::browser_guard;
 use crate::request::address::address;
 use crate::request::body::{self, RequestBody};
 use crate::request::context::{Query, RequestOrigin};
@@ -69,14 +68,13 @@ pub fn is_asked(accounts: &Accounts, arrival: &RequestOrigin, parts: &Parts, hos
     Question::of(path).is_some() && address(arrival.service, accounts, host, path).is_none()
 }
 
-/// Answers such a request. Pages of other origins get nothing.
+/// Serves such a request. The caller has refused pages of other origins.
 pub async fn answer(
     arrival: &RequestOrigin,
     parts: &Parts,
     host: &str,
     body: RequestBody,
 ) -> Result<Response<Body>> {
-    browser_guard::check_origin(&parts.headers, host)?;
     let Some(question) = Question::of(parts.uri.path()) else {
         return Ok(refusal("invalid_request", "There is no such endpoint."));
     };

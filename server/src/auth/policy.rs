@@ -1,65 +1,12 @@
-//! Who may do what: the permission letters each operation asks of a SAS.
+//! Whether a caller may do what a request asks for.
 //! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
 
 use crate::auth::Caller;
 use crate::auth::sas::Grant;
 use crate::auth::signature::failed;
 use crate::request::context::ServiceKind;
+use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Result, known};
-
-/// The permission letters that an operation asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Letters {
-    /// No SAS of this kind covers the operation.
-    Never,
-    /// One of these.
-    Any(&'static str),
-    /// All of these.
-    All(&'static str),
-}
-
-/// What an operation asks of a caller that is not the owner.
-#[derive(Debug, Clone, Copy)]
-pub struct RequiredPermissions {
-    /// Letters of `srt`, one of which an account SAS must have: `s`, `c`, `o`.
-    pub resource_types: &'static str,
-    pub account_sas: Letters,
-    pub service_sas: Letters,
-    /// Letters that the request asks for beside, all of them: for headers and parameters that do, or tell, something of their own.
-    pub also: &'static str,
-}
-
-impl RequiredPermissions {
-    /// An operation for which account SAS and service SAS ask for the same.
-    pub const fn same(resource_types: &'static str, letters: Letters) -> RequiredPermissions {
-        RequiredPermissions {
-            resource_types,
-            account_sas: letters,
-            service_sas: letters,
-            also: "",
-        }
-    }
-
-    /// An operation that only an account SAS can cover.
-    pub const fn account_only(
-        resource_types: &'static str,
-        letters: Letters,
-    ) -> RequiredPermissions {
-        RequiredPermissions {
-            resource_types,
-            account_sas: letters,
-            service_sas: Letters::Never,
-            also: "",
-        }
-    }
-
-    /// An operation for the owner alone: access control lists.
-    pub const OWNER: RequiredPermissions = RequiredPermissions::same("", Letters::Never);
-
-    fn is_for_owner(&self) -> bool {
-        self.account_sas == Letters::Never && self.service_sas == Letters::Never
-    }
-}
 
 /// Refuses what the caller may not do. Anonymous callers are refused here; what a container makes public is granted
 /// before this is asked.

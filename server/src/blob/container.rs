@@ -3,8 +3,9 @@
 use crate::blob::encryption;
 use crate::blob::request::Request;
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, known};
-use crate::response::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
+use crate::response::headers::{empty, parse_policies, put, put_metadata, xml};
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;

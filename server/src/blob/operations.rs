@@ -2,7 +2,6 @@
 //! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
 //! container, or blob".
 
-use crate::auth::policy::{Letters::All, RequiredPermissions};
 use crate::blob::encryption::SCOPE;
 use crate::blob::permissions::{
     READ_BLOB, permissions_of_blocks, permissions_of_container_lease, permissions_of_delete,
@@ -20,6 +19,7 @@ use crate::request::operation::{
     ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation,
     Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
 };
+use crate::request::permissions::{Letters::All, RequiredPermissions};
 use crate::response::error::{Failure, Result, known};
 use axum::http::Method;
 

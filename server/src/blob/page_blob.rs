@@ -10,8 +10,9 @@ use crate::blob::write::{blob_headers, put_checksums, replaced_headers, settings
 use crate::codec::xml::Writer;
 use crate::request::body::RequestBody;
 use crate::request::context::{Context, Query};
+use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, known};
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
+use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{

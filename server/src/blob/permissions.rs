@@ -1,11 +1,11 @@
 //! Permissions that depend on the request: what headers and parameters ask of a SAS, and what anonymous callers may read.
 
-use crate::auth::policy::{Letters, RequiredPermissions};
 use crate::blob::immutability::{LEGAL_HOLD, MODE, UNTIL};
 use crate::blob::request::{Request, State};
 use crate::connection::blocking_pool;
 use crate::request::context::{ApiVersion, Context};
 use crate::request::operation::{Anonymous, Operation};
+use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Result, known};
 use lazurite_blob::PublicAccess;
 

@@ -1,7 +1,6 @@
 //! The operations of the Queue service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a queue".
 
-use crate::auth::policy::{Letters::Any, Letters::Never, RequiredPermissions};
 use crate::properties;
 use crate::queue::request::Request;
 use crate::queue::{messages, queues, service};
@@ -10,6 +9,7 @@ use crate::request::operation::{
     Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
     Unmatched, account_sas, any_sas, find,
 };
+use crate::request::permissions::{Letters::Any, Letters::Never, RequiredPermissions};
 use crate::response::error::{Failure, Result, known};
 
 type Row = Operation<Request>;

@@ -1,6 +1,7 @@
 //! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
 
 use crate::connection::on_blocking_pool;
+use crate::memory::PACE_BYTES;
 use crate::memory::{self, FREE_BYTES, Share};
 use crate::response::error::{Failure, Result, known};
 use axum::http::header::{
@@ -26,9 +27,6 @@ pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 /// Other requests of the connection thread get their turn each time that so many bytes were collected.
 const PAUSE_BYTES: usize = 256 << 10;
 
-/// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
-/// hosted service waits for.
-pub const PACE_BYTES: u64 = 32 << 10;
 const PACE_SECONDS: u64 = 30;
 /// How long a client may send nothing while memory is short, and what it has to send a second to keep a share of the memory then.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;

@@ -1,13 +1,13 @@
 //! The operations of the Table service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table".
 
-use crate::auth::policy::{Letters::All, RequiredPermissions};
 use crate::properties;
 use crate::request::context::{Context, text_of};
 use crate::request::operation::{
     Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
     Unmatched, account_sas, any_sas, find,
 };
+use crate::request::permissions::{Letters::All, RequiredPermissions};
 use crate::response::error::{Failure, Result, known};
 use crate::table::address::{Address, EntityKeys};
 use crate::table::request::Request;
