@@ -5,7 +5,7 @@ mod command;
 pub use command::{Command, ShimAction};
 
 use crate::accounts::Accounts;
-use crate::request::context::ServiceKind;
+use crate::service_kind::ServiceKind;
 use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use std::fmt;

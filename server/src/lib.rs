@@ -37,6 +37,7 @@ mod properties;
 mod queue;
 mod request;
 mod response;
+mod service_kind;
 mod services;
 mod start;
 mod table;

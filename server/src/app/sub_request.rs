@@ -1,8 +1,10 @@
 //! A request inside a batch: authenticated, logged and counted as if it had come alone.
 
 use crate::analytics::Entry;
-use crate::app::{App, Routed, check_location, log_entry};
+use crate::app::{App, Routed};
 use crate::blob::{PartFuture, SubRequests};
+use crate::layers::analytics::log_entry;
+use crate::layers::secondary::check_location;
 use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
 use crate::request::target::redact;

@@ -3,8 +3,9 @@
 //! Signatures are redacted, control characters escaped. A slow terminal slows no request: see [`crate::output`].
 
 use crate::output::LineWriter;
+use crate::request::context::RequestOrigin;
 use crate::request::target::redact;
-use axum::http::Uri;
+use axum::http::{Method, Request, StatusCode, Uri};
 use std::net::IpAddr;
 use std::time::SystemTime;
 
@@ -34,6 +35,43 @@ impl AccessLog {
             log_date(now),
             redact(&target.to_string())
         ));
+    }
+}
+
+/// What the logs of the server say of a request, once it has a response.
+pub struct RequestLog {
+    method: Method,
+    target: Uri,
+}
+
+impl RequestLog {
+    pub fn new<B>(request: &Request<B>) -> RequestLog {
+        RequestLog {
+            method: request.method().clone(),
+            target: request.uri().clone(),
+        }
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub fn target(&self) -> &Uri {
+        &self.target
+    }
+
+    /// A line in the access log, and one in the log for debugging.
+    pub fn end(self, access_log: &AccessLog, origin: &RequestOrigin, status: StatusCode) {
+        let RequestLog { method, target } = self;
+        let status = status.as_u16();
+        access_log.request(
+            origin.peer.ip(),
+            origin.now,
+            method.as_str(),
+            &target,
+            status,
+        );
+        tracing::info!(request_id = origin.request_id, service = origin.service.title(), %method, target = redact(&target.to_string()), status, "request");
     }
 }
 

@@ -5,7 +5,7 @@
 pub use crate::request::api_version::ApiVersion;
 pub use crate::request::parameters::{Query, decode};
 pub use crate::request::request_id::RequestIds;
-pub use crate::request::service_kind::ServiceKind;
+pub use crate::service_kind::ServiceKind;
 
 use crate::accounts::Accounts;
 use crate::request::address::{address, no_account};

@@ -12,5 +12,4 @@ pub mod operation;
 pub mod parameters;
 pub mod permissions;
 pub mod request_id;
-pub mod service_kind;
 pub mod target;
