@@ -13,14 +13,14 @@ use crate::layers::browser_guard;
 use crate::layers::errors::ErrorLayer;
 use crate::layers::health;
 use crate::layers::secondary::check_location;
-use crate::memory::Share;
+use crate::memory::MemoryGrant;
 use crate::properties::{PropertiesStore, ServiceProperties, cors};
 use crate::request::body::RequestBody;
 use crate::request::context::{self, ApiVersion, Context, RequestIds, RequestOrigin, ServiceKind};
 use crate::request::limits::check_framing;
 use crate::request::operation::Facts;
 use crate::response::common_headers::CommonHeaders;
-use crate::response::error::{Result, known};
+use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
 use crate::services::Services;
 use crate::{blob, clock, queue, table};
@@ -127,7 +127,7 @@ async fn within<T>(time: Option<Duration>, handling: impl Future<Output = Result
         None => handling.await,
         Some(time) => tokio::time::timeout(time, handling)
             .await
-            .unwrap_or_else(|_| Err(known::OPERATION_TIMED_OUT.into())),
+            .unwrap_or_else(|_| Err(common::OPERATION_TIMED_OUT.into())),
     }
 }
 
@@ -142,7 +142,7 @@ struct ResponseFacts {
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
     /// Memory for a response that may be long.
-    memory: Option<Share>,
+    memory: Option<MemoryGrant>,
 }
 
 impl ResponseFacts {
@@ -207,7 +207,7 @@ async fn handle(
         Err(failure) => Err(failure),
     };
     match outcome {
-        Err(failure) if token_would_do && failure.code == known::AUTHENTICATION_FAILED.1 => {
+        Err(failure) if token_would_do && failure.code == common::AUTHENTICATION_FAILED.1 => {
             Err(bearer::wanted())
         }
         outcome => outcome,

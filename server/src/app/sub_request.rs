@@ -9,7 +9,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
 use crate::request::target::redact;
 use crate::response::common_headers::CommonHeaders;
-use crate::response::error::{Dialect, Result, render};
+use crate::response::error::{ErrorFormat, Result, render};
 use axum::body::Body;
 use axum::http::{Method, Response, Uri};
 use bytes::Bytes;
@@ -33,7 +33,7 @@ async fn answer(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Re
         Err(failure) => Err(failure),
     };
     let mut response = outcome
-        .unwrap_or_else(|failure| render(failure, Dialect::Xml, &inner.request_id, now, false));
+        .unwrap_or_else(|failure| render(failure, ErrorFormat::Xml, &inner.request_id, now, false));
     echo.onto(&mut response, &inner.request_id, inner.version.as_str());
     let (parts, body) = response.into_parts();
     // Answers to deletions, and to refusals, are small and in memory.

@@ -10,7 +10,7 @@ use crate::accounts::Accounts;
 use crate::request::address::address;
 use crate::request::body::{self, RequestBody};
 use crate::request::context::{Query, RequestOrigin};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::request::Parts;
@@ -99,7 +99,7 @@ pub async fn answer(
                 Ok(refusal("invalid_request", &detail))
             }
         }
-        _ => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        _ => Err(common::UNSUPPORTED_HTTP_VERB.into()),
     }
 }
 

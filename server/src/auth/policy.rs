@@ -6,7 +6,7 @@ use crate::auth::sas::Grant;
 use crate::auth::signature::failed;
 use crate::request::context::ServiceKind;
 use crate::request::permissions::{Letters, RequiredPermissions};
-use crate::response::error::{Result, known};
+use crate::response::error::{Result, common};
 
 /// Refuses what the caller may not do. Anonymous callers are refused here; what a container makes public is granted
 /// before this is asked.
@@ -16,7 +16,7 @@ pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissi
         // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET client (azure-sdk-for-net, issue
         // 21913: "by design"). The lists of containers and, by now, of queues are open to tokens.
         Caller::Bearer(_) if needs.is_for_owner() && service == ServiceKind::Table => {
-            Err(known::RESOURCE_NOT_FOUND.into())
+            Err(common::RESOURCE_NOT_FOUND.into())
         }
         Caller::Bearer(_) => Ok(()),
         Caller::Anonymous => Err(failed(
@@ -33,7 +33,7 @@ fn authorize_account_sas(
     needs: &RequiredPermissions,
 ) -> Result<()> {
     if needs.account_sas == Letters::Never {
-        return Err(known::AUTHORIZATION_FAILURE.into());
+        return Err(common::AUTHORIZATION_FAILURE.into());
     }
     let letter = service
         .label()
@@ -41,24 +41,24 @@ fn authorize_account_sas(
         .next()
         .expect("labels are not empty");
     if !grant.services.contains(letter) {
-        return Err(known::SERVICE_MISMATCH.into());
+        return Err(common::SERVICE_MISMATCH.into());
     }
     if !needs
         .resource_types
         .chars()
         .any(|letter| grant.resource_types.contains(letter))
     {
-        return Err(known::RESOURCE_TYPE_MISMATCH.into());
+        return Err(common::RESOURCE_TYPE_MISMATCH.into());
     }
     covered(&grant.permissions, needs.account_sas, needs.also)
 }
 
 fn authorize_service_sas(grant: &Grant, needs: &RequiredPermissions) -> Result<()> {
     if needs.service_sas == Letters::Never {
-        return Err(known::AUTHORIZATION_FAILURE.into());
+        return Err(common::AUTHORIZATION_FAILURE.into());
     }
     if grant.one_blob && !needs.resource_types.contains('o') {
-        return Err(known::RESOURCE_TYPE_MISMATCH.into());
+        return Err(common::RESOURCE_TYPE_MISMATCH.into());
     }
     covered(&grant.permissions, needs.service_sas, needs.also)
 }
@@ -73,6 +73,6 @@ fn covered(granted: &str, needed: Letters, also: &str) -> Result<()> {
     if covered && has_all(also) {
         Ok(())
     } else {
-        Err(known::PERMISSION_MISMATCH.into())
+        Err(common::PERMISSION_MISMATCH.into())
     }
 }

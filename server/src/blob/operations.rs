@@ -20,7 +20,7 @@ use crate::request::operation::{
     Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
 };
 use crate::request::permissions::{Letters::All, RequiredPermissions};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::http::Method;
 
 pub type Row = Operation<Request>;
@@ -725,7 +725,7 @@ pub fn route(context: &Context) -> Result<Route> {
     operation.check_version(&context.version)?;
     // Source: Working with the root container.
     if container == "$root" && blob.contains('/') && operation.creates_blob {
-        return Err(known::INVALID_URI.into());
+        return Err(common::INVALID_URI.into());
     }
     Ok(Route {
         operation,
@@ -786,7 +786,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked, context: &Context) -> Failure {
     };
     match unmatched {
         Unmatched::Comp => Failure::parameter("comp", asked.comp, reason),
-        Unmatched::Method => known::UNSUPPORTED_HTTP_VERB.into(),
+        Unmatched::Method => common::UNSUPPORTED_HTTP_VERB.into(),
         // Of Put Blob and its relatives, whose kind of blob is missing or unknown.
         Unmatched::Condition => match context.required_header("x-ms-blob-type") {
             Ok(blob_type) => Failure::header("x-ms-blob-type", blob_type),

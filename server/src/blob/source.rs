@@ -14,7 +14,7 @@ use crate::blob::request::Request;
 use crate::request::blob_names::blob_names;
 use crate::request::context::{Context, RequestOrigin, ServiceKind};
 use crate::request::permissions::RequiredPermissions;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
@@ -290,7 +290,7 @@ pub fn refuse_content(request: &Request) -> Result<()> {
         .unwrap_or_default();
     match length {
         0 => Ok(()),
-        length => Err(known::INVALID_HEADER_VALUE
+        length => Err(common::INVALID_HEADER_VALUE
             .with("HeaderName", "Content-Length")
             .with("HeaderValue", length.to_string())),
     }

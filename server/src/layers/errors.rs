@@ -1,7 +1,7 @@
 //! Failures become responses here, in the format of the service, and those of the server itself lines of its log.
 
 use crate::request::context::{Query, RequestOrigin, ServiceKind, text_of};
-use crate::response::error::{Dialect, Failure, render};
+use crate::response::error::{ErrorFormat, Failure, render};
 use axum::body::Body;
 use axum::http::header::{ACCEPT, HeaderValue};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
@@ -37,10 +37,10 @@ impl ErrorLayer {
                 failure.message
             );
         }
-        let dialect = dialect(origin.service, target, self.accept.as_ref());
+        let error_format = error_format(origin.service, target, self.accept.as_ref());
         render(
             failure,
-            dialect,
+            error_format,
             &origin.request_id,
             origin.now,
             self.is_head,
@@ -61,15 +61,19 @@ fn in_terms_of_memory(failure: Failure) -> Failure {
 }
 
 /// Errors of Table are JSON where the request was OData; access control lists and service properties are XML.
-pub fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>) -> Dialect {
+pub fn error_format(
+    service: ServiceKind,
+    target: &Uri,
+    accept: Option<&HeaderValue>,
+) -> ErrorFormat {
     if service != ServiceKind::Table {
-        return Dialect::Xml;
+        return ErrorFormat::Xml;
     }
     let query = Query::parse(target.query().unwrap_or(""));
     let comp = query.ok().and_then(|query| query.get("comp"));
     let comp = comp.unwrap_or_default().to_ascii_lowercase();
     if let "acl" | "properties" | "stats" | "userdelegationkey" = &*comp {
-        return Dialect::TableXml;
+        return ErrorFormat::TableXml;
     }
     let accept = accept.map(text_of).unwrap_or_default().to_ascii_lowercase();
     let level = if accept.contains("nometadata") {
@@ -79,7 +83,7 @@ pub fn dialect(service: ServiceKind, target: &Uri, accept: Option<&HeaderValue>)
     } else {
         "minimalmetadata"
     };
-    Dialect::TableJson(level)
+    ErrorFormat::TableJson(level)
 }
 
 #[cfg(test)]
@@ -88,14 +92,15 @@ mod tests {
 
     #[test]
     fn errors_of_tables_are_xml_where_the_operation_is_and_json_whatever_the_filter_says() {
-        let dialect = |target: &str| dialect(ServiceKind::Table, &target.parse().unwrap(), None);
-        let json = Dialect::TableJson("minimalmetadata");
+        let error_format =
+            |target: &str| error_format(ServiceKind::Table, &target.parse().unwrap(), None);
+        let json = ErrorFormat::TableJson("minimalmetadata");
         for target in [
             "/a/T?comp=acl",
             "/a/T?timeout=5&COMP=A%63l",
             "/a/?restype=service&comp=properties",
         ] {
-            assert_eq!(dialect(target), Dialect::TableXml, "{target}");
+            assert_eq!(error_format(target), ErrorFormat::TableXml, "{target}");
         }
         for target in [
             "/a/T?$filter=x%20eq%20'?comp=acl'",
@@ -103,7 +108,7 @@ mod tests {
             "/a/T?decomp=acl",
             "/a/T",
         ] {
-            assert_eq!(dialect(target), json, "{target}");
+            assert_eq!(error_format(target), json, "{target}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Headers that more than one service reads or writes: metadata, with the case of its names.
 
 use crate::codec::xml::Writer;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, IntoHeaderName};
@@ -85,7 +85,7 @@ pub fn parse_xml(bytes: &[u8]) -> Result<crate::codec::xml::Element> {
 
 impl From<crate::codec::xml::Malformed> for Failure {
     fn from(malformed: crate::codec::xml::Malformed) -> Failure {
-        known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", malformed.to_string())
+        common::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", malformed.to_string())
     }
 }
 
@@ -95,7 +95,7 @@ pub fn parse_policies(bytes: &[u8]) -> Result<Vec<crate::codec::policies::Signed
         return Ok(Vec::new());
     }
     crate::codec::policies::read(&parse_xml(bytes)?)
-        .ok_or_else(|| known::INVALID_XML_DOCUMENT.into())
+        .ok_or_else(|| common::INVALID_XML_DOCUMENT.into())
 }
 
 /// `<Metadata>` of a listing: an element a name.

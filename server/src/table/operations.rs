@@ -8,7 +8,7 @@ use crate::request::operation::{
     Unmatched, account_sas, any_sas, find,
 };
 use crate::request::permissions::{Letters::All, RequiredPermissions};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::table::address::{Address, EntityKeys};
 use crate::table::request::Request;
 use crate::table::{acl, batch, entity, service, tables};
@@ -315,7 +315,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
             "The requested method is not allowed on the specified resource.",
         ),
         // Of Delete Entity: the other writes have a row without the header.
-        Unmatched::Condition => known::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match"),
+        Unmatched::Condition => common::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match"),
     }
 }
 
