@@ -1,8 +1,11 @@
 //! The command line: every flag, its default and its help. Azurite's flags are taken as they are; ours are beside them.
 
+mod command;
+
+pub use command::{Command, ShimAction};
+
 use crate::accounts::Accounts;
-use crate::commands::Command;
-use crate::request::context::ServiceKind;
+use crate::service_kind::ServiceKind;
 use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use std::fmt;

@@ -39,6 +39,7 @@ mod properties;
 mod queue;
 mod request;
 mod response;
+mod service_kind;
 mod services;
 mod start;
 mod table;

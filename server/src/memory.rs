@@ -21,6 +21,9 @@ pub const READ_AHEAD_BYTES: usize = 512 << 10;
 pub const PIECE_BYTES: usize = 16 << 10;
 /// A request body of no more than this is free.
 pub const FREE_BYTES: usize = 64 << 10;
+/// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
+/// hosted service waits for.
+pub const PACE_BYTES: u64 = 32 << 10;
 /// How long a request waits for room.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
@@ -36,11 +39,11 @@ pub struct MemoryExhausted;
 
 /// Part of the budget. Given back when it is dropped.
 #[derive(Debug)]
-pub struct Share(OwnedSemaphorePermit);
+pub struct MemoryGrant(OwnedSemaphorePermit);
 
-impl Share {
+impl MemoryGrant {
     /// Less, or as much more as there is.
-    pub fn resized(mut self, bytes: usize) -> Share {
+    pub fn resized(mut self, bytes: usize) -> MemoryGrant {
         let (units, held) = (units(bytes) as usize, self.0.num_permits());
         if units < held {
             drop(self.0.split(held - units));
@@ -57,22 +60,22 @@ impl Share {
 
 /// Room for bytes that a response reads ahead: at most [`READ_AHEAD_BYTES`], half of that when the budget is short, `None` when it is
 /// used up.
-pub fn grant() -> Option<(usize, Share)> {
+pub fn grant() -> Option<(usize, MemoryGrant)> {
     let bytes = if is_short() {
         READ_AHEAD_BYTES / 2
     } else {
         READ_AHEAD_BYTES
     };
     let permit = BUDGET.clone().try_acquire_many_owned(units(bytes)).ok()?;
-    Some((bytes, Share(permit)))
+    Some((bytes, MemoryGrant(permit)))
 }
 
 /// Room for bytes of a request's body or of its answer. Waits for it. Error: after half a minute.
-pub async fn reserve(bytes: usize) -> Result<Share, MemoryExhausted> {
+pub async fn reserve(bytes: usize) -> Result<MemoryGrant, MemoryExhausted> {
     let bytes = bytes.min(BUDGET_BYTES);
     let permit = BUDGET.clone().acquire_many_owned(units(bytes));
     match tokio::time::timeout(WAIT_MAX, permit).await {
-        Ok(Ok(permit)) => Ok(Share(permit)),
+        Ok(Ok(permit)) => Ok(MemoryGrant(permit)),
         _ => Err(MemoryExhausted),
     }
 }
@@ -92,9 +95,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_share_is_given_back_as_far_as_it_is_not_needed() {
-        let share = reserve(512 << 10).await.unwrap();
-        assert_eq!(share.resized(100 << 10).0.num_permits(), 100);
-        let share = reserve(512 << 10).await.unwrap();
-        assert_eq!(share.resized(700 << 10).0.num_permits(), 700);
+        let grant = reserve(512 << 10).await.unwrap();
+        assert_eq!(grant.resized(100 << 10).0.num_permits(), 100);
+        let grant = reserve(512 << 10).await.unwrap();
+        assert_eq!(grant.resized(700 << 10).0.num_permits(), 700);
     }
 }

@@ -4,7 +4,7 @@
 //! they expect of it; what the flags mean is the same under every name.
 
 use crate::cli::Cli;
-use crate::request::context::ServiceKind;
+use crate::service_kind::ServiceKind;
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};

@@ -2,10 +2,10 @@
 
 use crate::auth::Caller;
 use crate::codec::date;
-use crate::layers::access_log::redact;
 use crate::properties::LogVersion;
 use crate::request::context::{Context, ServiceKind, decode};
 use crate::request::operation::{LogClass, Logged};
+use crate::request::target::redact;
 use axum::http::{HeaderMap, Response};
 use hyper::body::Body as HttpBody;
 use std::net::SocketAddr;

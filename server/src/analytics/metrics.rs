@@ -19,7 +19,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where figures belong.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct MetricsKey {
     account: String,
     service: ServiceKind,
     secondary: bool,
@@ -161,7 +161,7 @@ impl Figures {
 
 /// Figures as they are gathered.
 #[derive(Debug, Default)]
-pub struct PendingMetrics(HashMap<Place, BTreeMap<String, Figures>>);
+pub struct PendingMetrics(HashMap<MetricsKey, BTreeMap<String, Figures>>);
 
 impl PendingMetrics {
     /// Counts a request, if its account wants that.
@@ -172,14 +172,14 @@ impl PendingMetrics {
             if !settings.enabled {
                 continue;
             }
-            let place = Place {
+            let key = MetricsKey {
                 account: entry.account.clone(),
                 service: entry.service,
                 secondary: entry.secondary,
                 grain,
                 interval: grain.interval(entry.started_at),
             };
-            let Some(rows) = self.rows(place) else {
+            let Some(rows) = self.rows(key) else {
                 continue;
             };
             let of_all = rows.entry("All".to_owned()).or_default();
@@ -198,14 +198,14 @@ impl PendingMetrics {
                 let properties = store.get(service, account);
                 let enabled = Grain::ALL.into_iter();
                 for grain in enabled.filter(|grain| grain.settings(&properties).enabled) {
-                    let place = Place {
+                    let key = MetricsKey {
                         account: account.to_owned(),
                         service,
                         secondary: false,
                         grain,
                         interval: grain.interval(now),
                     };
-                    if let Some(rows) = self.rows(place) {
+                    if let Some(rows) = self.rows(key) {
                         rows.entry("All".to_owned()).or_default();
                     }
                 }
@@ -214,11 +214,11 @@ impl PendingMetrics {
     }
 
     /// The rows of a place, by operation; `None` if too many places wait.
-    fn rows(&mut self, place: Place) -> Option<&mut BTreeMap<String, Figures>> {
-        if self.0.len() >= PLACES_WAITING_MAX && !self.0.contains_key(&place) {
+    fn rows(&mut self, key: MetricsKey) -> Option<&mut BTreeMap<String, Figures>> {
+        if self.0.len() >= PLACES_WAITING_MAX && !self.0.contains_key(&key) {
             return None;
         }
-        Some(self.0.entry(place).or_default())
+        Some(self.0.entry(key).or_default())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -227,11 +227,11 @@ impl PendingMetrics {
 
     /// Adds all figures to what stands in the tables. Those that cannot be written stay.
     pub fn write(&mut self, tables: &TableService) -> Result<()> {
-        while let Some(place) = self.0.keys().next().cloned() {
-            if let Some(rows) = self.0.get_mut(&place) {
-                write_rows(tables, &place, rows)?;
+        while let Some(key) = self.0.keys().next().cloned() {
+            if let Some(rows) = self.0.get_mut(&key) {
+                write_rows(tables, &key, rows)?;
             }
-            self.0.remove(&place);
+            self.0.remove(&key);
         }
         Ok(())
     }
@@ -240,22 +240,22 @@ impl PendingMetrics {
 /// Takes each row out as it is written: what fails later must not have it added twice.
 fn write_rows(
     tables: &TableService,
-    place: &Place,
+    key: &MetricsKey,
     rows: &mut BTreeMap<String, Figures>,
 ) -> Result<()> {
-    let account = &place.account;
-    let table = table_of(place.service, place.grain, place.secondary);
+    let account = &key.account;
+    let table = table_of(key.service, key.grain, key.secondary);
     drop(tables.make_metrics_table(account, &table)?);
     let mut last = None;
     while let Some(operation) = rows.first_entry() {
         let row_key = format!("user;{}", operation.key());
-        let mut sum = match tables.get_entity(account, &table, &place.interval, &row_key) {
+        let mut sum = match tables.get_entity(account, &table, &key.interval, &row_key) {
             Ok(row) => Figures::of(&row),
             Err(Error::ResourceNotFound) => Figures::default(),
             Err(error) => return Err(error),
         };
         sum.add_all(operation.get());
-        let row = Entity::new(&place.interval, row_key, sum.properties());
+        let row = Entity::new(&key.interval, row_key, sum.properties());
         let (_, ticket) = tables.insert_or_replace_entity(account, &table, &row)?;
         operation.remove();
         last = Some(ticket);

@@ -35,7 +35,7 @@ const REMOVALS_MAX: u32 = 1000;
 
 /// Which log an entry belongs to: the hour is that of its end, as in the log's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct LogKey {
     account: String,
     service: ServiceKind,
     hour: String,
@@ -111,9 +111,9 @@ struct Writer {
     /// Entries that came faster than they were taken, since this was reported last.
     dropped: Arc<AtomicU64>,
     interval: Duration,
-    logs: HashMap<Place, Log>,
+    logs: HashMap<LogKey, Log>,
     /// The number of the next log of an hour, once one was written.
-    counters: HashMap<Place, u32>,
+    counters: HashMap<LogKey, u32>,
     figures: PendingMetrics,
 }
 
@@ -125,9 +125,9 @@ impl Writer {
             return;
         }
         let version = settings.logging.version;
-        let place = Place::of(&entry);
+        let key = LogKey::of(&entry);
         let due = Instant::now() + self.interval;
-        let log = self.logs.entry(place.clone()).or_insert_with(|| Log {
+        let log = self.logs.entry(key.clone()).or_insert_with(|| Log {
             text: String::new(),
             classes: BTreeSet::new(),
             version,
@@ -142,21 +142,21 @@ impl Writer {
         log.first = log.first.min(entry.started_at);
         log.last = log.last.max(entry.started_at);
         if log.is_full() {
-            self.write(place).await;
+            self.write(key).await;
         }
     }
 
     async fn flush(&mut self, is_due: impl Fn(&Log) -> bool) {
         let due = self.logs.iter().filter(|(_, log)| is_due(log));
-        let due: Vec<_> = due.map(|(place, _)| place.clone()).collect();
-        for place in due {
-            self.write(place).await;
+        let due: Vec<_> = due.map(|(key, _)| key.clone()).collect();
+        for key in due {
+            self.write(key).await;
         }
     }
 
     /// Writes a log that has grown. One that cannot be written, for want of space say, grows on and is tried again.
-    async fn write(&mut self, place: Place) {
-        let Some(log) = self.logs.remove(&place) else {
+    async fn write(&mut self, key: LogKey) {
+        let Some(log) = self.logs.remove(&key) else {
             return;
         };
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
@@ -165,15 +165,15 @@ impl Writer {
         }
         let (services, at, count) = (
             self.inputs.services.clone(),
-            place.clone(),
-            self.counters.get(&place).copied(),
+            key.clone(),
+            self.counters.get(&key).copied(),
         );
         let written = on_blocking_pool(move || {
             let written = write(&services.blobs, &at, &log, count);
             Ok((log, written))
         });
         let (failure, unwritten) = match written.await {
-            Ok((_, Ok(count))) => return self.count(place, count),
+            Ok((_, Ok(count))) => return self.count(key, count),
             Ok((log, Err(error))) => (error.into(), log.again(Instant::now() + self.interval)),
             Err(failure) => (failure, None),
         };
@@ -182,14 +182,14 @@ impl Writer {
         let lost = unwritten.is_none();
         tracing::warn!(reason = %failure.message, lost, "a log of requests cannot be written");
         if let Some(log) = unwritten {
-            self.logs.insert(place, log);
+            self.logs.insert(key, log);
         }
     }
 
     /// The log of that number was written. What came late of the hour before does not make this one be counted again.
-    fn count(&mut self, place: Place, number: u32) {
-        self.counters.retain(|other, _| other.hour >= place.hour);
-        self.counters.insert(place, number + 1);
+    fn count(&mut self, key: LogKey, number: u32) {
+        self.counters.retain(|other, _| other.hour >= key.hour);
+        self.counters.insert(key, number + 1);
     }
 
     /// Adds the figures to the tables. Those that cannot be written wait for the next time.
@@ -256,9 +256,9 @@ impl Log {
     }
 }
 
-impl Place {
-    fn of(entry: &Entry) -> Place {
-        Place {
+impl LogKey {
+    fn of(entry: &Entry) -> LogKey {
+        LogKey {
             account: entry.account.clone(),
             service: entry.service,
             hour: hour_of(entry.ended_at),
@@ -278,14 +278,14 @@ fn hour_of(time: SystemTime) -> String {
 }
 
 /// Writes a log under the first number from `count` on that is free, and answers it.
-fn write(blobs: &BlobService, place: &Place, log: &Log, count: Option<u32>) -> Result<u32> {
+fn write(blobs: &BlobService, key: &LogKey, log: &Log, count: Option<u32>) -> Result<u32> {
     let mut count = match count {
         Some(count) => count,
-        None => count_logs(blobs, place)?,
+        None => count_logs(blobs, key)?,
     };
     loop {
-        let name = format!("{}{count:06}.log", place.prefix());
-        match put(blobs, &place.account, &name, log) {
+        let name = format!("{}{count:06}.log", key.prefix());
+        match put(blobs, &key.account, &name, log) {
             // Another server's life wrote it meanwhile, or it was written when the answer was lost.
             Err(Error::BlobAlreadyExists) => count += 1,
             Err(error) => return Err(error),
@@ -295,14 +295,14 @@ fn write(blobs: &BlobService, place: &Place, log: &Log, count: Option<u32>) -> R
 }
 
 /// How many logs of that hour there are.
-fn count_logs(blobs: &BlobService, place: &Place) -> Result<u32> {
+fn count_logs(blobs: &BlobService, key: &LogKey) -> Result<u32> {
     let mut request = ListBlobs {
-        prefix: place.prefix(),
+        prefix: key.prefix(),
         ..ListBlobs::default()
     };
     let mut count = 0;
     loop {
-        let page = match blobs.list_blobs(&place.account, LOGS_CONTAINER, &request) {
+        let page = match blobs.list_blobs(&key.account, LOGS_CONTAINER, &request) {
             Err(Error::ContainerNotFound) => return Ok(0),
             page => page?,
         };
@@ -422,12 +422,12 @@ mod tests {
     }
 
     fn write_at(blobs: &BlobService, time: SystemTime, count: Option<u32>) -> u32 {
-        let place = Place {
+        let key = LogKey {
             account: ACCOUNT.to_owned(),
             service: ServiceKind::Blob,
             hour: hour_of(time),
         };
-        write(blobs, &place, &log_of("line\n", time), count).unwrap()
+        write(blobs, &key, &log_of("line\n", time), count).unwrap()
     }
 
     fn log_of(text: &str, time: SystemTime) -> Log {

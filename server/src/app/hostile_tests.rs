@@ -5,11 +5,11 @@
 use crate::accounts::Accounts;
 use crate::codec::{date, multipart, xml};
 use crate::connection::framing::{FramingReader, RawHead};
-use crate::layers::access_log::redact;
 use crate::layers::browser_guard;
 use crate::properties::{StaticWebsite, cors};
 use crate::request::blob_names;
 use crate::request::context::{ApiVersion, Context, Query, RequestOrigin, ServiceKind};
+use crate::request::target::redact;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::Failure;
 use crate::{auth, blob};
@@ -170,7 +170,7 @@ fn read(context: &Context) -> usize {
     let _ = cors::preflight(&rules(), context);
     let _ = context.query.contradicted();
     let accept = context.headers.get("accept");
-    let _ = crate::app::dialect(context.service, &context.target, accept);
+    let _ = crate::layers::errors::error_format(context.service, &context.target, accept);
     // As of an account whose keys are being exchanged.
     let keys = [accounts().keys("devstoreaccount1")[0].clone(), vec![7; 32]];
     let sas = auth::sas_of(context);
@@ -248,7 +248,7 @@ proptest! {
         let _ = blob::website::document_of(&website, &target);
         let request = Request::builder().header("x-ms-version", &extra).header("x-ms-client-request-id", &query);
         let _ = request.body(()).map(|request| CommonHeaders::of(&request));
-        let _ = target.parse::<Uri>().map(|uri| crate::app::dialect(ServiceKind::Table, &uri, None));
+        let _ = target.parse::<Uri>().map(|uri| crate::layers::errors::error_format(ServiceKind::Table, &uri, None));
         let headers = [
             ("authorization".to_owned(), authorization),
             ("x-ms-date".to_owned(), "Thu, 01 Jan 2026 00:00:00 GMT".to_owned()),

@@ -1,13 +1,15 @@
 //! A request inside a batch: authenticated, logged and counted as if it had come alone.
 
 use crate::analytics::Entry;
-use crate::app::{App, Routed, check_location, log_entry};
+use crate::app::{App, Routed};
 use crate::blob::{PartFuture, SubRequests};
-use crate::layers::access_log::redact;
+use crate::layers::analytics::log_entry;
+use crate::layers::secondary::check_location;
 use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
+use crate::request::target::redact;
 use crate::response::common_headers::CommonHeaders;
-use crate::response::error::{Dialect, Result, render};
+use crate::response::error::{ErrorFormat, Result, render};
 use axum::body::Body;
 use axum::http::{Method, Response, Uri};
 use bytes::Bytes;
@@ -31,8 +33,8 @@ async fn answer(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Re
         Err(failure) => Err(failure),
     };
     let mut response = outcome
-        .unwrap_or_else(|failure| render(failure, Dialect::Xml, &inner.request_id, now, false));
-    echo.onto(&mut response, &inner.request_id, Some(&inner.version));
+        .unwrap_or_else(|failure| render(failure, ErrorFormat::Xml, &inner.request_id, now, false));
+    echo.onto(&mut response, &inner.request_id, inner.version.as_str());
     let (parts, body) = response.into_parts();
     // Answers to deletions, and to refusals, are small and in memory.
     let body = body

@@ -4,7 +4,7 @@ use crate::auth::signature::failed;
 use crate::auth::stored_policy::stored_policy;
 use crate::auth::{Caller, bearer, sas, shared_key};
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::services::Services;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Authenticator {
             self.accepts_bearer_tokens,
         )?;
         if !self.accepts_account_keys && caller.has_key() {
-            return Err(known::KEYS_NOT_PERMITTED.into());
+            return Err(common::KEYS_NOT_PERMITTED.into());
         }
         match context.query.contradicted() {
             Some(name) => {
@@ -66,7 +66,7 @@ pub fn authenticate(
     let mut authorizations = context.headers.get_all("authorization").iter();
     if authorizations.nth(1).is_some() {
         let detail = "The request has more than one Authorization header.";
-        return Err(known::INVALID_AUTHENTICATION_INFO.with("AuthenticationErrorDetail", detail));
+        return Err(common::INVALID_AUTHENTICATION_INFO.with("AuthenticationErrorDetail", detail));
     }
     let authorization = context.header("authorization");
     let token = authorization

@@ -4,7 +4,7 @@
 
 use crate::codec::date;
 use crate::codec::xml::{Element, Writer};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -33,10 +33,10 @@ impl DelegationKey {
     /// `MissingRequiredXmlNode`; `InvalidXmlNodeValue` for what is no time, has passed, or lies too far ahead.
     pub fn read(root: &Element, now: SystemTime) -> Result<DelegationKey> {
         if root.name != "KeyInfo" {
-            return Err(known::INVALID_XML_DOCUMENT.into());
+            return Err(common::INVALID_XML_DOCUMENT.into());
         }
         let start = time(root, "Start")?.unwrap_or(now);
-        let missing = || known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "Expiry");
+        let missing = || common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "Expiry");
         let expiry = time(root, "Expiry")?.ok_or_else(missing)?;
         if expiry <= start || expiry <= now || expiry > now + LIFE_MAX {
             let detail =
@@ -110,7 +110,7 @@ fn time(root: &Element, name: &'static str) -> Result<Option<SystemTime>> {
 }
 
 fn invalid(name: &'static str, value: String) -> Failure {
-    known::INVALID_XML_NODE_VALUE
+    common::INVALID_XML_NODE_VALUE
         .with("XmlNodeName", name)
         .with("XmlNodeValue", value)
 }

@@ -7,11 +7,10 @@
 //! with Azure virtual machines (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint reference").
 
 use crate::accounts::Accounts;
-use crate::layers::browser_guard;
 use crate::request::address::address;
 use crate::request::body::{self, RequestBody};
 use crate::request::context::{Query, RequestOrigin};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::request::Parts;
@@ -69,14 +68,13 @@ pub fn is_asked(accounts: &Accounts, arrival: &RequestOrigin, parts: &Parts, hos
     Question::of(path).is_some() && address(arrival.service, accounts, host, path).is_none()
 }
 
-/// Answers such a request. Pages of other origins get nothing.
+/// Serves such a request. The caller has refused pages of other origins.
 pub async fn answer(
     arrival: &RequestOrigin,
     parts: &Parts,
     host: &str,
     body: RequestBody,
 ) -> Result<Response<Body>> {
-    browser_guard::check_origin(&parts.headers, host)?;
     let Some(question) = Question::of(parts.uri.path()) else {
         return Ok(refusal("invalid_request", "There is no such endpoint."));
     };
@@ -101,7 +99,7 @@ pub async fn answer(
                 Ok(refusal("invalid_request", &detail))
             }
         }
-        _ => Err(known::UNSUPPORTED_HTTP_VERB.into()),
+        _ => Err(common::UNSUPPORTED_HTTP_VERB.into()),
     }
 }
 

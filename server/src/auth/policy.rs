@@ -1,65 +1,12 @@
-//! Who may do what: the permission letters each operation asks of a SAS.
+//! Whether a caller may do what a request asks for.
 //! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
 
 use crate::auth::Caller;
 use crate::auth::sas::Grant;
 use crate::auth::signature::failed;
 use crate::request::context::ServiceKind;
-use crate::response::error::{Result, known};
-
-/// The permission letters that an operation asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Letters {
-    /// No SAS of this kind covers the operation.
-    Never,
-    /// One of these.
-    Any(&'static str),
-    /// All of these.
-    All(&'static str),
-}
-
-/// What an operation asks of a caller that is not the owner.
-#[derive(Debug, Clone, Copy)]
-pub struct RequiredPermissions {
-    /// Letters of `srt`, one of which an account SAS must have: `s`, `c`, `o`.
-    pub resource_types: &'static str,
-    pub account_sas: Letters,
-    pub service_sas: Letters,
-    /// Letters that the request asks for beside, all of them: for headers and parameters that do, or tell, something of their own.
-    pub also: &'static str,
-}
-
-impl RequiredPermissions {
-    /// An operation for which account SAS and service SAS ask for the same.
-    pub const fn same(resource_types: &'static str, letters: Letters) -> RequiredPermissions {
-        RequiredPermissions {
-            resource_types,
-            account_sas: letters,
-            service_sas: letters,
-            also: "",
-        }
-    }
-
-    /// An operation that only an account SAS can cover.
-    pub const fn account_only(
-        resource_types: &'static str,
-        letters: Letters,
-    ) -> RequiredPermissions {
-        RequiredPermissions {
-            resource_types,
-            account_sas: letters,
-            service_sas: Letters::Never,
-            also: "",
-        }
-    }
-
-    /// An operation for the owner alone: access control lists.
-    pub const OWNER: RequiredPermissions = RequiredPermissions::same("", Letters::Never);
-
-    fn is_for_owner(&self) -> bool {
-        self.account_sas == Letters::Never && self.service_sas == Letters::Never
-    }
-}
+use crate::request::permissions::{Letters, RequiredPermissions};
+use crate::response::error::{Result, common};
 
 /// Refuses what the caller may not do. Anonymous callers are refused here; what a container makes public is granted
 /// before this is asked.
@@ -69,7 +16,7 @@ pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissi
         // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET client (azure-sdk-for-net, issue
         // 21913: "by design"). The lists of containers and, by now, of queues are open to tokens.
         Caller::Bearer(_) if needs.is_for_owner() && service == ServiceKind::Table => {
-            Err(known::RESOURCE_NOT_FOUND.into())
+            Err(common::RESOURCE_NOT_FOUND.into())
         }
         Caller::Bearer(_) => Ok(()),
         Caller::Anonymous => Err(failed(
@@ -86,7 +33,7 @@ fn authorize_account_sas(
     needs: &RequiredPermissions,
 ) -> Result<()> {
     if needs.account_sas == Letters::Never {
-        return Err(known::AUTHORIZATION_FAILURE.into());
+        return Err(common::AUTHORIZATION_FAILURE.into());
     }
     let letter = service
         .label()
@@ -94,24 +41,24 @@ fn authorize_account_sas(
         .next()
         .expect("labels are not empty");
     if !grant.services.contains(letter) {
-        return Err(known::SERVICE_MISMATCH.into());
+        return Err(common::SERVICE_MISMATCH.into());
     }
     if !needs
         .resource_types
         .chars()
         .any(|letter| grant.resource_types.contains(letter))
     {
-        return Err(known::RESOURCE_TYPE_MISMATCH.into());
+        return Err(common::RESOURCE_TYPE_MISMATCH.into());
     }
     covered(&grant.permissions, needs.account_sas, needs.also)
 }
 
 fn authorize_service_sas(grant: &Grant, needs: &RequiredPermissions) -> Result<()> {
     if needs.service_sas == Letters::Never {
-        return Err(known::AUTHORIZATION_FAILURE.into());
+        return Err(common::AUTHORIZATION_FAILURE.into());
     }
     if grant.one_blob && !needs.resource_types.contains('o') {
-        return Err(known::RESOURCE_TYPE_MISMATCH.into());
+        return Err(common::RESOURCE_TYPE_MISMATCH.into());
     }
     covered(&grant.permissions, needs.service_sas, needs.also)
 }
@@ -126,6 +73,6 @@ fn covered(granted: &str, needed: Letters, also: &str) -> Result<()> {
     if covered && has_all(also) {
         Ok(())
     } else {
-        Err(known::PERMISSION_MISMATCH.into())
+        Err(common::PERMISSION_MISMATCH.into())
     }
 }

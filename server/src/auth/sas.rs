@@ -7,7 +7,7 @@ use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::codec::date;
 use crate::request::blob_names::{blob_names, blob_names_as_sent};
 use crate::request::context::{ApiVersion, Context, Query, ServiceKind, decode};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
@@ -576,7 +576,7 @@ impl<'a> Sas<'a> {
         match self.field("spr").as_str() {
             "" | "https,http" | "http,https" => Ok(()),
             "https" if context.secure => Ok(()),
-            "https" => Err(known::PROTOCOL_MISMATCH.into()),
+            "https" => Err(common::PROTOCOL_MISMATCH.into()),
             other => Err(failed(format!(
                 "spr '{other}' is not in the correct format"
             ))),

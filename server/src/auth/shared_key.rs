@@ -6,7 +6,7 @@
 
 use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::request::context::{Context, ServiceKind, decode, text_of};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::http::header::{HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -89,7 +89,7 @@ pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]
 }
 
 fn parse(authorization: &str) -> Result<(Scheme, &str, &str)> {
-    let malformed = || Failure::from(known::INVALID_AUTHENTICATION_INFO);
+    let malformed = || Failure::from(common::INVALID_AUTHENTICATION_INFO);
     let (scheme, credentials) = authorization.split_once(' ').ok_or_else(malformed)?;
     let scheme = match scheme {
         "SharedKey" => Scheme::SharedKey,

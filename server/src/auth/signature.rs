@@ -1,6 +1,6 @@
 //! Signatures, and the refusal of those that are wrong.
 
-use crate::response::error::{Failure, known};
+use crate::response::error::{Failure, common};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -47,5 +47,5 @@ const DETAIL_BYTES_MAX: usize = 8 * 1024;
 pub fn failed(detail: impl Into<String>) -> Failure {
     let mut detail = detail.into();
     detail.truncate(detail.floor_char_boundary(DETAIL_BYTES_MAX));
-    known::AUTHENTICATION_FAILED.with("AuthenticationErrorDetail", detail)
+    common::AUTHENTICATION_FAILED.with("AuthenticationErrorDetail", detail)
 }

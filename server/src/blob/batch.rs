@@ -8,7 +8,7 @@ use crate::request::blob_names::blob_names;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
 use crate::request::context::{Context, RequestOrigin};
 use crate::request::limits::check_sizes;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
 use crate::response::long_responses;
 use axum::body::Body;
@@ -19,7 +19,7 @@ const REQUESTS_MAX: usize = 256;
 
 pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
-    let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
+    let (document, grant) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
     let whole = document.clone();
     let read = move |_: &[u8]| {
         multipart::read_each(&media_type, &whole).map_err(|error| refused(error.to_string()))
@@ -47,7 +47,7 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
         // To read 256 long heads takes a while, too.
         tokio::task::yield_now().await;
     }
-    let share = long_responses::beside_body(share).await?;
+    let grant = long_responses::beside_body(grant).await?;
     let mut answers = Vec::new();
     for (id, sub) in requests {
         let context = read_one(&request, &sub);
@@ -64,11 +64,11 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
         "content-type",
         format!("multipart/mixed; boundary={boundary}"),
     );
-    Ok(long_responses::hold(share, response))
+    Ok(long_responses::hold(grant, response))
 }
 
 fn refused(detail: String) -> Failure {
-    known::INVALID_INPUT.with("ExtendedErrorDetail", detail)
+    common::INVALID_INPUT.with("ExtendedErrorDetail", detail)
 }
 
 /// The request in a part as if it had come alone, but for what the batch says for all: peer, protocol, version.
@@ -97,7 +97,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
 }
 
 fn parts_of(outer: &Request, sub: &SubRequest) -> Result<Parts> {
-    let malformed = |_| Failure::from(known::INVALID_URI);
+    let malformed = |_| Failure::from(common::INVALID_URI);
     // Host and scheme do not matter.
     let target = match sub.target.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),

@@ -9,8 +9,9 @@ use crate::blob::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
 use crate::connection::on_blocking_pool;
 use crate::request::body::{RequestBody, collect, parsed};
-use crate::response::error::{Failure, Result, known};
-use crate::response::headers::{empty, metadata, put, xml};
+use crate::request::metadata::metadata;
+use crate::response::error::{Failure, Result, common};
+use crate::response::headers::{empty, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -223,7 +224,7 @@ fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
             "Committed" => BlockSource::Committed,
             "Uncommitted" => BlockSource::Uncommitted,
             "Latest" => BlockSource::Latest,
-            _ => return Err(known::INVALID_XML_DOCUMENT.into()),
+            _ => return Err(common::INVALID_XML_DOCUMENT.into()),
         };
         if choices.len() == COMMITTED_BLOCKS_MAX {
             let limit = COMMITTED_BLOCKS_MAX;

@@ -3,8 +3,9 @@
 use crate::blob::encryption;
 use crate::blob::request::Request;
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use crate::response::error::{Failure, Result, known};
-use crate::response::headers::{empty, metadata, parse_policies, put, put_metadata, xml};
+use crate::request::metadata::metadata;
+use crate::response::error::{Failure, Result, common};
+use crate::response::headers::{empty, parse_policies, put, put_metadata, xml};
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;
@@ -207,7 +208,7 @@ fn public_access(request: &Request) -> Result<PublicAccess> {
         .as_deref()
     {
         None => Ok(PublicAccess::Private),
-        Some(_) if !request.state.public_access => Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into()),
+        Some(_) if !request.state.public_access => Err(common::PUBLIC_ACCESS_NOT_PERMITTED.into()),
         Some("blob") => Ok(PublicAccess::Blob),
         Some("container" | "true") => Ok(PublicAccess::Container),
         Some(other) => Err(Failure::header("x-ms-blob-public-access", other)),

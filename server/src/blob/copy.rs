@@ -20,8 +20,9 @@ use crate::blob::upload::begin;
 use crate::blob::write::{put_checksums, settings};
 use crate::codec::date;
 use crate::connection::blocking_pool::on_blocking_pool;
-use crate::response::error::{Failure, Result, known};
-use crate::response::headers::{CONTENT_MD5, empty, metadata, put};
+use crate::request::metadata::metadata;
+use crate::response::error::{Failure, Result, common};
+use crate::response::headers::{CONTENT_MD5, empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -248,7 +249,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
             .open_source(&source.address(), range, &source.conditions);
         let mut download = opened.map_err(of_source)?;
         if download.body.remaining() > limit {
-            return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
+            return Err(common::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
         }
         let mut upload = begin(&services.blobs, kind, claimed, key)?;
         upload.write_from(&mut download.body)?;

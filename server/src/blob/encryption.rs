@@ -2,7 +2,7 @@
 //! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob Storage.
 
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::put;
 use axum::body::Body;
 use axum::http::Response;
@@ -51,7 +51,7 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
         let decoded = STANDARD.decode(&text).ok();
         let bytes = decoded.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
         // The key itself is not repeated in an answer.
-        bytes.ok_or_else(|| known::INVALID_HEADER_VALUE.with("HeaderName", name))
+        bytes.ok_or_else(|| common::INVALID_HEADER_VALUE.with("HeaderName", name))
     };
     let (key, sha256) = (bytes(headers.key)?, bytes(headers.sha256)?);
     let algorithm = context.required_header(headers.algorithm)?;
@@ -61,7 +61,7 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
     if !context.secure {
         let detail =
             "A customer-provided key is taken over HTTPS only; start Lazurite with --cert.";
-        let failure = known::INVALID_HEADER_VALUE.with("HeaderName", headers.key);
+        let failure = common::INVALID_HEADER_VALUE.with("HeaderName", headers.key);
         return Err(failure.with("ExtendedErrorDetail", detail));
     }
     Ok(Some(CustomerKey::new(key, sha256)?))

@@ -4,7 +4,7 @@ use crate::blob::container::with_validators;
 use crate::blob::request::Request;
 use crate::codec::date;
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
 use axum::body::Body;
 use axum::http::Response;
@@ -16,7 +16,7 @@ pub const MODE: &str = "x-ms-immutability-policy-mode";
 pub const LEGAL_HOLD: &str = "x-ms-legal-hold";
 
 pub async fn set_blob_immutability_policy(request: Request) -> Result<Response<Body>> {
-    let missing = || known::MISSING_REQUIRED_HEADER.with("HeaderName", UNTIL);
+    let missing = || common::MISSING_REQUIRED_HEADER.with("HeaderName", UNTIL);
     let policy = immutability_policy(&request.context)?.ok_or_else(missing)?;
     let conditions = request.conditions()?;
     let call = move |blobs: &BlobService, r: &Request| {

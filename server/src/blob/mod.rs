@@ -42,7 +42,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::Context;
 use crate::request::operation::BodyRule;
 use crate::response::ResponseFuture;
-use crate::response::error::{Result, known};
+use crate::response::error::{Result, common};
 use conditions::blob_state;
 use encryption::SCOPE;
 use operations::Row;
@@ -73,7 +73,7 @@ pub fn handle(
     operation.refuse_unsupported(&context, &RESTRICTED_HEADERS, state.loose)?;
     check_body(operation, &context, &body)?;
     if container == LOGS_CONTAINER && !operation.on_analytics_data {
-        return Err(known::AUTHORIZATION_FAILURE.into());
+        return Err(common::AUTHORIZATION_FAILURE.into());
     }
     let blob_state = blob_state(&context)?;
     let key_sha256 = encryption::customer_key_sha256(&context);

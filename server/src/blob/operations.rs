@@ -2,7 +2,6 @@
 //! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
 //! container, or blob".
 
-use crate::auth::policy::{Letters::All, RequiredPermissions};
 use crate::blob::encryption::SCOPE;
 use crate::blob::permissions::{
     READ_BLOB, permissions_of_blocks, permissions_of_container_lease, permissions_of_delete,
@@ -20,7 +19,8 @@ use crate::request::operation::{
     ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation,
     Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
 };
-use crate::response::error::{Failure, Result, known};
+use crate::request::permissions::{Letters::All, RequiredPermissions};
+use crate::response::error::{Failure, Result, common};
 use axum::http::Method;
 
 pub type Row = Operation<Request>;
@@ -725,7 +725,7 @@ pub fn route(context: &Context) -> Result<Route> {
     operation.check_version(&context.version)?;
     // Source: Working with the root container.
     if container == "$root" && blob.contains('/') && operation.creates_blob {
-        return Err(known::INVALID_URI.into());
+        return Err(common::INVALID_URI.into());
     }
     Ok(Route {
         operation,
@@ -786,7 +786,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked, context: &Context) -> Failure {
     };
     match unmatched {
         Unmatched::Comp => Failure::parameter("comp", asked.comp, reason),
-        Unmatched::Method => known::UNSUPPORTED_HTTP_VERB.into(),
+        Unmatched::Method => common::UNSUPPORTED_HTTP_VERB.into(),
         // Of Put Blob and its relatives, whose kind of blob is missing or unknown.
         Unmatched::Condition => match context.required_header("x-ms-blob-type") {
             Ok(blob_type) => Failure::header("x-ms-blob-type", blob_type),

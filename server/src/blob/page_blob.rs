@@ -10,8 +10,9 @@ use crate::blob::write::{blob_headers, put_checksums, replaced_headers, settings
 use crate::codec::xml::Writer;
 use crate::request::body::RequestBody;
 use crate::request::context::{Context, Query};
-use crate::response::error::{Failure, Result, known};
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, metadata, put, xml};
+use crate::request::metadata::metadata;
+use crate::response::error::{Failure, Result, common};
+use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
@@ -82,7 +83,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
 pub fn pages(context: &Context) -> Result<Range<u64>> {
     let name = "x-ms-range";
     let text = context.header(name).or_else(|| context.header("range"));
-    let text = text.ok_or_else(|| known::MISSING_REQUIRED_HEADER.with("HeaderName", name))?;
+    let text = text.ok_or_else(|| common::MISSING_REQUIRED_HEADER.with("HeaderName", name))?;
     let range = || {
         let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
         let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -124,7 +125,7 @@ fn sequence_action(context: &Context) -> Result<Option<SequenceAction>> {
     };
     let number = context.number(number_name)?;
     let needed =
-        || number.ok_or_else(|| known::MISSING_REQUIRED_HEADER.with("HeaderName", number_name));
+        || number.ok_or_else(|| common::MISSING_REQUIRED_HEADER.with("HeaderName", number_name));
     match (action.to_ascii_lowercase().as_str(), number) {
         ("update", _) => Ok(Some(SequenceAction::Update(needed()?))),
         ("max", _) => Ok(Some(SequenceAction::Max(needed()?))),

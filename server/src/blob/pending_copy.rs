@@ -8,7 +8,7 @@ use crate::blob::remote_source::{Found, RemoteSource};
 use crate::blob::request::Request;
 use crate::blob::source::source_checksums;
 use crate::connection::blocking_pool;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
@@ -39,7 +39,7 @@ async fn detached(
 ) -> Result<Response<Body>> {
     tokio::spawn(copying).await.unwrap_or_else(|panic| {
         tracing::error!(%panic, "a copy stopped on an assertion");
-        Err(known::INTERNAL_ERROR.into())
+        Err(common::INTERNAL_ERROR.into())
     })
 }
 

@@ -1,12 +1,12 @@
 //! Permissions that depend on the request: what headers and parameters ask of a SAS, and what anonymous callers may read.
 
-use crate::auth::policy::{Letters, RequiredPermissions};
 use crate::blob::immutability::{LEGAL_HOLD, MODE, UNTIL};
 use crate::blob::request::{Request, State};
 use crate::connection::blocking_pool;
 use crate::request::context::{ApiVersion, Context};
 use crate::request::operation::{Anonymous, Operation};
-use crate::response::error::{Result, known};
+use crate::request::permissions::{Letters, RequiredPermissions};
+use crate::response::error::{Result, common};
 use lazurite_blob::PublicAccess;
 
 /// Permissions to read a blob.
@@ -149,14 +149,14 @@ pub fn is_public(
         return Ok(false);
     }
     if !state.public_access {
-        return Err(known::PUBLIC_ACCESS_NOT_PERMITTED.into());
+        return Err(common::PUBLIC_ACCESS_NOT_PERMITTED.into());
     }
     match (
         public_access(state, &context.account, container)?,
         operation.anonymous,
     ) {
         (PublicAccess::Container, _) | (PublicAccess::Blob, Anonymous::OnPublicBlobs) => Ok(true),
-        _ => Err(known::RESOURCE_NOT_FOUND.into()),
+        _ => Err(common::RESOURCE_NOT_FOUND.into()),
     }
 }
 

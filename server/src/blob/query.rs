@@ -7,7 +7,7 @@ use crate::blob::request::Request;
 use crate::codec::xml::Element;
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, parse_xml, put};
 use crate::response::streamed::{ChunkSource, streamed_to_end};
 use axum::body::Body;
@@ -202,9 +202,9 @@ impl Answering {
 fn read_query(bytes: &[u8]) -> Result<Query> {
     let root = parse_xml(bytes)?;
     if root.name != "QueryRequest" {
-        return Err(known::INVALID_XML_DOCUMENT.into());
+        return Err(common::INVALID_XML_DOCUMENT.into());
     }
-    let missing = |name: &str| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
+    let missing = |name: &str| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
     let kind = root
         .child_text("QueryType")
         .ok_or_else(|| missing("QueryType"))?;
@@ -226,7 +226,7 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
     };
     Query::new(&expression.text, &input, output).map_err(|refused| match refused {
         Refused::Malformed(malformed) => {
-            known::INVALID_INPUT.with("ExtendedErrorDetail", format!("Expression: {malformed}"))
+            common::INVALID_INPUT.with("ExtendedErrorDetail", format!("Expression: {malformed}"))
         }
         Refused::Unsupported(feature) => Failure::unsupported(feature),
     })
@@ -288,7 +288,7 @@ fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
 
 /// The schema of an Arrow answer. Source: Query Blob Contents, "Request body"; the clients' `ArrowField`.
 fn arrow_fields(configuration: Option<&Element>) -> Result<Vec<ArrowField>> {
-    let missing = |name: &str| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
+    let missing = |name: &str| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
     let schema = configuration.and_then(|element| element.child("Schema"));
     let schema = schema.ok_or_else(|| missing("Schema"))?;
     let fields = schema.children.iter().filter(|child| child.name == "Field");
@@ -313,7 +313,7 @@ fn arrow_type(field: &Element) -> Result<ArrowType> {
     let number = |name: &'static str, range: RangeInclusive<u8>| {
         let text = field.child_text(name);
         let text =
-            text.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))?;
+            text.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))?;
         let number = text.trim().parse().ok();
         let number = number.filter(|number| range.contains(number));
         number.ok_or_else(|| invalid(name, &text))
@@ -348,7 +348,7 @@ fn one_character(name: &'static str, text: &str) -> Result<Option<u8>> {
 }
 
 fn invalid(name: &str, value: &str) -> Failure {
-    known::INVALID_XML_NODE_VALUE
+    common::INVALID_XML_NODE_VALUE
         .with("XmlNodeName", name)
         .with("XmlNodeValue", value)
 }

@@ -11,7 +11,7 @@ use crate::codec::date;
 use crate::codec::structured::{self, Encoder};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::request::context::text_of;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{
     BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
 };
@@ -247,7 +247,7 @@ fn structured(request: &Request, checksum: Option<RangeChecksum>) -> Result<bool
         Some(_) if checksum.is_some() => {
             let detail =
                 "A structured body has checksums of its own; that of the range cannot be added.";
-            Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail))
+            Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
         }
         Some(_) => Ok(true),
     }

@@ -13,7 +13,7 @@ use crate::blob::tags::read_tags;
 use crate::blob::upload::{begin, drain};
 use crate::connection::socket::{PROBE_INTERVAL, PROBED_AFTER, PROBES_MAX};
 use crate::request::body::{Bounds, RequestBody, collect};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::parse_xml;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Request as HttpRequest, Response, StatusCode, Uri};
@@ -329,7 +329,7 @@ impl Found {
     /// Refuses what is known to be longer.
     pub fn check_length(&self, limit: u64) -> Result<()> {
         match self.length() > limit {
-            true => Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string())),
+            true => Err(common::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string())),
             false => Ok(()),
         }
     }

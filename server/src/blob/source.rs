@@ -1,7 +1,7 @@
 //! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
 //! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
 
-use crate::auth::policy::{RequiredPermissions, authorize};
+use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
 use crate::blob::conditions::{blob_state, conditions_named};
 use crate::blob::copy_allow_list::is_this_machine;
@@ -13,7 +13,8 @@ use crate::blob::remote_source::RemoteSource;
 use crate::blob::request::Request;
 use crate::request::blob_names::blob_names;
 use crate::request::context::{Context, RequestOrigin, ServiceKind};
-use crate::response::error::{Failure, Result, known};
+use crate::request::permissions::RequiredPermissions;
+use crate::response::error::{Failure, Result, common};
 use axum::http::uri::Authority;
 use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
@@ -289,7 +290,7 @@ pub fn refuse_content(request: &Request) -> Result<()> {
         .unwrap_or_default();
     match length {
         0 => Ok(()),
-        length => Err(known::INVALID_HEADER_VALUE
+        length => Err(common::INVALID_HEADER_VALUE
             .with("HeaderName", "Content-Length")
             .with("HeaderValue", length.to_string())),
     }

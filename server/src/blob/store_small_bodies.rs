@@ -5,7 +5,7 @@
 //! waits for requests that have not arrived, or for another thread.
 
 use crate::connection::blocking_pool;
-use crate::response::error::{Result, known};
+use crate::response::error::{Result, common};
 use lazurite_blob::Upload;
 use std::cell::RefCell;
 use tokio::sync::oneshot;
@@ -33,7 +33,7 @@ pub async fn store_small_body(upload: Upload) -> Result<Upload> {
         drop(first);
     }
     // The sender is gone if storing has panicked, which was logged.
-    stored.await.map_err(|_| known::INTERNAL_ERROR.into())
+    stored.await.map_err(|_| common::INTERNAL_ERROR.into())
 }
 
 /// Drop guard: stores the pending bodies even if the first request is cancelled.

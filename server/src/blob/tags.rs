@@ -8,7 +8,7 @@ use crate::blob::write::claimed;
 use crate::codec::xml::{Element, Writer};
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::request::context::decode;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, parse_xml, put, xml};
 use axum::body::Body;
 use axum::http::Response;
@@ -53,13 +53,13 @@ pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Respon
 /// Reads `<Tags>`.
 pub fn read_tags(root: &Element) -> Result<Tags> {
     let set = root.child("TagSet").filter(|_| root.name == "Tags");
-    let set = set.ok_or_else(|| Failure::from(known::INVALID_XML_DOCUMENT))?;
+    let set = set.ok_or_else(|| Failure::from(common::INVALID_XML_DOCUMENT))?;
     let tags = set.children.iter().map(|tag| {
         let text = |name: &'static str| {
             let child = tag.child(name).filter(|_| tag.name == "Tag");
             child
                 .map(|child| child.text.clone())
-                .ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))
+                .ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name))
         };
         Ok((text("Key")?, text("Value")?))
     });

@@ -7,7 +7,7 @@ use crate::blob::write::claimed;
 use crate::codec::structured::{self, Decoder, Malformed};
 use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::put;
 use axum::body::Body;
 use axum::http::Response;
@@ -21,7 +21,7 @@ const UPLOAD_BYTES_HELD: u64 = 512 << 10;
 pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = kind.bytes_max();
     if body.length_at_least() > limit {
-        return Err(known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
+        return Err(common::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
     }
     let held = body.length_at_most().unwrap_or(limit);
     body.reserve_chunks(held.min(UPLOAD_BYTES_HELD) as usize)
@@ -112,7 +112,7 @@ fn structure(request: &Request) -> Result<Option<Decoder>> {
         true => Ok(Some(Decoder::new(parsed))),
         false => {
             let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
-            Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail))
+            Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
         }
     }
 }
@@ -120,7 +120,7 @@ fn structure(request: &Request) -> Result<Option<Decoder>> {
 impl From<Malformed> for Failure {
     fn from(malformed: Malformed) -> Failure {
         match malformed {
-            Malformed::Framing(detail) => known::INVALID_INPUT.with("ExtendedErrorDetail", detail),
+            Malformed::Framing(detail) => common::INVALID_INPUT.with("ExtendedErrorDetail", detail),
             Malformed::Checksum {
                 specified,
                 calculated,

@@ -12,7 +12,7 @@ use crate::blob::request::{Request, State};
 use crate::blob::sub_requests::SubRequests;
 use crate::properties::{StaticWebsite, WEBSITE_CONTAINER};
 use crate::request::context::{Context, RequestOrigin, decode};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -45,7 +45,7 @@ pub async fn serve(
     parts: &Parts,
 ) -> Result<Response<Body>> {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
-        return Err(known::UNSUPPORTED_HTTP_VERB.into());
+        return Err(common::UNSUPPORTED_HTTP_VERB.into());
     }
     let properties = state.properties.get(arrival.service, account);
     let website = &properties.static_website;
@@ -122,13 +122,13 @@ impl Site<'_> {
     /// Reads a blob of `$web` with the conditions and the range in these headers.
     async fn get(&self, blob: &str, headers: &HeaderMap) -> Result<Response<Body>> {
         if blob.is_empty() {
-            return Err(known::RESOURCE_NOT_FOUND.into());
+            return Err(common::RESOURCE_NOT_FOUND.into());
         }
         let mut parts = self.parts.clone();
         // Where the blob is in the account's own terms: the context of a request needs an address.
         parts.uri = format!("/{}/{WEBSITE_CONTAINER}", self.account)
             .parse::<Uri>()
-            .map_err(|_| Failure::from(known::INVALID_URI))?;
+            .map_err(|_| Failure::from(common::INVALID_URI))?;
         parts.headers = headers.clone();
         if let Some(host) = self.parts.headers.get("host") {
             parts.headers.insert("host", host.clone());

@@ -7,8 +7,9 @@ use crate::blob::request::Request;
 use crate::blob::tags::tags_of_header;
 use crate::blob::tier::access_tier;
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
-use crate::response::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, metadata, put};
+use crate::request::metadata::metadata;
+use crate::response::error::{Failure, Result, common};
+use crate::response::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -229,7 +230,7 @@ fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
 }
 
 fn no_md5(name: &str, text: String) -> Failure {
-    known::INVALID_MD5
+    common::INVALID_MD5
         .with("HeaderName", name)
         .with("HeaderValue", text)
 }

@@ -5,7 +5,7 @@
 //! that one that waits for a page from the disk leaves others to go on. What may take long, and writes while the store makes
 //! writers wait, run on threads of their own. Nothing here waits for a sync: callers await the ticket.
 
-use crate::response::error::{Result, known};
+use crate::response::error::{Result, common};
 use lazurite_engine::Db;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn on_blocking_pool<T: Send + 'static>(
     async {
         running.await.unwrap_or_else(|panic| {
             tracing::error!(%panic, "an operation stopped on an assertion");
-            Err(known::INTERNAL_ERROR.into())
+            Err(common::INTERNAL_ERROR.into())
         })
     }
 }
@@ -56,7 +56,7 @@ pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // The caches and counters that a panic leaves behind are guarded by locks, which notice one.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         tracing::error!("an operation stopped on an assertion");
-        Err(known::INTERNAL_ERROR.into())
+        Err(common::INTERNAL_ERROR.into())
     })
 }
 
@@ -177,7 +177,7 @@ mod tests {
         put().await.unwrap();
         disk.hold(Some(Operation::Sync));
         let put = put();
-        let mut refusal = Box::pin(write(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
+        let mut refusal = Box::pin(write(&db, || Err::<(), _>(common::INTERNAL_ERROR.into())));
         let early = std::time::Duration::from_millis(50);
         assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
         disk.hold(None);
@@ -198,7 +198,7 @@ mod tests {
         put().await.unwrap();
         disk.hold(Some(Operation::Sync));
         let put = put();
-        let mut refusal = Box::pin(change(&db, || Err::<(), _>(known::INTERNAL_ERROR.into())));
+        let mut refusal = Box::pin(change(&db, || Err::<(), _>(common::INTERNAL_ERROR.into())));
         let early = std::time::Duration::from_millis(50);
         assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
         disk.hold(None);

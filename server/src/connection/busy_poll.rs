@@ -1,10 +1,14 @@
-//! BusyPoll: a thread whose next request is about to come looks for it instead of sleeping.
+//! A busy poll: a thread whose next request is expected at once polls for it instead of sleeping.
 //!
-//! To fall asleep and be woken takes some 20 us, on a virtual machine more, and what comes after it finds cold caches: a
-//! client that sends one request after the other waited as long for that as for its answer. So a thread looks for up to
-//! [`LOOK_MAX`] whether something has come. It does so only where its last request came as soon, so that a client that takes
-//! its time costs nothing, and only while no more threads are busy than half of the processors could serve, so that it takes
-//! none from its client, or from its neighbours.
+//! Falling asleep and being woken takes some 20 us, on a virtual machine more, and leaves cold caches: a client that sends one
+//! request after the other would wait as long for that as for its response. So a thread polls for up to [`LOOK_MAX`]. It does so
+//! only where its last request came as soon, so that slow clients cost nothing, and only while no more threads are busy than half
+//! of the processors could serve.
+//!
+//! Other programs on the same processors are not counted but noticed: a thread that loses its processor while it polls finds that
+//! one poll took far longer than a poll takes ([`POLL_MAX`]). Then all threads sleep between requests for a while ([`PAUSE`]),
+//! longer each time in a row. A thread never gives its processor away while it polls: among busy neighbours it would get it back
+//! only after all of their time slices.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -17,6 +21,11 @@ use std::time::{Duration, Instant};
 const LOOK_MAX: Duration = Duration::from_micros(100);
 /// A thread is busy if it answered a request within about this time.
 const BUSY_MAX: Duration = Duration::from_millis(1);
+/// A poll that finds nothing takes a few microseconds. One that took longer than this lost its processor to another program.
+const POLL_MAX: Duration = Duration::from_micros(50);
+/// For how long no thread polls after that. A pause that begins soon after another is twice as long.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often a thread tells the others that it is: seldom, because it takes a line out of their caches each time.
 const TOLD_EVERY: Duration = Duration::from_micros(200);
 
@@ -28,6 +37,10 @@ pub struct Threads {
     told: Box<[AtomicU64]>,
     /// While more are busy, none looks.
     busy_max: usize,
+    /// No thread looks before this time.
+    paused_until: AtomicU64,
+    /// How long the last pause was.
+    last_pause: AtomicU64,
 }
 
 impl Threads {
@@ -37,6 +50,8 @@ impl Threads {
             began: Instant::now(),
             told: (0..count).map(|_| AtomicU64::new(0)).collect(),
             busy_max: processors / 2,
+            paused_until: AtomicU64::new(0),
+            last_pause: AtomicU64::new(0),
         }
     }
 
@@ -51,7 +66,24 @@ impl Threads {
         }
     }
 
+    /// Stops all polling for a while. Two threads that do so at once only make the pause longer.
+    fn pause(&self, now: u64) {
+        let (until, last) = (
+            self.paused_until.load(Ordering::Relaxed),
+            self.last_pause.load(Ordering::Relaxed),
+        );
+        let is_soon_again = now.saturating_sub(until) < last;
+        let first = PAUSE.as_nanos() as u64;
+        let pause = if is_soon_again { last * 2 } else { first };
+        let pause = pause.min(PAUSE_MAX.as_nanos() as u64);
+        self.last_pause.store(pause, Ordering::Relaxed);
+        self.paused_until.store(now + pause, Ordering::Relaxed);
+    }
+
     fn may_look(&self, now: u64) -> bool {
+        if now < self.paused_until.load(Ordering::Relaxed) {
+            return false;
+        }
         let is_busy = |told: &&AtomicU64| is_within(BUSY_MAX, told.load(Ordering::Relaxed), now);
         self.told.iter().filter(is_busy).count() <= self.busy_max
     }
@@ -62,7 +94,13 @@ fn is_within(span: Duration, then: u64, now: u64) -> bool {
     then > 0 && u128::from(now.saturating_sub(then)) < span.as_nanos()
 }
 
-/// The lookout of one thread.
+/// When a poll began, and how many requests had come by then.
+struct Started {
+    at: u64,
+    requests: u64,
+}
+
+/// The busy poll of one thread.
 struct BusyPoll {
     threads: Arc<Threads>,
     number: usize,
@@ -71,6 +109,8 @@ struct BusyPoll {
     /// Whether it came within [`LOOK_MAX`] of the answer before.
     was_soon: Cell<bool>,
     is_wanted: Cell<bool>,
+    /// Requests that have come; tells a poll that served one from a poll that lost its processor.
+    requests: Cell<u64>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -78,7 +118,7 @@ thread_local! {
     static HERE: OnceCell<BusyPoll> = const { OnceCell::new() };
 }
 
-/// Does something with the lookout of this thread, if it has one.
+/// Does something with the busy poll of this thread, if it has one.
 fn here<T>(act: impl FnOnce(&BusyPoll) -> T) -> Option<T> {
     HERE.with(|here| here.get().map(act))
 }
@@ -88,15 +128,32 @@ impl BusyPoll {
         is_within(LOOK_MAX, self.answered.get(), now)
     }
 
-    fn looks(&self) -> bool {
+    /// The state before a poll, if there is to be one.
+    fn before_poll(&self) -> Option<Started> {
         let now = self.threads.now();
-        self.is_soon(now) && self.threads.may_look(now)
+        let looks = self.is_soon(now) && self.threads.may_look(now);
+        looks.then(|| Started {
+            at: now,
+            requests: self.requests.get(),
+        })
+    }
+
+    /// Pauses if the poll found nothing and yet took long.
+    fn after_poll(&self, started: &Started) {
+        let now = self.threads.now();
+        let served = self.requests.get() != started.requests;
+        if !served && !is_within(POLL_MAX, started.at, now) {
+            self.threads.pause(now);
+        }
     }
 }
 
 /// A request has come to this thread.
 pub fn begun() {
-    here(|here| here.was_soon.set(here.is_soon(here.threads.now())));
+    here(|here| {
+        here.requests.set(here.requests.get() + 1);
+        here.was_soon.set(here.is_soon(here.threads.now()));
+    });
 }
 
 /// A request of this thread is about to be answered.
@@ -123,6 +180,7 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
             answered: Cell::default(),
             was_soon: Cell::default(),
             is_wanted: Cell::default(),
+            requests: Cell::default(),
             waker: RefCell::default(),
         });
     });
@@ -138,10 +196,9 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
             }
         })
         .await;
-        while here(BusyPoll::looks) == Some(true) {
-            // Whoever else wants this processor goes first.
-            std::thread::yield_now();
+        while let Some(started) = here(BusyPoll::before_poll).flatten() {
             tokio::task::yield_now().await;
+            here(|here| here.after_poll(&started));
         }
     }
 }
@@ -175,6 +232,46 @@ mod tests {
     }
 
     #[test]
+    fn polling_pauses_after_a_slow_poll_and_longer_when_it_happens_again() {
+        const MILLIS: u64 = 1000 * MICROS;
+        let threads = Threads::new(1, 2);
+        assert!(threads.may_look(MILLIS));
+        threads.pause(MILLIS);
+        assert!(!threads.may_look(100 * MILLIS) && threads.may_look(101 * MILLIS));
+        threads.pause(150 * MILLIS);
+        assert!(!threads.may_look(349 * MILLIS) && threads.may_look(350 * MILLIS));
+        // Long after the end of a pause, the next one is short again.
+        threads.pause(600 * MILLIS);
+        assert!(threads.may_look(700 * MILLIS));
+        for _ in 0..20 {
+            threads.pause(600 * MILLIS);
+        }
+        assert!(threads.may_look(600 * MILLIS + PAUSE_MAX.as_nanos() as u64));
+    }
+
+    #[test]
+    fn only_a_slow_poll_that_served_no_request_pauses() {
+        let poll = BusyPoll {
+            threads: Arc::new(Threads::new(1, 2)),
+            number: 0,
+            answered: Cell::default(),
+            was_soon: Cell::default(),
+            is_wanted: Cell::default(),
+            requests: Cell::new(1),
+            waker: RefCell::default(),
+        };
+        std::thread::sleep(POLL_MAX * 2);
+        let (slow, now) = (1, poll.threads.now());
+        let paused = |at, requests| {
+            poll.after_poll(&Started { at, requests });
+            poll.threads.paused_until.load(Ordering::Relaxed) > 0
+        };
+        assert!(!paused(now + MICROS * 1000, 1), "it was quick");
+        assert!(!paused(slow, 0), "it served a request");
+        assert!(paused(slow, 1));
+    }
+
+    #[test]
     fn a_thread_tells_that_it_is_busy_before_the_others_forget() {
         let threads = Threads::new(2, 2);
         let told = |at: u64| {
@@ -186,9 +283,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_thread_looks_only_when_its_last_request_came_soon_after_an_answer() {
-        let lookout = tokio::spawn(keep(Arc::new(Threads::new(1, 2)), 0));
+        let polling = tokio::spawn(keep(Arc::new(Threads::new(1, 2)), 0));
         tokio::task::yield_now().await;
-        let wanted = || here(|here| here.is_wanted.get()).expect("the lookout has begun");
+        let wanted = || here(|here| here.is_wanted.get()).expect("polling has begun");
         begun();
         answered();
         assert!(!wanted(), "nothing is known of the client yet");
@@ -206,6 +303,6 @@ mod tests {
         let look_max = LOOK_MAX.as_nanos() as u64;
         assert_eq!(is_soon(look_max - 1), Some(true));
         assert_eq!(is_soon(look_max), Some(false));
-        lookout.abort();
+        polling.abort();
     }
 }

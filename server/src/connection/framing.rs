@@ -24,7 +24,7 @@ pub struct RawHead {
 /// read buffer has room for.
 #[derive(Debug, Default)]
 pub struct FramingReader {
-    place: Place,
+    state: State,
     /// The line that is being read, cut to what is kept of one.
     line: Vec<u8>,
     head: Head,
@@ -33,7 +33,7 @@ pub struct FramingReader {
 
 /// Where in the stream the next byte stands.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Place {
+enum State {
     /// Before a request line; empty lines are skipped.
     #[default]
     Start,
@@ -60,10 +60,10 @@ impl FramingReader {
     /// Reads on.
     pub fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            bytes = match self.place {
-                Place::Body(left) => self.skip(bytes, left, Place::Body, Place::Start),
-                Place::Chunk(left) => self.skip(bytes, left, Place::Chunk, Place::ChunkEnd),
-                Place::Refused => return,
+            bytes = match self.state {
+                State::Body(left) => self.skip(bytes, left, State::Body, State::Start),
+                State::Chunk(left) => self.skip(bytes, left, State::Chunk, State::ChunkEnd),
+                State::Refused => return,
                 _ => self.read_line(bytes),
             };
         }
@@ -71,9 +71,9 @@ impl FramingReader {
 
     /// Whether a head has begun and not ended.
     pub fn is_within_head(&self) -> bool {
-        match self.place {
-            Place::Start => !self.line.is_empty(),
-            Place::HeaderLine => true,
+        match self.state {
+            State::Start => !self.line.is_empty(),
+            State::HeaderLine => true,
             _ => false,
         }
     }
@@ -87,12 +87,12 @@ impl FramingReader {
         &mut self,
         bytes: &'a [u8],
         left: u64,
-        within: fn(u64) -> Place,
-        after: Place,
+        within: fn(u64) -> State,
+        after: State,
     ) -> &'a [u8] {
         let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
         let left = left - skipped as u64;
-        self.place = if left == 0 { after } else { within(left) };
+        self.state = if left == 0 { after } else { within(left) };
         &bytes[skipped..]
     }
 
@@ -109,11 +109,11 @@ impl FramingReader {
         };
         // Most lines come whole, and are read where they lie.
         if self.line.is_empty() {
-            self.place = self.end_line(part);
+            self.state = self.end_line(part);
         } else {
             let mut line = std::mem::take(&mut self.line);
             line.extend_from_slice(part);
-            self.place = self.end_line(&line);
+            self.state = self.end_line(&line);
             // The next line is read into the same memory.
             self.line = line;
             self.line.clear();
@@ -121,26 +121,26 @@ impl FramingReader {
         &bytes[end + 1..]
     }
 
-    fn end_line(&mut self, line: &[u8]) -> Place {
+    fn end_line(&mut self, line: &[u8]) -> State {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        match self.place {
-            Place::Start if line.is_empty() => Place::Start,
-            Place::HeaderLine if line.is_empty() => self.end_head(),
-            Place::Start => Place::HeaderLine,
-            Place::HeaderLine => self.header(line),
-            Place::ChunkSize => match chunk_size(line) {
-                Some(0) => Place::TrailerLine,
-                Some(size) => Place::Chunk(size),
-                None => Place::Refused,
+        match self.state {
+            State::Start if line.is_empty() => State::Start,
+            State::HeaderLine if line.is_empty() => self.end_head(),
+            State::Start => State::HeaderLine,
+            State::HeaderLine => self.header(line),
+            State::ChunkSize => match chunk_size(line) {
+                Some(0) => State::TrailerLine,
+                Some(size) => State::Chunk(size),
+                None => State::Refused,
             },
-            Place::ChunkEnd if line.is_empty() => Place::ChunkSize,
-            Place::TrailerLine if line.is_empty() => Place::Start,
-            Place::TrailerLine => Place::TrailerLine,
-            _ => Place::Refused,
+            State::ChunkEnd if line.is_empty() => State::ChunkSize,
+            State::TrailerLine if line.is_empty() => State::Start,
+            State::TrailerLine => State::TrailerLine,
+            _ => State::Refused,
         }
     }
 
-    fn header(&mut self, line: &[u8]) -> Place {
+    fn header(&mut self, line: &[u8]) -> State {
         let may_matter = match line.first() {
             Some(b'x' | b'X') => is_metadata(line),
             Some(b'c' | b'C' | b't' | b'T') => true,
@@ -148,7 +148,7 @@ impl FramingReader {
             None => false,
         };
         if !may_matter {
-            return Place::HeaderLine;
+            return State::HeaderLine;
         }
         let (name, value) = line.split_at(memchr::memchr(b':', line).unwrap_or(line.len()));
         let name = name.trim_ascii();
@@ -159,15 +159,15 @@ impl FramingReader {
         } else if name.eq_ignore_ascii_case(b"content-length") {
             match decimal(value) {
                 Some(length) => self.head.content_length = Some(length),
-                None => return Place::Refused,
+                None => return State::Refused,
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.head.is_chunked = true;
         }
-        Place::HeaderLine
+        State::HeaderLine
     }
 
-    fn end_head(&mut self) -> Place {
+    fn end_head(&mut self) -> State {
         let head = std::mem::take(&mut self.head);
         let ambiguous_length = head.is_chunked && head.content_length.is_some();
         self.heads.push_back(RawHead {
@@ -175,10 +175,10 @@ impl FramingReader {
             ..head.raw
         });
         match head.content_length {
-            _ if ambiguous_length => Place::Refused,
-            _ if head.is_chunked => Place::ChunkSize,
-            None | Some(0) => Place::Start,
-            Some(length) => Place::Body(length),
+            _ if ambiguous_length => State::Refused,
+            _ if head.is_chunked => State::ChunkSize,
+            None | Some(0) => State::Start,
+            Some(length) => State::Body(length),
         }
     }
 }
@@ -312,7 +312,7 @@ mod tests {
             for number in 0..bodies.len() {
                 prop_assert_eq!(reader.take_head(), named(&format!("x-ms-meta-N{number}")));
             }
-            prop_assert_eq!(reader.place, Place::Start);
+            prop_assert_eq!(reader.state, State::Start);
         }
 
         #[test]

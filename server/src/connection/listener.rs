@@ -6,7 +6,7 @@ use crate::connection::send_deadline::SendDeadline;
 use crate::connection::threads::ConnectionThreads;
 use crate::connection::tls::Opening;
 use crate::connection::{busy_poll, socket};
-use crate::request::context::ServiceKind;
+use crate::service_kind::ServiceKind;
 use axum::body::Body;
 use axum::http::{Request, Response};
 use hyper::body::Incoming;

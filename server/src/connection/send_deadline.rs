@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_secs(5);
-/// A client has to take [`crate::request::body::PACE_BYTES`] in so many ticks, or all there is; in one while memory is short.
+/// A client has to take [`crate::memory::PACE_BYTES`] in so many ticks, or all there is; in one while memory is short.
 const TICKS_MAX: u32 = 6;
 
 /// A socket whose writes fail with `TimedOut` when the other end takes nothing, or next to nothing, for half a minute.
@@ -44,7 +44,7 @@ impl<S> SendDeadline<S> {
     fn wrote(&mut self, bytes: usize) {
         if let Some(blocked) = &mut self.blocked {
             blocked.taken += bytes as u64;
-            if blocked.taken >= crate::request::body::PACE_BYTES {
+            if blocked.taken >= crate::memory::PACE_BYTES {
                 self.blocked = None;
             }
         }

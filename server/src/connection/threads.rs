@@ -106,7 +106,7 @@ impl ConnectionThread {
         socket: TcpStream,
         serve: impl FnOnce(TcpStream) -> F + Send + 'static,
     ) {
-        let place = Place::take(&self.load);
+        let guard = LoadGuard::take(&self.load);
         // The socket is to be watched by the runtime that serves it.
         let handed_over = socket.into_std();
         self.runtime.spawn(async move {
@@ -114,22 +114,22 @@ impl ConnectionThread {
                 Ok(socket) => serve(socket).await,
                 Err(error) => tracing::warn!(%error, "cannot serve a connection"),
             }
-            drop(place);
+            drop(guard);
         });
     }
 }
 
 /// One of the connections that a thread carries.
-struct Place(Arc<AtomicUsize>);
+struct LoadGuard(Arc<AtomicUsize>);
 
-impl Place {
-    fn take(load: &Arc<AtomicUsize>) -> Place {
+impl LoadGuard {
+    fn take(load: &Arc<AtomicUsize>) -> LoadGuard {
         load.fetch_add(1, Ordering::Relaxed);
-        Place(load.clone())
+        LoadGuard(load.clone())
     }
 }
 
-impl Drop for Place {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,4 +1,8 @@
 //! What surrounds the handlers of every service: one file for each layer.
 
 pub mod access_log;
+pub mod analytics;
 pub mod browser_guard;
+pub mod errors;
+pub mod health;
+pub mod secondary;

@@ -4,7 +4,7 @@
 use crate::codec::xml::{Element, Writer};
 use crate::properties::document::{check_children, invalid_value, required};
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
 use axum::body::Body;
 use axum::http::{Method, Response};
@@ -268,7 +268,7 @@ pub fn read(part: &Element) -> Result<Vec<CorsRule>> {
 }
 
 fn too_much(detail: String) -> Failure {
-    known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", detail)
+    common::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", detail)
 }
 
 fn bytes_of(rule: &CorsRule) -> usize {
@@ -283,7 +283,7 @@ fn bytes_of(rule: &CorsRule) -> usize {
 
 fn read_rule(element: &Element) -> Result<CorsRule> {
     if element.name != "CorsRule" {
-        return Err(known::UNSUPPORTED_XML_NODE.with("XmlNodeName", &element.name));
+        return Err(common::UNSUPPORTED_XML_NODE.with("XmlNodeName", &element.name));
     }
     let names = [
         "AllowedOrigins",

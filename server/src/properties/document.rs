@@ -7,7 +7,7 @@ use crate::properties::{
     DeleteRetention, LogVersion, Logging, Metrics, ServiceProperties, StaticWebsite,
 };
 use crate::request::context::{ApiVersion, ServiceKind};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use std::ops::RangeInclusive;
 
 /// Days that logs, figures and deleted blobs may be kept.
@@ -30,7 +30,7 @@ impl Change {
     /// `UnsupportedXmlNode` for a part that the service has not; `MissingRequiredXmlNode`; `InvalidXmlNodeValue`.
     pub fn read(service: ServiceKind, root: &Element) -> Result<Change> {
         if root.name != "StorageServiceProperties" {
-            return Err(known::INVALID_XML_DOCUMENT.into());
+            return Err(common::INVALID_XML_DOCUMENT.into());
         }
         refuse_repetition(root)?;
         let mut change = Change::default();
@@ -48,7 +48,7 @@ impl Change {
                     change.delete_retention = Some(read_delete_retention(part)?)
                 }
                 "StaticWebsite" if of_blob => change.static_website = Some(read_website(part)?),
-                other => return Err(known::UNSUPPORTED_XML_NODE.with("XmlNodeName", other)),
+                other => return Err(common::UNSUPPORTED_XML_NODE.with("XmlNodeName", other)),
             }
         }
         Ok(change)
@@ -281,12 +281,12 @@ pub fn required(part: &Element, name: &'static str) -> Result<String> {
 }
 
 fn missing(name: &'static str) -> Failure {
-    known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name)
+    common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name)
 }
 
 /// `InvalidXmlNodeValue`, naming both.
 pub fn invalid_value(name: &'static str, value: &str) -> Failure {
-    known::INVALID_XML_NODE_VALUE
+    common::INVALID_XML_NODE_VALUE
         .with("XmlNodeName", name)
         .with("XmlNodeValue", value)
 }
@@ -298,7 +298,7 @@ pub fn check_children(part: &Element, names: &[&str]) -> Result<()> {
         .iter()
         .find(|child| !names.contains(&child.name.as_str()))
     {
-        Some(child) => Err(known::UNSUPPORTED_XML_NODE.with("XmlNodeName", &child.name)),
+        Some(child) => Err(common::UNSUPPORTED_XML_NODE.with("XmlNodeName", &child.name)),
         None => refuse_repetition(part),
     }
 }
@@ -313,7 +313,7 @@ fn refuse_repetition(part: &Element) -> Result<()> {
     match repeated {
         Some(at) => {
             let detail = format!("{} is there twice.", children[at].name);
-            Err(known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", detail))
+            Err(common::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", detail))
         }
         None => Ok(()),
     }

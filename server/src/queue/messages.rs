@@ -7,7 +7,7 @@ use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::queue::request::{Request, uncached, write};
 use crate::request::body::{RequestBody, collect};
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put, xml};
 use axum::body::Body;
 use axum::http::Response;
@@ -78,12 +78,12 @@ fn read_message(document: &[u8]) -> Result<String> {
     let mut read = None;
     read_list(document, "QueueMessage", |name, text| {
         if name != "MessageText" || read.is_some() {
-            return Err(Failure::from(known::INVALID_XML_DOCUMENT));
+            return Err(Failure::from(common::INVALID_XML_DOCUMENT));
         }
         read = Some(text.to_owned());
         Ok(())
     })?;
-    read.ok_or_else(|| known::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
+    read.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
 }
 
 /// What an answer shows of a message: Put and Get name its holder's receipt, Get and Peek its content.

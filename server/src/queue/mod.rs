@@ -16,7 +16,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::Context;
 use crate::request::operation::BodyRule;
 use crate::response::ResponseFuture;
-use crate::response::error::{Result, known};
+use crate::response::error::{Result, common};
 use request::Request;
 pub use request::State;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub fn handle(
 async fn refuse_content(mut body: RequestBody) -> Result<()> {
     if body.length_at_least() > 0 || body.next_chunk().await?.is_some() {
         let detail = "The operation takes no request body.";
-        return Err(known::INVALID_INPUT.with("ExtendedErrorDetail", detail));
+        return Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail));
     }
     Ok(())
 }

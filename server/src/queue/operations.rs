@@ -1,7 +1,6 @@
 //! The operations of the Queue service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a queue".
 
-use crate::auth::policy::{Letters::Any, Letters::Never, RequiredPermissions};
 use crate::properties;
 use crate::queue::request::Request;
 use crate::queue::{messages, queues, service};
@@ -10,7 +9,8 @@ use crate::request::operation::{
     Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
     Unmatched, account_sas, any_sas, find,
 };
-use crate::response::error::{Failure, Result, known};
+use crate::request::permissions::{Letters::Any, Letters::Never, RequiredPermissions};
+use crate::response::error::{Failure, Result, common};
 
 type Row = Operation<Request>;
 
@@ -214,7 +214,7 @@ pub fn route(context: &Context) -> Result<Route> {
         (None, _) => Resource::Queue,
         (Some("messages"), None) => Resource::Messages,
         (Some("messages"), Some(_)) => Resource::Message,
-        (Some(_), _) => return Err(known::INVALID_URI.into()),
+        (Some(_), _) => return Err(common::INVALID_URI.into()),
     };
     let operation = operation(context, resource)?;
     if operation.secondary_only {
@@ -248,7 +248,7 @@ fn operation(context: &Context, resource: Resource) -> Result<&'static Row> {
             Failure::parameter("comp", &comp, "The account has no such operation.")
         }
         Unmatched::Comp => Failure::parameter("comp", &comp, "A queue has no such operation."),
-        Unmatched::Method => known::UNSUPPORTED_HTTP_VERB.into(),
+        Unmatched::Method => common::UNSUPPORTED_HTTP_VERB.into(),
         // Source: Peek Messages, "URI parameters".
         Unmatched::Condition => {
             let value = context.query.get("peekonly").unwrap_or_default();

@@ -5,10 +5,9 @@ use crate::codec::xml::Writer;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::queue::request::{Request, write};
 use crate::request::body::{RequestBody, collect};
+use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result};
-use crate::response::headers::{
-    empty, metadata, parse_policies, put, put_metadata, write_metadata, xml,
-};
+use crate::response::headers::{empty, parse_policies, put, put_metadata, write_metadata, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_queue::{Creation, ListQueues, QueuePage, StoredPolicy};

@@ -2,8 +2,8 @@
 
 use crate::accounts::Accounts;
 use crate::request::parameters::decode;
-use crate::request::service_kind::ServiceKind;
 use crate::response::error::Failure;
+use crate::service_kind::ServiceKind;
 use std::borrow::Cow;
 use std::net::IpAddr;
 

@@ -2,7 +2,7 @@
 
 use crate::request::context::Context;
 use crate::request::parameters::decode;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use percent_encoding::percent_decode_str;
 
 /// Container and blob of a request to Blob, decoded; both are empty for the account. One segment without `restype` is a blob of
@@ -18,7 +18,7 @@ pub fn blob_names(context: &Context) -> Result<(String, String)> {
 pub fn blob_names_as_sent(context: &Context) -> Result<(String, String)> {
     let decoded = |raw: &str| {
         let decoded = percent_decode_str(raw).decode_utf8();
-        let decoded = decoded.map_err(|_| Failure::from(known::INVALID_URI))?;
+        let decoded = decoded.map_err(|_| Failure::from(common::INVALID_URI))?;
         Ok::<_, Failure>(decoded.into_owned())
     };
     let resource = &context.resource;

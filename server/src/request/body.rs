@@ -1,8 +1,9 @@
 //! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
 
 use crate::connection::on_blocking_pool;
-use crate::memory::{self, FREE_BYTES, Share};
-use crate::response::error::{Failure, Result, known};
+use crate::memory::PACE_BYTES;
+use crate::memory::{self, FREE_BYTES, MemoryGrant};
+use crate::response::error::{Failure, Result, common};
 use axum::http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
 };
@@ -26,11 +27,8 @@ pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 /// Other requests of the connection thread get their turn each time that so many bytes were collected.
 const PAUSE_BYTES: usize = 256 << 10;
 
-/// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
-/// hosted service waits for.
-pub const PACE_BYTES: u64 = 32 << 10;
 const PACE_SECONDS: u64 = 30;
-/// How long a client may send nothing while memory is short, and what it has to send a second to keep a share of the memory then.
+/// How long a client may send nothing while memory is short, and what it has to send a second to keep memory that others wait for then.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 
@@ -53,7 +51,7 @@ pub struct RequestBody {
     bounds: Option<Bounds>,
     pace: Pace,
     /// Of the body, as far as it is held in memory and not free.
-    share: Option<Share>,
+    grant: Option<MemoryGrant>,
 }
 
 /// What the sender of a body is held to, if it is not a client but another server.
@@ -70,7 +68,7 @@ pub struct Bounds {
 struct Pace {
     bytes: u64,
     waited: Duration,
-    /// Since when the body has had a share of the budget, and what has come since.
+    /// Since when the body has held memory of the budget, and what has come since.
     held: Option<(Instant, u64)>,
 }
 
@@ -85,7 +83,7 @@ impl RequestBody {
             must_close,
             bounds: None,
             pace: Pace::default(),
-            share: None,
+            grant: None,
         }
     }
 
@@ -106,7 +104,7 @@ impl RequestBody {
             must_close: Arc::default(),
             bounds: None,
             pace: Pace::default(),
-            share: None,
+            grant: None,
         }
     }
 
@@ -116,8 +114,8 @@ impl RequestBody {
     }
 
     async fn reserve(&mut self, bytes: usize) -> Result<()> {
-        if bytes > FREE_BYTES && self.share.is_none() {
-            self.share = Some(memory::reserve(bytes).await?);
+        if bytes > FREE_BYTES && self.grant.is_none() {
+            self.grant = Some(memory::reserve(bytes).await?);
             self.pace.held = Some((Instant::now(), 0));
         }
         Ok(())
@@ -145,7 +143,7 @@ impl RequestBody {
         if declares(CONTENT_LENGTH) || declares(TRANSFER_ENCODING) || !self.is_ended() {
             return Ok(());
         }
-        Err(known::MISSING_CONTENT_LENGTH.into())
+        Err(common::MISSING_CONTENT_LENGTH.into())
     }
 
     /// Whether nothing is to come.
@@ -230,7 +228,7 @@ impl Pace {
 impl Bounds {
     fn take(&mut self, bytes: u64) -> Result<()> {
         let left = self.bytes_max.checked_sub(bytes);
-        self.bytes_max = left.ok_or(known::REQUEST_BODY_TOO_LARGE)?;
+        self.bytes_max = left.ok_or(common::REQUEST_BODY_TOO_LARGE)?;
         Ok(())
     }
 }
@@ -272,8 +270,11 @@ pub async fn collect(body: RequestBody, limit: usize) -> Result<Bytes> {
 }
 
 /// As [`collect`]; with the room in memory that the document has, unless it is small.
-pub async fn collect_held(mut body: RequestBody, limit: usize) -> Result<(Bytes, Option<Share>)> {
-    let too_large = || known::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string());
+pub async fn collect_held(
+    mut body: RequestBody,
+    limit: usize,
+) -> Result<(Bytes, Option<MemoryGrant>)> {
+    let too_large = || common::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string());
     if body.length_at_least() > limit as u64 {
         return Err(too_large());
     }
@@ -292,7 +293,7 @@ pub async fn collect_held(mut body: RequestBody, limit: usize) -> Result<(Bytes,
         if came > limit {
             return Err(too_large());
         }
-        if came > FREE_BYTES && body.share.is_none() {
+        if came > FREE_BYTES && body.grant.is_none() {
             // What is only announced costs nothing. Room for all of it at once: a buffer that grows is copied each time, and holds
             // the thread.
             body.reserve(length.unwrap_or(limit)).await?;
@@ -306,7 +307,7 @@ pub async fn collect_held(mut body: RequestBody, limit: usize) -> Result<(Bytes,
         }
         next = body.next_chunk().await?;
     }
-    Ok((document.freeze(), body.share.take()))
+    Ok((document.freeze(), body.grant.take()))
 }
 
 /// Collects a document and reads it, a long one on a thread that serves no connections.

@@ -5,12 +5,12 @@
 pub use crate::request::api_version::ApiVersion;
 pub use crate::request::parameters::{Query, decode};
 pub use crate::request::request_id::RequestIds;
-pub use crate::request::service_kind::ServiceKind;
+pub use crate::service_kind::ServiceKind;
 
 use crate::accounts::Accounts;
 use crate::request::address::{address, no_account};
 use crate::request::headers::RequestHeaders;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, Uri, request::Parts};
 use std::borrow::Cow;
@@ -171,7 +171,7 @@ impl Context {
     /// The header, or `MissingRequiredHeader` that names it.
     pub fn required_header(&self, name: &str) -> Result<String> {
         self.header(name)
-            .ok_or_else(|| known::MISSING_REQUIRED_HEADER.with("HeaderName", name))
+            .ok_or_else(|| common::MISSING_REQUIRED_HEADER.with("HeaderName", name))
     }
 
     /// A query parameter that is a whole number.
@@ -208,8 +208,9 @@ impl Context {
     /// The query parameter, or `MissingRequiredQueryParameter` that names it.
     pub fn required_parameter(&self, name: &str) -> Result<String> {
         let value = self.query.get(name).filter(|text| !text.is_empty());
-        value
-            .ok_or_else(|| known::MISSING_REQUIRED_QUERY_PARAMETER.with("QueryParameterName", name))
+        value.ok_or_else(|| {
+            common::MISSING_REQUIRED_QUERY_PARAMETER.with("QueryParameterName", name)
+        })
     }
 
     /// `comp`, in lower case; empty when absent.

@@ -3,9 +3,9 @@
 //! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages, the
 //! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
 
-use crate::auth::policy::{Letters::Any, RequiredPermissions};
 use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
+use crate::request::permissions::{Letters::Any, RequiredPermissions};
 use crate::response::ResponseFuture;
 use crate::response::error::{Failure, Result};
 use axum::http::Method;

@@ -1,6 +1,6 @@
 //! The query of a request's target.
 
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let name = percent_decode_str(name)
                 .decode_utf8()
-                .map_err(|_| Failure::from(known::INVALID_URI))?;
+                .map_err(|_| Failure::from(common::INVALID_URI))?;
             percent_decode_str(value)
                 .decode_utf8()
                 .map_err(|_| Failure::parameter(&name, value, "It is not UTF-8."))?;

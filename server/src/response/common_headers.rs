@@ -1,6 +1,5 @@
 //! Headers that every answer has: ids, version, server.
 
-use crate::request::context::ApiVersion;
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};
 use axum::http::{Request, Response};
@@ -30,20 +29,16 @@ impl CommonHeaders {
         }
     }
 
-    pub fn onto(
-        self,
-        response: &mut Response<Body>,
-        request_id: &str,
-        served_as: Option<&ApiVersion>,
-    ) {
+    pub fn onto(self, response: &mut Response<Body>, request_id: &str, served_as: &str) {
         let headers = response.headers_mut();
         let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
         headers.insert(REQUEST_ID, id);
         let version = self
             .version
-            .or_else(|| HeaderValue::try_from(served_as?.as_str()).ok())
-            .unwrap_or(HeaderValue::from_static(ApiVersion::NEWEST));
-        headers.insert(VERSION, version);
+            .or_else(|| HeaderValue::try_from(served_as).ok());
+        if let Some(version) = version {
+            headers.insert(VERSION, version);
+        }
         headers.insert(
             SERVER,
             HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))),

@@ -1,40 +1,17 @@
 //! Headers that more than one service reads or writes: metadata, with the case of its names.
 
 use crate::codec::xml::Writer;
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, IntoHeaderName};
 
-const METADATA_PREFIX: &str = "x-ms-meta-";
+/// Of the names of metadata headers.
+pub const METADATA_PREFIX: &str = "x-ms-meta-";
 
 /// Metadata names, in their own case, that a response's head should show.
 #[derive(Debug, Clone)]
 struct MetadataNames(Vec<String>);
-
-/// The metadata of a request as sent: names in their own case, in the order of the head; a header given twice comes
-/// twice. The services judge names and sizes. A header named exactly `x-ms-meta` is not metadata.
-pub fn metadata(context: &Context) -> Vec<(String, String)> {
-    let names = context
-        .headers
-        .keys()
-        .filter(|name| name.as_str().starts_with(METADATA_PREFIX));
-    let pairs = names.flat_map(|name| {
-        let sent = context
-            .metadata_names
-            .iter()
-            .find(|sent| sent.eq_ignore_ascii_case(name.as_str()));
-        let key = sent.map_or(name.as_str(), String::as_str)[METADATA_PREFIX.len()..].to_owned();
-        let values = context
-            .headers
-            .get_all(name)
-            .iter()
-            .map(crate::request::context::text_of);
-        values.map(move |value| (key.clone(), value))
-    });
-    pairs.collect()
-}
 
 /// Puts metadata on a response, each name in its own case.
 pub fn put_metadata(response: &mut Response<Body>, metadata: &[(String, String)]) {
@@ -108,7 +85,7 @@ pub fn parse_xml(bytes: &[u8]) -> Result<crate::codec::xml::Element> {
 
 impl From<crate::codec::xml::Malformed> for Failure {
     fn from(malformed: crate::codec::xml::Malformed) -> Failure {
-        known::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", malformed.to_string())
+        common::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", malformed.to_string())
     }
 }
 
@@ -118,7 +95,7 @@ pub fn parse_policies(bytes: &[u8]) -> Result<Vec<crate::codec::policies::Signed
         return Ok(Vec::new());
     }
     crate::codec::policies::read(&parse_xml(bytes)?)
-        .ok_or_else(|| known::INVALID_XML_DOCUMENT.into())
+        .ok_or_else(|| common::INVALID_XML_DOCUMENT.into())
 }
 
 /// `<Metadata>` of a listing: an element a name.

@@ -3,7 +3,7 @@
 //! Such an answer is made whole and then waits for a client to take it. So it has room in the [`memory`] from before it is made until
 //! it is sent.
 
-use crate::memory::{self, FREE_BYTES, Share};
+use crate::memory::{self, FREE_BYTES, MemoryGrant};
 use crate::response::error::Result;
 use axum::body::Body;
 use axum::http::Response;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const EXPECTED_BYTES: usize = 1 << 20;
 
 /// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a minute.
-pub async fn reserve(is_long: bool) -> Result<Option<Share>> {
+pub async fn reserve(is_long: bool) -> Result<Option<MemoryGrant>> {
     if is_long {
         return Ok(Some(memory::reserve(EXPECTED_BYTES).await?));
     }
@@ -25,24 +25,24 @@ pub async fn reserve(is_long: bool) -> Result<Option<Share>> {
 
 /// Room for the answer to a batch: that of its body, if that has any. A request that waited for more while it holds some could wait for
 /// others that do the same. Error: as of [`reserve`].
-pub async fn beside_body(share: Option<Share>) -> Result<Share> {
-    match share {
-        Some(share) => Ok(share),
+pub async fn beside_body(grant: Option<MemoryGrant>) -> Result<MemoryGrant> {
+    match grant {
+        Some(grant) => Ok(grant),
         None => Ok(memory::reserve(EXPECTED_BYTES).await?),
     }
 }
 
-/// Keeps of `share` what the answer needs, until it is sent.
-pub fn hold(share: Share, response: Response<Body>) -> Response<Body> {
+/// Keeps of `grant` what the answer needs, until it is sent.
+pub fn hold(grant: MemoryGrant, response: Response<Body>) -> Response<Body> {
     match response.body().size_hint().exact() {
         Some(bytes) if bytes > FREE_BYTES as u64 => {
-            let share = Arc::new(share.resized(bytes as usize));
+            let grant = Arc::new(grant.resized(bytes as usize));
             response.map(|body| {
                 let held = move |bytes: Bytes| {
-                    let share = share.clone();
+                    let grant = grant.clone();
                     Bytes::from_owner(Held {
                         bytes,
-                        _share: share,
+                        _grant: grant,
                     })
                 };
                 Body::new(body.map_frame(move |frame| frame.map_data(&held)))
@@ -55,7 +55,7 @@ pub fn hold(share: Share, response: Response<Body>) -> Response<Body> {
 /// Part of a document on its way out.
 struct Held {
     bytes: Bytes,
-    _share: Arc<Share>,
+    _grant: Arc<MemoryGrant>,
 }
 
 impl AsRef<[u8]> for Held {

@@ -1,6 +1,6 @@
 //! Bodies of responses that are read from the store while they are sent.
 
-use crate::memory::{self, PIECE_BYTES, Share};
+use crate::memory::{self, MemoryGrant, PIECE_BYTES};
 use crate::response::error::Result;
 use axum::body::Body;
 use bytes::Bytes;
@@ -39,20 +39,20 @@ pub trait ChunkSource: Send + Unpin + 'static {
 pub struct Room {
     bytes: usize,
     /// `None`: what is read is copied, so that it keeps nothing larger in memory, and the next is read when it is gone.
-    share: Option<Arc<Share>>,
+    grant: Option<Arc<MemoryGrant>>,
 }
 
 impl Room {
     /// As much as there is to be had now.
     pub fn take() -> Room {
         match memory::grant() {
-            Some((bytes, share)) => Room {
+            Some((bytes, grant)) => Room {
                 bytes,
-                share: Some(Arc::new(share)),
+                grant: Some(Arc::new(grant)),
             },
             None => Room {
                 bytes: PIECE_BYTES,
-                share: None,
+                grant: None,
             },
         }
     }
@@ -63,7 +63,7 @@ impl Room {
     }
 
     fn hold(&self, bytes: Bytes) -> Bytes {
-        match self.share {
+        match self.grant {
             Some(_) => bytes,
             None => Bytes::copy_from_slice(&bytes),
         }
@@ -77,7 +77,7 @@ pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64
     let read = if source.is_slow() {
         Read {
             chunks: VecDeque::from([room.hold(first)]),
-            share: room.share,
+            grant: room.grant,
             next: State::Idle(source),
         }
     } else {
@@ -98,7 +98,7 @@ pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
 fn body<S: ChunkSource>(read: Read<S>, remaining: Option<u64>) -> Body {
     Body::new(Streamed {
         ready: read.chunks,
-        share: read.share,
+        grant: read.grant,
         state: read.next,
         remaining,
         unsent: Arc::default(),
@@ -109,7 +109,7 @@ struct Streamed<S> {
     /// Chunks to go out, in order.
     ready: VecDeque<Bytes>,
     /// Of the budget, for those.
-    share: Option<Arc<Share>>,
+    grant: Option<Arc<MemoryGrant>>,
     state: State<S>,
     /// `None` if nobody knows.
     remaining: Option<u64>,
@@ -125,7 +125,7 @@ enum State<S> {
 
 struct Read<S> {
     chunks: VecDeque<Bytes>,
-    share: Option<Arc<Share>>,
+    grant: Option<Arc<MemoryGrant>>,
     next: State<S>,
 }
 
@@ -149,7 +149,7 @@ fn read_ahead<S: ChunkSource>(
         let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
         let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
         if is_full || source.is_urgent() && !chunks.is_empty() {
-            if room.share.is_none() {
+            if room.grant.is_none() {
                 source.release();
             }
             break State::Idle(source);
@@ -161,7 +161,7 @@ fn read_ahead<S: ChunkSource>(
     };
     Read {
         chunks,
-        share: room.share,
+        grant: room.grant,
         next,
     }
 }
@@ -205,7 +205,7 @@ impl Unsent {
 /// A chunk on its way out.
 struct Outgoing {
     bytes: Bytes,
-    _share: Option<Arc<Share>>,
+    _grant: Option<Arc<MemoryGrant>>,
     unsent: Arc<Unsent>,
 }
 
@@ -230,7 +230,7 @@ impl<S: ChunkSource> Streamed<S> {
             return;
         }
         let room = Room::take();
-        let waits = room.share.is_none()
+        let waits = room.grant.is_none()
             && (!self.ready.is_empty() || self.unsent.poll_none(task).is_pending());
         if waits {
             return;
@@ -250,7 +250,7 @@ impl<S: ChunkSource> Streamed<S> {
         self.unsent.add();
         Frame::data(Bytes::from_owner(Outgoing {
             bytes: chunk,
-            _share: self.share.clone(),
+            _grant: self.grant.clone(),
             unsent: self.unsent.clone(),
         }))
     }
@@ -270,14 +270,14 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
         self.begin_to_read(task);
         if self.ready.is_empty() {
             // What is read next has room of its own.
-            self.share = None;
+            self.grant = None;
             if let State::Reading(reading) = &mut self.state {
                 let Poll::Ready(read) = Pin::new(reading).poll(task) else {
                     return Poll::Pending;
                 };
                 match read {
                     Ok(read) => {
-                        (self.ready, self.share, self.state) = (read.chunks, read.share, read.next);
+                        (self.ready, self.grant, self.state) = (read.chunks, read.grant, read.next);
                     }
                     Err(panic) => {
                         self.state = State::Ended(Ok(()));

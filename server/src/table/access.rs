@@ -4,7 +4,7 @@ use crate::auth::Caller;
 use crate::auth::policy::authorize;
 use crate::request::context::Context;
 use crate::request::operation::Operation;
-use crate::response::error::{Result, known};
+use crate::response::error::{Result, common};
 use crate::table::request::Request;
 use lazurite_table::{AccessRange, is_metrics_table};
 
@@ -20,7 +20,7 @@ pub fn check_access(
         authorize(caller, context.service, &needs)?;
     }
     if !operation.on_analytics_data && is_metrics_table(table) {
-        return Err(known::AUTHORIZATION_FAILURE.into());
+        return Err(common::AUTHORIZATION_FAILURE.into());
     }
     Ok(())
 }
@@ -33,7 +33,7 @@ pub fn sas_key_range(caller: &Caller, table: &str, batch: bool) -> Result<Option
     };
     if !batch && table.to_lowercase() != grant.table_name {
         let detail = format!("The SAS is for table '{}'.", grant.table_name);
-        return Err(known::AUTHORIZATION_FAILURE.with("AuthenticationErrorDetail", detail));
+        return Err(common::AUTHORIZATION_FAILURE.with("AuthenticationErrorDetail", detail));
     }
     let range = grant.key_range.clone();
     Ok(Some(AccessRange {

@@ -8,7 +8,7 @@ use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
 use crate::request::context::text_of;
 use crate::request::operation::{Asked, Resource};
 use crate::request::parameters::Query;
-use crate::response::error::{Failure, Result, known, table_json_body};
+use crate::response::error::{Failure, Result, common, table_json_body};
 use crate::response::headers::{empty, put};
 use crate::response::long_responses;
 use crate::table::access::{check_access, sas_key_range};
@@ -148,7 +148,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
     let address = address(&sub.target)?;
     let method = match &address {
         Address::Table(_) if header("x-http-method").is_some() => {
-            return Err(known::INVALID_INPUT.into());
+            return Err(common::INVALID_INPUT.into());
         }
         Address::Entity(..) if sub.method == "POST" => header("x-http-method"),
         _ => None,
@@ -163,7 +163,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
     };
     let is_insert = matches!(address, Address::Table(_)) && asked.method == "POST";
     if !is_insert && !matches!(address, Address::Entity(..) | Address::Below(..)) {
-        return Err(known::INVALID_INPUT.into());
+        return Err(common::INVALID_INPUT.into());
     }
     let Route {
         operation,
@@ -173,7 +173,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         ..
     } = route_to(address, &asked)?;
     if operation.resource == Resource::BelowTable {
-        return Err(known::INVALID_INPUT.into());
+        return Err(common::INVALID_INPUT.into());
     }
     check_access(operation, &request.context, &request.caller, &table)?;
     sas_key_range(&request.caller, &table, false)?;
@@ -184,7 +184,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
             (Write::Delete(if_match), entity)
         }
         Some(write) => (write, addressed(keys, read_entity(&sub.body)?)?),
-        None => return Err(known::INVALID_INPUT.into()),
+        None => return Err(common::INVALID_INPUT.into()),
     };
     let keys = EntityKeys {
         partition_key: entity.partition_key.clone(),
@@ -223,7 +223,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         }))
     };
     let Some(first) = changes.first() else {
-        return refused(0, Level::Minimal, known::INVALID_INPUT.into());
+        return refused(0, Level::Minimal, common::INVALID_INPUT.into());
     };
     let table = first.table.clone();
     let facts = TransactionFacts {
@@ -233,7 +233,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     };
     let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
     if let Some(index) = changes.iter().position(other) {
-        return refused(index, changes[index].level, known::INVALID_INPUT.into());
+        return refused(index, changes[index].level, common::INVALID_INPUT.into());
     }
     let (operations, rest): (Vec<_>, Vec<_>) = changes
         .into_iter()
@@ -372,7 +372,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
     request.level = level(&request.context)?;
     let address = address(&sub.target)?;
     if !matches!(address, Address::Entity(..) | Address::Table(_)) {
-        return Err(known::INVALID_INPUT.into());
+        return Err(common::INVALID_INPUT.into());
     }
     let comp = request.context.comp();
     if !comp.is_empty() {
@@ -430,6 +430,6 @@ async fn in_part(response: Response<Body>) -> Result<SubResponse> {
         status: parts.status.as_u16(),
         reason: parts.status.canonical_reason().unwrap_or("OK"),
         headers,
-        body: body.ok_or(known::INTERNAL_ERROR)?,
+        body: body.ok_or(common::INTERNAL_ERROR)?,
     })
 }

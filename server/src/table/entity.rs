@@ -5,7 +5,7 @@ use crate::codec::odata::{self, EntityBody, Frame, read_entity};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
 use crate::table::address::EntityKeys;
 use crate::table::format::{Prefer, json, uncached};
@@ -258,7 +258,7 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
 
 /// Update, Merge and the two upserts.
 pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Response<Body>> {
-    let write = request.write.take().ok_or(known::INVALID_INPUT)?;
+    let write = request.write.take().ok_or(common::INVALID_INPUT)?;
     let keys = std::mem::take(&mut request.keys);
     check_range(request.range.as_ref(), &keys)?;
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
@@ -301,7 +301,7 @@ fn apply(
 
 pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
     let Some(Write::Delete(if_match)) = request.write.take() else {
-        return Err(known::INVALID_INPUT.into());
+        return Err(common::INVALID_INPUT.into());
     };
     check_range(request.range.as_ref(), &request.keys)?;
     let call = move |service: &TableService, r: &Request| {
@@ -321,7 +321,7 @@ pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
 pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()> {
     match range {
         Some(range) if !range.contains(&keys.partition_key, &keys.row_key) => {
-            Err(known::AUTHORIZATION_FAILURE.into())
+            Err(common::AUTHORIZATION_FAILURE.into())
         }
         _ => Ok(()),
     }
@@ -343,7 +343,7 @@ pub fn top(context: &Context) -> Result<Option<u32>> {
         .filter(|number| *number <= 1000);
     number
         .map(Some)
-        .ok_or_else(|| known::INVALID_INPUT.with("QueryParameterName", "$top"))
+        .ok_or_else(|| common::INVALID_INPUT.with("QueryParameterName", "$top"))
 }
 
 /// The names of `$select`; `None` when all properties are wanted.
@@ -359,7 +359,7 @@ fn select(context: &Context) -> Result<Option<Vec<String>>> {
         0 => Ok(None),
         _ if names.iter().any(|name| name == "*") => Ok(None),
         count if count > SELECT_MAX => {
-            Err(known::INVALID_INPUT.with("QueryParameterName", "$select"))
+            Err(common::INVALID_INPUT.with("QueryParameterName", "$select"))
         }
         _ => Ok(Some(names)),
     }

@@ -1,14 +1,14 @@
 //! The operations of the Table service, one row for each, and how a request finds its row.
 //! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table".
 
-use crate::auth::policy::{Letters::All, RequiredPermissions};
 use crate::properties;
 use crate::request::context::{Context, text_of};
 use crate::request::operation::{
     Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
     Unmatched, account_sas, any_sas, find,
 };
-use crate::response::error::{Failure, Result, known};
+use crate::request::permissions::{Letters::All, RequiredPermissions};
+use crate::response::error::{Failure, Result, common};
 use crate::table::address::{Address, EntityKeys};
 use crate::table::request::Request;
 use crate::table::{acl, batch, entity, service, tables};
@@ -315,7 +315,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
             "The requested method is not allowed on the specified resource.",
         ),
         // Of Delete Entity: the other writes have a row without the header.
-        Unmatched::Condition => known::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match"),
+        Unmatched::Condition => common::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match"),
     }
 }
 

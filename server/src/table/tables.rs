@@ -3,7 +3,7 @@
 use crate::codec::odata;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use crate::response::error::{Failure, Result, known};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
 use crate::table::entity::{QUERY_TIME_MAX, top};
 use crate::table::format::{Prefer, json, uncached};
@@ -101,7 +101,7 @@ pub async fn delete_table(request: Request) -> Result<Response<Body>> {
 
 /// The `TableName` of a Create Table body.
 fn table_name(bytes: &[u8]) -> Result<String> {
-    let invalid = || Failure::from(known::INVALID_INPUT);
+    let invalid = || Failure::from(common::INVALID_INPUT);
     let body: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| invalid())?;
     match body.get("TableName") {
         Some(serde_json::Value::String(name)) => Ok(name.clone()),

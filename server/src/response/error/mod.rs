@@ -1,21 +1,21 @@
 //! The only place with status codes: what a client sees when something is refused or fails.
 //!
-//! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand in `known.rs`, those of
-//! one service come from its errors here; `render.rs` writes them in the dialect of the service.
+//! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand in `common.rs`, those of
+//! one service come from its errors here; `render.rs` writes them in the format of the service.
 
-pub mod known;
+pub mod common;
 mod render;
 
-pub use render::{Dialect, render, table_json_body};
+pub use render::{ErrorFormat, render, table_json_body};
 
 use crate::codec::date;
 use crate::memory::MemoryExhausted;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
-use known::Known;
+use common::CommonError;
 use std::borrow::Cow;
 
-/// An answer that is not a success, before it has been put into a dialect.
+/// An answer that is not a success, before it has been rendered.
 #[derive(Debug)]
 pub struct Failure {
     pub status: StatusCode,
@@ -30,8 +30,8 @@ pub struct Failure {
 /// The result of anything a request may be refused for.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-impl From<Known> for Failure {
-    fn from(Known(status, code, message): Known) -> Failure {
+impl From<CommonError> for Failure {
+    fn from(CommonError(status, code, message): CommonError) -> Failure {
         Failure::new(status, code, message)
     }
 }
@@ -73,14 +73,14 @@ impl Failure {
 
     /// A header whose value cannot be read.
     pub fn header(name: &str, value: impl Into<String>) -> Failure {
-        known::INVALID_HEADER_VALUE
+        common::INVALID_HEADER_VALUE
             .with("HeaderName", name)
             .with("HeaderValue", value)
     }
 
     /// A query parameter whose value cannot be read.
     pub fn parameter(name: &str, value: impl Into<String>, reason: impl Into<String>) -> Failure {
-        known::INVALID_QUERY_PARAMETER_VALUE
+        common::INVALID_QUERY_PARAMETER_VALUE
             .with("QueryParameterName", name)
             .with("QueryParameterValue", value)
             .with("Reason", reason)
@@ -105,7 +105,7 @@ impl From<lazurite_engine::Error> for Failure {
                 Failure::new(507, "InsufficientStorage", message)
             }
             Error::TooLarge { .. } => {
-                known::REQUEST_BODY_TOO_LARGE.with("ExtendedErrorDetail", error.to_string())
+                common::REQUEST_BODY_TOO_LARGE.with("ExtendedErrorDetail", error.to_string())
             }
             Error::ReadOnly { .. } => {
                 tracing::warn!(%error, "the store refuses to write");
@@ -122,7 +122,7 @@ impl From<lazurite_engine::Error> for Failure {
             | Error::Deadlock
             | Error::InvalidOption { .. } => {
                 tracing::error!(%error, "the store failed");
-                known::INTERNAL_ERROR.into()
+                common::INTERNAL_ERROR.into()
             }
         }
     }
@@ -208,7 +208,7 @@ impl From<lazurite_blob::Error> for Failure {
                     reason,
                     "the store holds what the Blob service cannot have written"
                 );
-                known::INTERNAL_ERROR.into()
+                common::INTERNAL_ERROR.into()
             }
             Error::InvalidBlobOrBlock => answer(400, "InvalidBlobOrBlock"),
             Error::InvalidBlockId => answer(400, "InvalidBlockId"),
@@ -377,7 +377,7 @@ impl From<lazurite_table::Error> for Failure {
                     reason,
                     "the store holds what the Table service cannot have written"
                 );
-                known::INTERNAL_ERROR.into()
+                common::INTERNAL_ERROR.into()
             }
             Error::InvalidDuplicateRow => answer(400, "InvalidDuplicateRow"),
             Error::InvalidInput(_) => answer(400, "InvalidInput"),

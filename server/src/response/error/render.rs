@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 /// Which form an error body takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ErrorFormat {
     /// Blob and Queue.
     Xml,
     /// Table, for what is not OData: ACLs and service properties.
@@ -21,22 +21,22 @@ pub enum Dialect {
 /// The whole answer. Errors to HEAD, and 304, have no body: clients read the header.
 pub fn render(
     failure: Failure,
-    dialect: Dialect,
+    error_format: ErrorFormat,
     request_id: &str,
     now: SystemTime,
     bodiless: bool,
 ) -> Response<Body> {
     let bodiless = bodiless || failure.status == StatusCode::NOT_MODIFIED;
-    let (content_type, body) = match dialect {
-        Dialect::Xml => (
+    let (content_type, body) = match error_format {
+        ErrorFormat::Xml => (
             "application/xml".to_owned(),
             xml_body(&failure, request_id, now),
         ),
-        Dialect::TableXml => (
+        ErrorFormat::TableXml => (
             "application/xml".to_owned(),
             table_xml_body(&failure, request_id, now),
         ),
-        Dialect::TableJson(level) => (
+        ErrorFormat::TableJson(level) => (
             format!("application/json;odata={level};streaming=true;charset=utf-8"),
             table_json_body(&failure, request_id, now),
         ),
@@ -48,10 +48,10 @@ pub fn render(
     });
     *response.status_mut() = failure.status;
     let headers = response.headers_mut();
-    if dialect != Dialect::Xml {
+    if error_format != ErrorFormat::Xml {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    if let Dialect::TableJson(_) = dialect {
+    if let ErrorFormat::TableJson(_) = error_format {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if !bodiless {

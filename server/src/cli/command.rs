@@ -1,0 +1,75 @@
+//! The commands of the program beside serving, with their help.
+
+use clap::Subcommand;
+use std::path::PathBuf;
+
+/// What to do instead of serving.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Command {
+    /// Check every checksum, every order and every reference of a store that no server has open
+    ///
+    /// Prints one line for each damage, with its file and offset. The exit status is 0 only if there is none. Changes nothing.
+    Verify {
+        /// The directory of the store
+        #[arg(value_name = "DIR", default_value = ".lazurite")]
+        directory: PathBuf,
+    },
+    /// Show one file of a store as text: what it holds, where, and whether its checksums are right
+    ///
+    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users stand in
+    /// what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
+    Dump {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Ask a server on this machine whether it serves requests: for health checks of containers
+    ///
+    /// Prints one line for each service. The exit status is 0 only if all of them answer.
+    Health {
+        /// Ports to ask (default: those in the file that LAZURITE_PORT_FILE names, else 10000)
+        #[arg(value_name = "PORT")]
+        ports: Vec<u16>,
+    },
+    /// Find out why a client cannot use a connection string
+    ///
+    /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service missing, the wrong scheme, another
+    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there is none.
+    Doctor {
+        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else UseDevelopmentStorage=true)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+    },
+    /// Print what a running server would change about the workload it sees
+    ///
+    /// The rules are those of the table design guide: see docs/advisor.md.
+    Advice {
+        /// The connection string, with the account's key (default: as for `doctor`)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+    },
+    /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
+    ///
+    /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
+    Shim {
+        #[command(subcommand)]
+        action: ShimAction,
+    },
+}
+
+/// What `lazurite shim` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ShimAction {
+    /// Make the four commands
+    Install {
+        /// Where (default: beside this program)
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Remove them
+    Remove {
+        /// Where (default: beside this program)
+        #[arg(value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+}

@@ -1,0 +1,31 @@
+//! `/_lazurite/health`, for monitors: whether requests are served, and at which level of durability.
+
+use axum::body::Body;
+use axum::http::header::HeaderValue;
+use axum::http::{Response, StatusCode};
+use lazurite_engine::Db;
+
+/// Where monitors ask.
+pub const PATH: &str = "/_lazurite/health";
+
+pub fn health(db: &Db, durability: &str) -> Response<Body> {
+    // The reason is for the log: this page needs no credentials.
+    let failure = db.failure();
+    let status = if failure.is_none() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let body = serde_json::json!({
+        "status": if failure.is_none() { "ready" } else { "read-only" },
+        "reason": failure.map(|_| "An earlier failure of the disk: see the log of the server."),
+        "durability": durability,
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    let mut response = Response::new(Body::from(format!("{body}\n")));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert("content-type", HeaderValue::from_static("application/json"));
+    response
+}
