@@ -32,6 +32,9 @@ fn read_modules(folder: &Path, prefix: &str, modules: &mut BTreeMap<String, Stri
             ("", name) => name.to_owned(),
             (prefix, name) => format!("{prefix}::{name}"),
         };
+        if name == "tests" {
+            continue;
+        }
         if path.is_dir() {
             read_modules(&path, &module, modules);
         } else if module != "lib" {

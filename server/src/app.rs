@@ -16,6 +16,7 @@ use crate::layers::health;
 use crate::layers::secondary::check_location;
 use crate::memory::MemoryGrant;
 use crate::properties::{PropertiesStore, ServiceProperties, cors};
+use crate::request::address::address;
 use crate::request::body::RequestBody;
 use crate::request::context::{self, ApiVersion, Context, RequestIds, RequestOrigin, ServiceKind};
 use crate::request::limits::check_framing;
@@ -190,10 +191,8 @@ async fn handle(
     if parts.uri.path() == health::PATH {
         return Ok(health::health(&app.services.db, app.durability));
     }
-    let path = parts.uri.path().trim_start_matches('/');
-    if let Some(page) = advisor::Page::of(&parts.method, path) {
-        let (peer, now) = (origin.peer.ip(), origin.now);
-        return advisor::answer(&app.advisor, page, peer, &host, &parts.headers, now);
+    if let Some(page) = unsigned_advice(app, origin, &parts, &host) {
+        return page;
     }
     if app.authenticator.accepts_bearer_tokens
         && identity::is_asked(&app.services.accounts, origin, &parts, &host)
@@ -216,7 +215,12 @@ async fn handle(
         let (account, now) = (&context.account, origin.now);
         return Ok(advisor::answer_owner(&app.advisor, page, account, now));
     }
-    facts.watched = Watched::begin(&app.advisor, &context, operation.logged);
+    facts.watched = Watched::begin(
+        &app.advisor,
+        &context,
+        operation.logged,
+        matches!(caller, Caller::Anonymous),
+    );
     facts.entry = log_entry(&context, operation.logged, &caller, &properties);
     check_location(&context, operation.changes_state)?;
     facts.memory = long_responses::reserve(operation.long_response).await?;
@@ -233,6 +237,32 @@ async fn handle(
         }
         outcome => outcome,
     }
+}
+
+/// The response to a request for a page of the advisor that names no account.
+fn unsigned_advice(
+    app: &App,
+    origin: &RequestOrigin,
+    parts: &Parts,
+    host: &str,
+) -> Option<Result<Response<Body>>> {
+    let path = parts.uri.path();
+    let page = advisor::Page::of(&parts.method, path.trim_start_matches('/'))?;
+    let accounts = &app.services.accounts;
+    if address(origin.service, accounts, host, path).is_some() {
+        return None;
+    }
+    let (peer, now) = (origin.peer.ip(), origin.now);
+    let headers = &parts.headers;
+    Some(advisor::answer(
+        &app.advisor,
+        accounts,
+        page,
+        peer,
+        host,
+        headers,
+        now,
+    ))
 }
 
 /// The account whose static website a request to this host is for.

@@ -6,7 +6,7 @@
 )]
 
 use super::disk_file::{DiskFile, WRITE_BYTES};
-use super::{Clock, File, Fs, Lock, LockGuard, LogWrites, Space, platform};
+use super::{Clock, File, Fs, Lock, LockGuard, LogWrites, Space, platform, write_paths};
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Files on disk.
 #[derive(Debug, Default)]
 pub struct DiskFs {
-    large_writes: platform::LargeWrites,
+    large_writes: write_paths::LargeWrites,
 }
 
 impl Fs for DiskFs {
@@ -36,7 +36,7 @@ impl Fs for DiskFs {
     }
 
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        platform::create_large(create(path)?, path, &self.large_writes)
+        write_paths::create_large(create(path)?, path, &self.large_writes)
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -47,7 +47,7 @@ impl Fs for DiskFs {
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
         let file = patiently(|| writable().truncate(false).open(path))?;
         let present = file.metadata()?.len();
-        platform::open_log(file, path, present, length, writes)
+        write_paths::open_log(file, path, present, length, writes)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -24,6 +24,7 @@ pub(crate) mod reserve;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod testing;
 pub(crate) mod wall_clock;
+mod write_paths;
 
 pub use disk::{DiskFs, SystemClock};
 #[cfg(any(test, feature = "testing"))]

@@ -63,6 +63,7 @@ fn addressed(request: &Request) -> String {
         text = format!("{text}?$filter={filter}");
     }
     text.truncate(text.floor_char_boundary(ADDRESSED_BYTES_MAX));
+    text.shrink_to_fit();
     text
 }
 

@@ -16,7 +16,7 @@ use crate::watch::table::{TableWatch, entities_of, partition_of, seconds};
 use serde::Serialize;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
 /// Requests of a second that a thread takes without sampling.
@@ -26,7 +26,7 @@ pub const SAMPLE_MEAN: u32 = 32;
 /// Requests that may wait in one shard.
 pub const SHARD_MAX: usize = 1024;
 /// Requests after which a shard is emptied.
-const SHARD_FULL: usize = 256;
+const SHARD_FULL: usize = 64;
 /// Age of the oldest request after which a shard is emptied.
 const SHARD_AGE_MAX: Duration = Duration::from_secs(1);
 const SHARDS: usize = 16;
@@ -171,10 +171,12 @@ impl Advisor {
         if !is_due {
             return Vec::new();
         }
-        match self.state.try_lock() {
-            Ok(mut state) => self.collect(&mut state),
-            Err(_) => Vec::new(),
-        }
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Vec::new(),
+        };
+        self.collect(&mut state)
     }
 
     /// All advice so far, and the pieces of it that are new.

@@ -206,14 +206,14 @@ impl Rule {
             Rule::DeleteByEntity => (
                 "delete-by-entity",
                 "A table is emptied entity by entity",
-                "Each delete is a transaction that is paid for and that competes with other requests. Deleting a table is one.",
+                "Each delete is a billed transaction and competes with other requests. Deleting a table is one.",
                 "The high volume delete pattern: entities that are deleted together are stored in a table of their own, for \
                  example one for each month, which is then deleted.",
             ),
             Rule::SingleInserts => (
                 "single-inserts",
                 "Inserts to one partition are sent one by one",
-                "Each request waits for its own round trip and is paid for. An entity group transaction carries 100 entities of \
+                "Each request waits for its own round trip and is billed. An entity group transaction carries 100 entities of \
                  one partition.",
                 "Collect the entities and send them as entity group transactions.",
             ),
@@ -240,7 +240,7 @@ impl Rule {
             Rule::BusyPolling => (
                 "busy-polling",
                 "A queue is polled without a pause",
-                "Each Get Messages is a transaction that is paid for, whether it returns messages or not.",
+                "Each Get Messages is a billed transaction, whether it returns messages or not.",
                 "Wait longer after each empty answer, up to a maximum, and start again with a short pause after a message.",
             ),
             Rule::ReturningMessages => (
@@ -261,7 +261,7 @@ impl Rule {
             Rule::ListToFind => (
                 "list-to-find",
                 "A container is listed to find one blob",
-                "A listing reads every name of its range, 5,000 in an answer, and is paid for as a write. A blob whose name is known \
+                "A listing reads every name of its range, 5,000 in an answer, and is billed as a write. A blob whose name is known \
                  is read at once.",
                 "Build the name from what is known and read the blob; ask for its properties to find out whether it exists. Otherwise \
                  narrow the listing with `prefix`, or search by blob index tags.",

@@ -27,6 +27,8 @@ pub struct Watched {
     /// How many requests it stands for.
     weight: u32,
     request: Request,
+    /// Without credentials: such requests count only if they succeed, so that strangers cannot displace what is watched.
+    is_anonymous: bool,
 }
 
 /// What a transaction wrote: only its handler knows.
@@ -75,6 +77,7 @@ impl Watched {
         advisor: &Advisor,
         context: &Context,
         operation: Option<Logged>,
+        is_anonymous: bool,
     ) -> Option<Box<Watched>> {
         let operation = operation?;
         let weight = advisor.sample(context.now)?;
@@ -94,7 +97,11 @@ impl Watched {
         } else {
             read_path(context, &mut request);
         }
-        Some(Box::new(Watched { weight, request }))
+        Some(Box::new(Watched {
+            weight,
+            request,
+            is_anonymous,
+        }))
     }
 
     /// Adds the facts of the answer, and hands the request to the advisor. Writes new advice into the log.
@@ -102,6 +109,9 @@ impl Watched {
         let request = &mut self.request;
         request.duration = now.duration_since(request.at).unwrap_or_default();
         request.status = response.status().as_u16();
+        if matches!(request.status, 401 | 403) || (self.is_anonymous && request.status >= 400) {
+            return;
+        }
         request.response_bytes = response.body().size_hint().exact().unwrap_or_default();
         let facts = response.extensions_mut();
         request.entity = facts.remove();

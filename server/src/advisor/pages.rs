@@ -1,8 +1,9 @@
 //! `/_lazurite/advice` and `/_lazurite/heatmap`, as JSON.
 //!
-//! They name keys and filters. So they are answered to programs on this machine, for all accounts; and, below the path of an account, to
-//! whoever has its key, for that account.
+//! They name keys and filters. So programs on this machine receive them without credentials for accounts with the well-known key only;
+//! below the path of an account, owners of its key receive them for that account.
 
+use crate::accounts::Accounts;
 use crate::advisor::log_new;
 use crate::layers::browser_guard;
 use crate::response::error::{Failure, Result};
@@ -35,6 +36,7 @@ impl Page {
 /// Answers a request without credentials. Errors: it comes from another machine, through a proxy, or from a page of another origin.
 pub fn answer(
     advisor: &Advisor,
+    accounts: &Accounts,
     page: Page,
     peer: IpAddr,
     host: &str,
@@ -51,7 +53,8 @@ pub fn answer(
                        (/ACCOUNT/_lazurite/advice), signed with the key of the account.";
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
-    Ok(show(advisor, page, None, now))
+    let is_shown = |name: &str| accounts.is_well_known(name);
+    Ok(show(advisor, page, &is_shown, now))
 }
 
 /// Answers the owner of an account, about it alone.
@@ -61,11 +64,15 @@ pub fn answer_owner(
     account: &str,
     now: SystemTime,
 ) -> Response<Body> {
-    show(advisor, page, Some(account), now)
+    show(advisor, page, &|name| name == account, now)
 }
 
-fn show(advisor: &Advisor, page: Page, account: Option<&str>, now: SystemTime) -> Response<Body> {
-    let is_shown = |name: &str| account.is_none_or(|account| account == name);
+fn show(
+    advisor: &Advisor,
+    page: Page,
+    is_shown: &dyn Fn(&str) -> bool,
+    now: SystemTime,
+) -> Response<Body> {
     match page {
         Page::Advice => {
             let (mut report, new) = advisor.report();
@@ -98,6 +105,8 @@ fn json(value: &impl Serialize) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::body::Body as _;
+    use lazurite_advisor::{Keys, Request, Service};
 
     fn status(peer: &str, host: &str, header: Option<(&'static str, &str)>) -> u16 {
         let mut headers = HeaderMap::new();
@@ -105,16 +114,17 @@ mod tests {
             headers.insert(name, value.parse().unwrap());
         }
         let advisor = Advisor::default();
+        let accounts = Accounts::parse("own:a2V5").unwrap();
         let peer = peer.parse().unwrap();
         let now = SystemTime::UNIX_EPOCH;
-        match answer(&advisor, Page::Advice, peer, host, &headers, now) {
+        match answer(&advisor, &accounts, Page::Advice, peer, host, &headers, now) {
             Ok(response) => response.status().as_u16(),
             Err(failure) => failure.status.as_u16(),
         }
     }
 
     #[test]
-    fn only_programs_on_this_machine_see_advice_without_a_key() {
+    fn only_programs_on_this_machine_are_answered_without_a_key() {
         for (peer, host) in [
             ("127.0.0.1", "127.0.0.1:10000"),
             ("::1", "[::1]:10000"),
@@ -132,6 +142,28 @@ mod tests {
             let status = status("127.0.0.1", "127.0.0.1:10000", Some(header));
             assert_eq!(status, 403, "{header:?}");
         }
+    }
+
+    #[test]
+    fn advice_on_accounts_with_a_secret_key_is_for_their_owners() {
+        let advisor = Advisor::default();
+        let now = SystemTime::UNIX_EPOCH;
+        let mut request = Request::new(Service::Table, "GetEntity", now);
+        request.account = "own".to_owned();
+        request.resource = "Secret".to_owned();
+        request.keys = Some(Keys {
+            partition: "p".to_owned(),
+            row: "r".to_owned(),
+        });
+        advisor.observe(1, request);
+        let shown = |is_shown: &dyn Fn(&str) -> bool| {
+            let response = show(&advisor, Page::HeatMap, is_shown, now);
+            response.body().size_hint().exact().unwrap()
+        };
+        let accounts = Accounts::parse("own:a2V5").unwrap();
+        let nothing = shown(&|_| false);
+        assert_eq!(shown(&|name| accounts.is_well_known(name)), nothing);
+        assert!(shown(&|name| name == "own") > nothing);
     }
 
     #[test]

@@ -264,7 +264,7 @@ impl Target {
         match answer.status {
             200 => Ok(answer),
             status => Err(format!(
-                "{} answers {status}: it is no Lazurite that gives advice, or the account or its key is another one; see `lazurite doctor`",
+                "{} answers {status}: it is not a Lazurite server with an advisor, or the account or its key is wrong; see `lazurite doctor`",
                 endpoint.authority()
             )),
         }

@@ -94,10 +94,10 @@ fn is_within(span: Duration, then: u64, now: u64) -> bool {
     then > 0 && u128::from(now.saturating_sub(then)) < span.as_nanos()
 }
 
-/// When a poll began, and how many requests had come by then.
+/// When a poll began, and how much had been done by then.
 struct Started {
     at: u64,
-    requests: u64,
+    work: u64,
 }
 
 /// The busy poll of one thread.
@@ -109,8 +109,8 @@ struct BusyPoll {
     /// Whether it came within [`LOOK_MAX`] of the answer before.
     was_soon: Cell<bool>,
     is_wanted: Cell<bool>,
-    /// Requests that have come; tells a poll that served one from a poll that lost its processor.
-    requests: Cell<u64>,
+    /// Requests, and reads and writes of sockets; tells a poll that did something from a poll that lost its processor.
+    work: Cell<u64>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -134,15 +134,15 @@ impl BusyPoll {
         let looks = self.is_soon(now) && self.threads.may_look(now);
         looks.then(|| Started {
             at: now,
-            requests: self.requests.get(),
+            work: self.work.get(),
         })
     }
 
     /// Pauses if the poll found nothing and yet took long.
     fn after_poll(&self, started: &Started) {
         let now = self.threads.now();
-        let served = self.requests.get() != started.requests;
-        if !served && !is_within(POLL_MAX, started.at, now) {
+        let worked = self.work.get() != started.work;
+        if !worked && !is_within(POLL_MAX, started.at, now) {
             self.threads.pause(now);
         }
     }
@@ -151,9 +151,14 @@ impl BusyPoll {
 /// A request has come to this thread.
 pub fn begun() {
     here(|here| {
-        here.requests.set(here.requests.get() + 1);
+        here.work.set(here.work.get() + 1);
         here.was_soon.set(here.is_soon(here.threads.now()));
     });
+}
+
+/// A socket of this thread was read or written.
+pub fn transferred() {
+    here(|here| here.work.set(here.work.get() + 1));
 }
 
 /// A request of this thread is about to be answered.
@@ -180,7 +185,7 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
             answered: Cell::default(),
             was_soon: Cell::default(),
             is_wanted: Cell::default(),
-            requests: Cell::default(),
+            work: Cell::default(),
             waker: RefCell::default(),
         });
     });
@@ -257,13 +262,13 @@ mod tests {
             answered: Cell::default(),
             was_soon: Cell::default(),
             is_wanted: Cell::default(),
-            requests: Cell::new(1),
+            work: Cell::new(1),
             waker: RefCell::default(),
         };
         std::thread::sleep(POLL_MAX * 2);
         let (slow, now) = (1, poll.threads.now());
-        let paused = |at, requests| {
-            poll.after_poll(&Started { at, requests });
+        let paused = |at, work| {
+            poll.after_poll(&Started { at, work });
             poll.threads.paused_until.load(Ordering::Relaxed) > 0
         };
         assert!(!paused(now + MICROS * 1000, 1), "it was quick");

@@ -102,7 +102,10 @@ pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = |current| Rlimit { current, ..limit };
     // macOS names no maximum and refuses a limit without one. A system that refuses both leaves what there is, enough for most.
-    if setrlimit(Resource::Nofile, raised(limit.maximum)).is_err() {
+    let is_low = limit
+        .current
+        .is_some_and(|current| current < OPEN_FILES_OF_MACOS);
+    if setrlimit(Resource::Nofile, raised(limit.maximum)).is_err() && is_low {
         let _ = setrlimit(Resource::Nofile, raised(Some(OPEN_FILES_OF_MACOS)));
     }
 }

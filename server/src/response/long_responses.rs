@@ -8,9 +8,10 @@ use crate::response::error::Result;
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::body::Body as HttpBody;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 /// What is reserved before the length of a document is known: that of a whole page.
 const EXPECTED_BYTES: usize = 1 << 20;
@@ -37,18 +38,40 @@ pub fn hold(grant: MemoryGrant, response: Response<Body>) -> Response<Body> {
     match response.body().size_hint().exact() {
         Some(bytes) if bytes > FREE_BYTES as u64 => {
             let grant = Arc::new(grant.resized(bytes as usize));
-            response.map(|body| {
-                let held = move |bytes: Bytes| {
-                    let grant = grant.clone();
-                    Bytes::from_owner(Held {
-                        bytes,
-                        _grant: grant,
-                    })
-                };
-                Body::new(body.map_frame(move |frame| frame.map_data(&held)))
-            })
+            response.map(|body| Body::new(HeldBody { body, grant }))
         }
         _ => response,
+    }
+}
+
+/// A document with its grant. Its length stays known, for analytics and the advisor.
+struct HeldBody {
+    body: Body,
+    grant: Arc<MemoryGrant>,
+}
+
+impl HttpBody for HeldBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(task));
+        let held = |bytes| {
+            let _grant = self.grant.clone();
+            Bytes::from_owner(Held { bytes, _grant })
+        };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(held))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -61,5 +84,21 @@ struct Held {
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_length_of_a_held_response_stays_known() {
+        let grant = memory::reserve(EXPECTED_BYTES).await.unwrap();
+        let response = Response::new(Body::from(vec![7; FREE_BYTES + 1]));
+        let held = hold(grant, response);
+        let length = held.body().size_hint().exact();
+        assert_eq!(length, Some(FREE_BYTES as u64 + 1));
+        let bytes = axum::body::to_bytes(held.into_body(), usize::MAX).await;
+        assert_eq!(bytes.unwrap().len(), FREE_BYTES + 1);
     }
 }

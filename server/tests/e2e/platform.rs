@@ -16,9 +16,10 @@ const MARKS: [&str; 10] = [
     "\"/proc",
 ];
 
-/// Where it may stand. The four files of the engine exist on Linux alone; `main.rs` chooses the allocator.
-const SEAM: [&str; 8] = [
+/// Where it may stand. Four files of the engine and a half of `write_paths` exist on Linux alone; `main.rs` chooses the allocator.
+const SEAM: [&str; 9] = [
     "engine/src/fs/platform/",
+    "engine/src/fs/write_paths/",
     "engine/src/fs/mod.rs",
     "engine/src/fs/direct.rs",
     "engine/src/fs/large.rs",

@@ -23,11 +23,11 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::lower_priority;
 #[cfg(target_os = "linux")]
-pub(super) use linux::{LargeWrites, create_large, open, open_log, read_around_at, steady_time};
+pub(super) use linux::{allocate, open, read_around_at, steady_time};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::lower_priority;
 #[cfg(not(target_os = "linux"))]
-pub(super) use portable::{LargeWrites, create_large, open, open_log, read_around_at, steady_time};
+pub(super) use portable::{allocate, open, read_around_at, steady_time};
 #[cfg(unix)]
 pub(super) use unix::{
     create_private_directory, is_out_of_descriptors, open_unlinked, owner_only, read_at, space,

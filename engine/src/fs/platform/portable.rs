@@ -1,30 +1,16 @@
-//! Systems other than Linux: all files go through the cache of the system, written by plain calls.
+//! Systems other than Linux: what Linux adds is left out.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
     reason = "part of the seam that the rest of the engine goes through"
 )]
 
-use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
-use crate::fs::{File, LogWrites};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
-
-/// Large files are written like others.
-#[derive(Debug, Default)]
-pub(in crate::fs) struct LargeWrites;
-
-pub(in crate::fs) fn create_large(
-    file: fs::File,
-    _: &Path,
-    _: &LargeWrites,
-) -> io::Result<Arc<dyn File>> {
-    Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
-}
 
 /// Opens for reading. With the right to write where there is one: Windows does not sync a file without it, and a store that opens syncs
 /// what it reads of its log.
@@ -38,19 +24,6 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
 /// Lengthens the file. Its blocks may be taken when they are written.
 pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
     file.set_len(length)
-}
-
-pub(in crate::fs) fn open_log(
-    file: fs::File,
-    _: &Path,
-    present: u64,
-    length: u64,
-    _: LogWrites,
-) -> io::Result<Arc<dyn File>> {
-    if present < length {
-        allocate(&file, length)?;
-    }
-    Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
 }
 
 /// There is no way to ask for pages ahead that all systems share.

@@ -374,7 +374,11 @@ impl Minute {
         findings: &mut Vec<Finding>,
     ) {
         let number = seconds(request.at) / 60;
-        if number != self.number {
+        if number < self.number {
+            // A slow request of an earlier minute.
+            return;
+        }
+        if number > self.number {
             self.number = number;
             self.entities = 0;
             self.partitions.clear();
