@@ -95,7 +95,8 @@ impl BlobService {
     }
 
     /// The first timer. Skips rows of kinds that only newer programs know, and rows whose values are corrupt: these are added to
-    /// `unreadable`, and to `failures` if they were not there.
+    /// `unreadable`, and to `failures` if they were not there. Errors: a block of an SSTable that is corrupt ends the sweep here, because
+    /// the rows in it, and so the next one, are unknown.
     fn next_timer(
         &self,
         unreadable: &mut HashSet<Vec<u8>>,

@@ -4,8 +4,8 @@ use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
 use crate::tree::iter::{Rows, ScanRange, Source};
 use crate::tree::memtable::Memtable;
-use crate::values::ValueReader;
-use crate::{Direction, KeyRange, Keyspace, Result};
+use crate::values::{Pin, ValueReader};
+use crate::{Direction, Error, KeyRange, Keyspace, Result};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt;
@@ -65,11 +65,25 @@ impl Snapshot {
         range: KeyRange,
         direction: Direction,
         writes: (Arc<Memtable>, SequenceNumber),
+        pins: Arc<[Pin]>,
     ) -> Scan {
         let scan = ScanRange { range, direction };
         let cache = self.0.parts.cache.clone();
         let rows = Rows::with_writes(keyspace.tree(), cache, self.0.sequence, scan, writes);
-        Scan::new(self.clone(), keyspace.clone(), rows)
+        let scan = Scan::new(self.clone(), keyspace.clone(), rows);
+        Scan {
+            pins: Some(pins),
+            ..scan
+        }
+    }
+
+    /// A scan without rows whose first `advance` answers `error`.
+    pub(crate) fn refused_scan(&self, keyspace: &Keyspace, error: Error) -> Scan {
+        let scan = self.scan(keyspace, KeyRange::all(), Direction::Forward);
+        Scan {
+            refusal: Some(error),
+            ..scan
+        }
     }
 
     pub(crate) fn sequence(&self) -> SequenceNumber {
@@ -86,6 +100,10 @@ pub struct Scan {
     snapshot: Snapshot,
     keyspace: Keyspace,
     rows: Rows,
+    /// Keep the large values of a transaction's own rows when the transaction is gone.
+    pins: Option<Arc<[Pin]>>,
+    /// Answered by the first `advance`.
+    refusal: Option<Error>,
 }
 
 impl fmt::Debug for Scan {
@@ -100,6 +118,8 @@ impl Scan {
             snapshot,
             keyspace,
             rows,
+            pins: None,
+            refusal: None,
         }
     }
 
@@ -110,6 +130,10 @@ impl Scan {
         let parts = self.snapshot.parts();
         parts.health.check_open()?;
         parts.trees.check(self.keyspace.tree())?;
+        if let Some(error) = self.refusal.take() {
+            self.rows.end();
+            return Err(error);
+        }
         self.rows.advance()
     }
 
@@ -164,6 +188,9 @@ impl Scan {
         if let Some(reader) = self.snapshot.parts().open_large(&source.value())? {
             return Ok(reader);
         }
+        // Never a transaction's own row, whose segment is pinned: the snapshot has another value of the key.
+        let is_own = self.pins.is_some() && self.rows.is_on_first_source();
+        assert!(!is_own, "the pins of a scan keep its own values");
         let moved = self.snapshot.open_value(&self.keyspace, self.key())?;
         Ok(moved.expect("a snapshot keeps its rows"))
     }

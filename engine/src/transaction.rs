@@ -8,8 +8,11 @@
 
 use crate::base::codec::wide_hash;
 use crate::base::key::{Kind, SEQUENCE_MAX, is_before_end};
+use crate::base::mutex::lock;
+use crate::base::sync::Mutex;
 use crate::format::change::{Change, Changes};
 use crate::tree::memtable::Memtable;
+use crate::values::Pin;
 use crate::write::key_locks::{HeldLocks, LockedKey, Mode};
 use crate::write::reads::{CheckedReads, Reads};
 use crate::{
@@ -53,6 +56,36 @@ struct Writes {
     indexed: usize,
     values: BTreeMap<(u32, Vec<u8>), Written>,
     deleted: Vec<(u32, KeyRange)>,
+    /// By keyspace, of those scanned since the last change of the batch.
+    rows: Mutex<BTreeMap<u32, OwnRows>>,
+}
+
+/// The changes of a batch to one keyspace, for scans.
+#[derive(Debug)]
+struct OwnRows {
+    memtable: Arc<Memtable>,
+    /// How many changes there are.
+    last: u64,
+    pins: Arc<[Pin]>,
+}
+
+impl OwnRows {
+    /// The batch must have passed [`Batch::check_rows`].
+    fn new(batch: &Batch, keyspace: &Keyspace) -> OwnRows {
+        let changes = Changes::new(&batch.payload);
+        let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
+        let own = changes.filter(|change| change.keyspace() == keyspace.id());
+        let memtable = Memtable::new(Duration::ZERO);
+        let mut last = 0;
+        let counted = (1..).zip(own).inspect(|(sequence, _)| last = *sequence);
+        // No reader sees a part of them: a later change replaces earlier ones.
+        memtable.apply(counted, SEQUENCE_MAX);
+        OwnRows {
+            memtable: Arc::new(memtable),
+            last,
+            pins: batch.pins.as_slice().into(),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -164,7 +197,8 @@ impl Transaction<'_> {
     }
 
     /// The rows of a range as they are now, with the writes of this transaction so far. Only locked keys stay as they are: a row that
-    /// is not locked may change during the scan and after it.
+    /// is not locked may change during the scan and after it. The first advance answers `TooLarge` if a key or a value that was written is
+    /// over the limits.
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
         let snapshot = self.db.snapshot();
         self.writes.scan(&snapshot, keyspace, range, direction)
@@ -172,7 +206,7 @@ impl Transaction<'_> {
 
     /// The writes of the next commit. Add to this batch; do not replace it by another one.
     pub fn batch(&mut self) -> &mut Batch {
-        &mut self.writes.batch
+        self.writes.batch_mut()
     }
 
     /// For other batches that are written under the locks of this transaction.
@@ -208,7 +242,7 @@ impl OptimisticTransaction<'_> {
 
     /// The writes of the next commit. Add to this batch; do not replace it by another one.
     pub fn batch(&mut self) -> &mut Batch {
-        &mut self.writes.batch
+        self.writes.batch_mut()
     }
 
     /// Writes the batch if no write of any kind has changed what was read. A transaction that writes nothing has read one state of the
@@ -263,18 +297,24 @@ impl Writes {
         range: KeyRange,
         direction: Direction,
     ) -> Scan {
-        let changes = Changes::new(&self.batch.payload);
-        let changes = changes.map(|change| change.expect("the payload was encoded by a batch"));
-        let own = changes.filter(|change| change.keyspace() == keyspace.id());
-        let writes = Memtable::new(Duration::ZERO);
-        let mut last = 0;
-        let counted = (1..).zip(own).inspect(|(sequence, _)| last = *sequence);
-        // No reader sees a part of them: a later change replaces earlier ones.
-        writes.apply(counted, SEQUENCE_MAX);
-        if last == 0 {
+        if let Err(error) = self.batch.check_rows() {
+            return snapshot.refused_scan(keyspace, error);
+        }
+        let mut cached = lock(&self.rows);
+        let own = cached
+            .entry(keyspace.id())
+            .or_insert_with(|| OwnRows::new(&self.batch, keyspace));
+        if own.last == 0 {
             return snapshot.scan(keyspace, range, direction);
         }
-        snapshot.scan_with(keyspace, range, direction, (Arc::new(writes), last))
+        let writes = (own.memtable.clone(), own.last);
+        snapshot.scan_with(keyspace, range, direction, writes, own.pins.clone())
+    }
+
+    /// The batch, about to be changed.
+    fn batch_mut(&mut self) -> &mut Batch {
+        lock(&self.rows).clear();
+        &mut self.batch
     }
 
     /// Indexes what was written since the last read.

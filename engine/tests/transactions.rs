@@ -293,6 +293,42 @@ fn threads_with_two_transactions_each_do_not_wait_for_each_other() {
 }
 
 #[test]
+fn scan_of_a_dropped_transaction_reads_its_own_large_values_after_a_collection() {
+    let environment = environment(Arc::new(MemoryFs::volatile()));
+    let config = Config {
+        value_segment_bytes: 1 << 16,
+        ..config()
+    };
+    let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
+    let large = vec![7; 60_000];
+    let value = db.write_value(&large).unwrap();
+    transaction.batch().put_large(&keyspace, b"k", value);
+    let mut rows = transaction.scan(&keyspace, KeyRange::all(), Direction::Forward);
+    drop(transaction);
+    for _ in 0..4 {
+        // Fills the segment, so that it is sealed.
+        drop(db.write_value(&large).unwrap());
+    }
+    while db.step().unwrap().is_some() {}
+    assert!(rows.advance().unwrap());
+    assert_eq!(rows.value().unwrap(), large);
+}
+
+#[test]
+fn scan_of_a_transaction_with_a_key_over_the_limit_is_an_error() {
+    let (db, keyspace) = open_in_memory();
+    let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
+    transaction
+        .batch()
+        .put(&keyspace, &vec![b'k'; (1 << 16) + 1], b"");
+    let mut rows = transaction.scan(&keyspace, KeyRange::all(), Direction::Forward);
+    assert!(matches!(rows.advance(), Err(Error::TooLarge { .. })));
+    assert!(!rows.advance().unwrap());
+}
+
+#[test]
 fn batch_that_is_replaced_is_read_like_any_other() {
     let (db, keyspace) = open_in_memory();
     let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();

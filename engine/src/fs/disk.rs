@@ -66,7 +66,9 @@ impl Fs for DiskFs {
         // Where a relative path begins.
         let is_here = path.as_os_str().is_empty();
         let path = if is_here { Path::new(".") } else { path };
-        patiently(|| platform::sync_directory(path))
+        let directory = patiently(|| platform::open_directory(path))?;
+        // Not repeated: after a failed sync a second one may succeed without the data.
+        directory.map_or(Ok(()), |directory| directory.sync_all())
     }
 
     fn space(&self, path: &Path) -> Option<Space> {

@@ -38,8 +38,9 @@ pub(in crate::fs) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io:
 }
 
 /// Makes the names in a directory durable.
-pub(in crate::fs) fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+/// Opens a directory to sync it; `None` where that is not needed.
+pub(in crate::fs) fn open_directory(path: &Path) -> io::Result<Option<File>> {
+    File::open(path).map(Some)
 }
 
 /// Space of the file system that `path` lies on.

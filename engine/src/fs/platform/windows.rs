@@ -59,8 +59,8 @@ pub(in crate::fs) fn write_all_at(
 }
 
 /// There is no call for it: NTFS logs changes of names, in order, and a flush of any file that was created or renamed writes that log.
-pub(in crate::fs) fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
+pub(in crate::fs) fn open_directory(_: &Path) -> io::Result<Option<File>> {
+    Ok(None)
 }
 
 /// The standard library does not say. A full disk is noticed by the write that fails.

@@ -27,6 +27,8 @@ pub(crate) struct ScanRange {
 /// The live rows of a range.
 pub(crate) struct Rows {
     sources: Vec<Source>,
+    /// How many of the first sources are not of the tree.
+    own_sources: usize,
     scan: Arc<ScanRange>,
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
@@ -81,6 +83,7 @@ impl Rows {
         mut sources: Vec<Source>,
         empty_spans: Arc<EmptySpans>,
     ) -> Rows {
+        let own_sources = sources.len();
         let view = tree.view();
         let (direction, scan) = (scan.direction, Arc::new(scan));
         let memtables = std::iter::once(&view.active).chain(&view.immutable);
@@ -110,6 +113,7 @@ impl Rows {
         Rows {
             has_range_tombstones: sources.iter().any(Source::has_range_tombstones),
             sources,
+            own_sources,
             scan,
             pending_seek: Some(start),
             goes_on: false,
@@ -128,6 +132,18 @@ impl Rows {
     #[inline]
     pub(crate) fn source(&self) -> Option<&Source> {
         self.current.map(|current| &self.sources[current])
+    }
+
+    /// Whether the current row is of the newest source, which are the writes in [`Rows::with_writes`].
+    pub(crate) fn is_on_first_source(&self) -> bool {
+        self.current == Some(0)
+    }
+
+    /// To the end of the range.
+    pub(crate) fn end(&mut self) {
+        self.end_search(None);
+        (self.current, self.pending_seek) = (None, None);
+        self.sources.iter_mut().for_each(Source::exhaust);
     }
 
     pub(crate) fn passed(&self) -> u64 {
@@ -160,9 +176,7 @@ impl Rows {
             // A new value: copying the result of `step` would stall until its parts are stored.
             Ok(true) => Ok(true),
             ended => {
-                self.end_search(None);
-                self.current = None;
-                self.sources.iter_mut().for_each(Source::exhaust);
+                self.end();
                 ended
             }
         }
@@ -429,8 +443,8 @@ impl Rows {
 impl Drop for Rows {
     fn drop(&mut self) {
         self.end_search(None);
-        // Charges the newest memtable for being an extra source: see `is_read_across`.
-        if let [first, .., last] = &self.sources[..]
+        // Charges the newest memtable of the tree for being an extra source: see `is_read_across`.
+        if let [first, .., last] = &self.sources[self.own_sources..]
             && let (Some(memtable), None) = (first.memtable(), last.memtable())
         {
             memtable.add_scan_merges(self.seeks);
