@@ -24,7 +24,7 @@ use crate::format::change::Changes;
 use crate::format::dump::Dump;
 use crate::format::header::{HEADER_BYTES, named_in_header};
 use crate::format::search::{Exhausted, SearchBudget};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 16;
 pub(crate) const FRAME_BATCH: u32 = 1;
@@ -167,8 +167,8 @@ pub(crate) fn frame_at(
     })
 }
 
-/// How many candidates for frames are looked at: more would take memory.
-const CANDIDATES_MAX: usize = 1 << 22;
+/// How many candidates for frames are kept, the shortest: more would take memory.
+const CANDIDATES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
 
 /// How many changes of a payload are decoded to see whether it could be one.
 const PLAUSIBLE_CHANGES: usize = 8;
@@ -186,9 +186,7 @@ pub(crate) fn find_frames(
     last: SequenceNumber,
 ) -> (Vec<Frame>, bool) {
     let mut budget = SearchBudget::of(bytes.len());
-    let (mut candidates, mut is_complete) =
-        plausible_frames(bytes, base, offset, last, &mut budget);
-    candidates.sort_unstable();
+    let (candidates, mut is_complete) = plausible_frames(bytes, base, offset, last, &mut budget);
     let mut found: BTreeMap<usize, Frame> = BTreeMap::new();
     for (length, at) in candidates {
         let before = found.range(..at + FRAME_HEADER_BYTES + length).next_back();
@@ -205,7 +203,7 @@ pub(crate) fn find_frames(
     (found.into_values().collect(), is_complete)
 }
 
-/// The lengths and offsets of what could be a frame behind `offset`, and whether all were found.
+/// The lengths and offsets of what could be a frame behind `offset`, the shortest first, and whether all were found.
 fn plausible_frames(
     bytes: &[u8],
     base: SequenceNumber,
@@ -215,7 +213,8 @@ fn plausible_frames(
 ) -> (Vec<(usize, usize)>, bool) {
     let least = (last - base) as u32;
     let most = least.saturating_add(u32::try_from(bytes.len() - offset).unwrap_or(u32::MAX));
-    let mut found = Vec::new();
+    let mut found = BinaryHeap::new();
+    let mut is_complete = true;
     let mut next = offset + 1;
     while next + FRAME_HEADER_BYTES < bytes.len() {
         let rest = &bytes[next..];
@@ -236,12 +235,20 @@ fn plausible_frames(
                 Ok(Some(length)) if found.len() < CANDIDATES_MAX => {
                     found.push((length, next + index));
                 }
-                Ok(Some(_)) | Err(Exhausted) => return (found, false),
+                Ok(Some(length)) => {
+                    is_complete = false;
+                    if let Some(mut longest) = found.peek_mut()
+                        && length < longest.0
+                    {
+                        *longest = (length, next + index);
+                    }
+                }
+                Err(Exhausted) => return (found.into_sorted_vec(), false),
             }
         }
         next += window.len() - 11;
     }
-    (found, true)
+    (found.into_sorted_vec(), is_complete)
 }
 
 /// Shows the frames of a segment.
@@ -316,7 +323,9 @@ fn plausible_length(
         let tag = decoder.u32().filter(|tag| tag & 3 == FRAME_BATCH)?;
         decoder.take(8)?;
         let length = (tag >> 2) as usize;
-        decoder.take(length).filter(|_| length <= BATCH_BYTES_MAX)
+        // A frame has at least one change.
+        let is_possible = (1..=BATCH_BYTES_MAX).contains(&length);
+        decoder.take(length).filter(|_| is_possible)
     };
     let Some(payload) = payload() else {
         return Ok(None);
@@ -333,6 +342,26 @@ mod tests {
     use super::*;
     use crate::base::codec::{put_bytes, put_varint};
     use crate::format::header::FORMAT_VERSION;
+
+    #[test]
+    fn heads_of_empty_frames_do_not_hide_a_good_frame() {
+        let key = frame_key(FORMAT_VERSION, 7, 1);
+        // At every fourth byte something that reads as an empty frame with the sequence number 1.
+        let mut bytes = [1, 0, 0, 0].repeat(2 * CANDIDATES_MAX);
+        let offset = bytes.len();
+        let payload = [2, 0, 1, b'k', 1, b'v'];
+        encode_frame(
+            &mut bytes,
+            key,
+            offset as u64,
+            (FRAME_BATCH, 2, 1),
+            &payload,
+        );
+        let (found, is_complete) = find_frames(&bytes, key, 0, 0, 0);
+        assert!(is_complete);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].offset, offset as u64);
+    }
 
     #[test]
     fn a_search_behind_a_bad_frame_hashes_a_bounded_number_of_bytes() {

@@ -337,8 +337,9 @@ impl Operations for Direct {
         ticket.wait()?;
         let has_more_rows = self.tables.sweep()?;
         let blobs = self.blobs.sweep(SWEEP_STEPS_MAX)?;
-        if let Some(failure) = blobs.failures.first() {
-            return Err(Failure::of_disk(format!("sweep of blobs: {failure}")));
+        if !blobs.failures.is_empty() {
+            let failures = blobs.failures.join("; ");
+            return Err(Failure::of_disk(format!("sweep of blobs: {failures}")));
         }
         Ok(queues.more || has_more_rows || blobs.steps == SWEEP_STEPS_MAX)
     }

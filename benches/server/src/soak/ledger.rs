@@ -51,8 +51,8 @@ pub(super) struct Entries {
     /// When a Delete Message had been acknowledged.
     pub(super) deleted: HashMap<String, Instant>,
     pub(super) perhaps_deleted: HashSet<String>,
-    /// How many updates of a message were acknowledged, and when the last. Missing: none.
-    pub(super) updates: HashMap<String, (u64, Instant)>,
+    /// The updates of a message that were acknowledged: the count that each left, and when. Missing: none.
+    pub(super) updates: HashMap<String, Vec<(u64, Instant)>>,
     /// When the messages expire that do.
     pub(super) expiring: HashMap<String, SystemTime>,
     hidden: HashMap<String, Delivery>,
@@ -154,8 +154,9 @@ impl Ledger {
             {
                 entries.wrong(format!("{name} was delivered after it had expired"));
             }
-            let known = entries.updates.get(name).filter(|(_, at)| *at <= began);
-            let known = known.map_or(0, |(known, _)| *known);
+            let acknowledged = entries.updates.get(name).into_iter().flatten();
+            let before = acknowledged.filter(|(_, at)| *at <= began);
+            let known = before.map(|(count, _)| *count).max().unwrap_or_default();
             if updates < known {
                 entries.wrong(format!("{name} has lost the last of {known} updates"));
             }
@@ -163,13 +164,13 @@ impl Ledger {
                 delivered: during.1,
                 hidden_until: until,
             };
-            let before = entries.hidden.insert(name.to_owned(), delivery);
-            if let Some(before) = before
-                && during.0 >= before.delivered
-                && during.1 < before.hidden_until
-            {
+            let is_hidden = entries.hidden.get(name).is_some_and(|before| {
+                during.0 >= before.delivered && during.1 < before.hidden_until
+            });
+            if is_hidden {
                 entries.wrong(format!("{name} was delivered while it was hidden"));
             }
+            entries.hide(name, delivery);
         });
     }
 
@@ -227,6 +228,7 @@ impl Ledger {
     }
 
     /// Adds the figures, compares reads beside slow syncs with reads without, and ends in one sentence: what was wrong, or that nothing was.
+    /// Over HTTP the verdict says nothing of the sweeps, whose failures the server only logs.
     pub(super) fn report(&self, report: &mut Report) -> Result<String, String> {
         self.with(|entries| {
             let requests: u64 = entries.times.values().map(Histogram::len).sum();
@@ -291,6 +293,14 @@ impl Entries {
         }
     }
 
+    /// Keeps the later of two times until which a message is hidden: the earlier is that of an answer that arrived late.
+    fn hide(&mut self, name: &str, delivery: Delivery) {
+        let known = self.hidden.get(name);
+        if known.is_none_or(|known| known.hidden_until <= delivery.hidden_until) {
+            self.hidden.insert(name.to_owned(), delivery);
+        }
+    }
+
     fn compare_reads(&mut self, report: &mut Report) -> String {
         for (name, times) in [("calm", &self.calm), ("beside slow syncs", &self.slow)] {
             if let Some(times) = times {
@@ -333,7 +343,11 @@ mod tests {
         assert_eq!(ledger.wrongs(), 1, "hidden");
         ledger.delivered("a", Instant::now(), (at(9), at(10)), at(15));
         assert_eq!(ledger.wrongs(), 1);
-        ledger.with(|entries| entries.updates.insert("a".into(), (2, Instant::now())));
+        ledger.with(|entries| {
+            entries
+                .updates
+                .insert("a".into(), vec![(2, Instant::now())])
+        });
         ledger.delivered("a#1", Instant::now(), (at(16), at(17)), at(20));
         assert_eq!(ledger.wrongs(), 2, "an update is lost");
         ledger.peeked("a#2", (at(18), at(19)));
@@ -348,6 +362,28 @@ mod tests {
         ledger.with(|entries| entries.expiring.insert("b".into(), at(5)));
         ledger.delivered("b", Instant::now(), (at(5), at(6)), at(7));
         assert_eq!(ledger.wrongs(), 5, "expired");
+    }
+
+    #[test]
+    fn update_beside_a_delivery_does_not_excuse_the_loss_of_earlier_ones() {
+        let ledger = Ledger::default();
+        let began = Instant::now();
+        let updates = vec![(1, began), (2, began + Duration::from_secs(1))];
+        ledger.with(|entries| entries.updates.insert("a".into(), updates));
+        ledger.delivered("a#1", began, (at(1), at(2)), at(3));
+        assert_eq!(ledger.wrongs(), 0, "the second came later");
+        ledger.delivered("a", began, (at(4), at(5)), at(6));
+        assert_eq!(ledger.wrongs(), 1, "the first did not");
+    }
+
+    #[test]
+    fn late_answer_does_not_shorten_the_time_a_message_is_hidden() {
+        let ledger = Ledger::default();
+        ledger.delivered("a", Instant::now(), (at(6), at(7)), at(11));
+        ledger.delivered("a", Instant::now(), (at(1), at(8)), at(6));
+        assert_eq!(ledger.wrongs(), 0);
+        ledger.peeked("a", (at(8), at(9)));
+        assert_eq!(ledger.wrongs(), 1, "still hidden");
     }
 
     #[test]

@@ -144,7 +144,9 @@ fn update(soak: &Soak, random: &mut Random, message: &TakenMessage, hidden_secon
     soak.ledger.with(|entries| {
         entries
             .updates
-            .insert(name.to_owned(), (updates + 1, Instant::now()))
+            .entry(name.to_owned())
+            .or_default()
+            .push((updates + 1, Instant::now()));
     });
     if delete(soak, message, &message.receipt) {
         soak.ledger.wrong(format!(
