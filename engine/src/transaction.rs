@@ -235,6 +235,7 @@ impl OptimisticTransaction<'_> {
 
     /// The rows of a range when the transaction began, with its own writes so far. The whole range counts as read: a row that another
     /// writer adds to it is a conflict.
+    /// The first advance answers `TooLarge` as in [`Transaction::scan`].
     pub fn scan(&mut self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
         self.reads.add_range(keyspace.tree(), range.clone());
         self.writes.scan(&self.snapshot, keyspace, range, direction)

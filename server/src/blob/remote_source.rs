@@ -328,10 +328,10 @@ impl Found {
 
     /// Refuses what is known to be longer.
     pub fn check_length(&self, limit: u64) -> Result<()> {
-        match self.length() > limit {
-            true => Err(common::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string())),
-            false => Ok(()),
+        if self.length() > limit {
+            return Err(common::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
         }
+        Ok(())
     }
 
     /// What a blob of this content has as its headers.
