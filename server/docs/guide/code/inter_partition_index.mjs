@@ -1,0 +1,62 @@
+// Inter-partition secondary index: copies in other partitions, kept alike by way of a queue.
+
+import { odata } from "@azure/data-tables";
+import { employees } from "./staff.mjs";
+import { all, compare, newQueue, newTable } from "./store.mjs";
+
+const table = await newTable("Staff");
+const changes = await newQueue("changes");
+
+// #region naive
+async function findByScan(mail) {
+  // The department is not known, so every partition is read.
+  const filter = odata`PartitionKey lt 'mail_' and mail eq ${mail}`;
+  const [found] = await all(table.listEntities({ queryOptions: { filter } }));
+  return found.id;
+}
+// #endregion
+
+// #region advised
+async function store(one) {
+  const keys = [one.department, one.id];
+  // The message first, hidden while this writer may live. If it dies on the way, the message appears, and a worker does
+  // the rest.
+  const message = await changes.sendMessage(JSON.stringify(keys), { visibilityTimeout: 30 });
+  await table.upsertEntity({ partitionKey: one.department, rowKey: one.id, ...one });
+  await updateCopy(...keys);
+  await changes.deleteMessage(message.messageId, message.popReceipt);
+}
+
+async function updateCopy(department, id) {
+  for (;;) {
+    const one = await table.getEntity(department, id);
+    await table.upsertEntity({ ...one, partitionKey: `mail_${one.mail[0]}`, rowKey: one.mail });
+    // Another writer may have stored a newer copy, which this one just replaced.
+    if ((await table.getEntity(department, id)).etag === one.etag) return;
+  }
+}
+
+async function work() {
+  const { receivedMessageItems } = await changes.receiveMessages({ numberOfMessages: 32, visibilityTimeout: 30 });
+  for (const message of receivedMessageItems) {
+    await updateCopy(...JSON.parse(message.messageText)).catch((error) => {
+      // A writer that died before it stored anything leaves nothing to copy.
+      if (error.statusCode !== 404) throw error;
+    });
+    await changes.deleteMessage(message.messageId, message.popReceipt);
+  }
+}
+
+const findByMail = async (mail) => (await table.getEntity(`mail_${mail[0]}`, mail)).id;
+// #endregion
+
+const staff = employees();
+const last = staff.pop();
+for (const one of staff) await store(one);
+// A writer that dies between the two writes.
+await changes.sendMessage(JSON.stringify([last.department, last.id]));
+await table.upsertEntity({ partitionKey: last.department, rowKey: last.id, ...last });
+await work();
+for (const mail of ["chen.8@example.com", last.mail]) {
+  await compare(() => findByScan(mail), () => findByMail(mail), "examined");
+}

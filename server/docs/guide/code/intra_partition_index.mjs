@@ -1,0 +1,42 @@
+// Intra-partition secondary index: each employee twice in the partition of the department.
+
+import assert from "node:assert/strict";
+import { odata } from "@azure/data-tables";
+import { employees } from "./staff.mjs";
+import { all, compare, newTable } from "./store.mjs";
+
+const scanned = await newTable("Scanned");
+const indexed = await newTable("Indexed");
+
+// #region naive
+const storeOnce = (one) => scanned.upsertEntity({ partitionKey: one.department, rowKey: one.id, ...one });
+
+async function findByScan(department, mail) {
+  const filter = odata`PartitionKey eq ${department} and mail eq ${mail}`;
+  const [found] = await all(scanned.listEntities({ queryOptions: { filter } }));
+  return found.id;
+}
+// #endregion
+
+// #region advised
+async function storeTwice(one) {
+  const rowKeys = [`id_${one.id}`, `mail_${one.mail}`];
+  const rows = rowKeys.map((rowKey) => ({ partitionKey: one.department, rowKey, ...one }));
+  // Both copies or neither: they are in one partition.
+  await indexed.submitTransaction(rows.map((row) => ["upsert", row]));
+}
+
+const findByMail = async (department, mail) => (await indexed.getEntity(department, `mail_${mail}`)).id;
+
+// The prefix keeps the copies under the mail addresses out: '`' is the character after '_'.
+const allOf = (department) =>
+  all(indexed.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${department} and RowKey ge 'id_' and RowKey lt 'id\`'` } }));
+// #endregion
+
+for (const one of employees()) {
+  await storeOnce(one);
+  await storeTwice(one);
+}
+await compare(() => findByScan("Sales", "novak.3@example.com"), () => findByMail("Sales", "novak.3@example.com"), "examined");
+const sales = employees().filter((one) => one.department === "Sales");
+assert.deepEqual((await allOf("Sales")).map((one) => one.id), sales.map((one) => one.id));

@@ -1,0 +1,47 @@
+"""Log tail: the newest entities first."""
+
+from datetime import datetime, timedelta, timezone
+
+from store import compare, insert_all, new_table
+
+ascending, inverted = new_table("Ascending"), new_table("Inverted")
+
+
+def ticks(moment):
+    """Steps of 100 ns since the year 1, as .NET counts time."""
+    return (moment - datetime(1, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 10
+
+
+# region naive
+def ascending_key(moment):
+    return f"{ticks(moment):019}"
+
+
+def newest_at_the_end(count):
+    # The newest are last, and a query reads forwards only: all are read.
+    return [one["Claim"] for one in ascending.query_entities("PartitionKey eq 'claims'")][: -count - 1 : -1]
+# endregion
+
+
+# region advised
+TICKS_MAX = ticks(datetime.max.replace(tzinfo=timezone.utc))
+
+
+def inverted_key(moment):
+    # The later the moment, the smaller the number: new entities come first in the partition.
+    return f"{TICKS_MAX - ticks(moment):019}"
+
+
+def newest_first(count):
+    # One page of `count` entities; the rest is not read.
+    pages = inverted.query_entities("PartitionKey eq 'claims'", results_per_page=count).by_page()
+    return [one["Claim"] for one in next(pages)]
+# endregion
+
+
+start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+for table, key in ((ascending, ascending_key), (inverted, inverted_key)):
+    moments = [(claim, start + timedelta(seconds=17 * claim)) for claim in range(200)]
+    insert_all(table, ({"PartitionKey": "claims", "RowKey": key(moment), "Claim": claim} for claim, moment in moments))
+compare(lambda: newest_at_the_end(10), lambda: newest_first(10), "examined")
+assert newest_first(3) == [199, 198, 197]

@@ -1,0 +1,22 @@
+// Projection: only the properties that are shown.
+
+import { employees } from "./staff.mjs";
+import { all, compare, insertAll, newTable } from "./store.mjs";
+
+const table = await newTable("Staff");
+const filter = "PartitionKey eq 'Sales'";
+
+// #region naive
+const namesFromWholeEntities = async () =>
+  (await all(table.listEntities({ queryOptions: { filter } }))).map((one) => one.lastName);
+// #endregion
+
+// #region advised
+// The service reads the entities whole, and sends this property of each.
+const names = async () =>
+  (await all(table.listEntities({ queryOptions: { filter, select: ["lastName"] } }))).map((one) => one.lastName);
+// #endregion
+
+const curriculum = "lorem ".repeat(300);
+await insertAll(table, employees().map((one) => ({ partitionKey: "Sales", rowKey: one.id, ...one, curriculum })));
+await compare(namesFromWholeEntities, names, "received");
