@@ -25,6 +25,7 @@ mod drop_in;
 mod errors;
 mod exposed;
 mod framing;
+mod guide;
 mod limits;
 mod matrix;
 mod nonsense;

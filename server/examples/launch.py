@@ -1,0 +1,127 @@
+"""What the examples in Python share: a server of their own, which they can kill, or one that is there already."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from azure.core.exceptions import IncompleteReadError, ServiceRequestError, ServiceResponseError
+
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+SERVICES = ("blob", "queue", "table")
+ANSWER_SECONDS_MAX = 30
+
+
+class Server:
+    """A server on free ports whose data outlives it."""
+
+    def __init__(self, program, directory):
+        self.program, self.directory = program, Path(directory)
+        self.ports = dict.fromkeys(SERVICES, 0)
+        self._start()
+
+    def _start(self):
+        port_file = self.directory / "ports.json"
+        port_file.unlink(missing_ok=True)
+        flags = [f"--{service}Port={port}" for service, port in self.ports.items()]
+        # The server ends with this program, whatever ends it.
+        command = [self.program, "--silent", "--until-stdin-ends", "--port-file", port_file, *flags]
+        with open(self.directory / "server.log", "a") as log:
+            self.process = subprocess.Popen(
+                [*command, "--location", self.directory / "data"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
+            )
+        while not port_file.exists():
+            if self.process.poll() is not None:
+                sys.exit("the server did not start:\n" + (self.directory / "server.log").read_text())
+            time.sleep(0.01)
+        self.ports = json.loads(port_file.read_text())
+
+    def kill(self):
+        """SIGKILL: the server cannot finish anything. Then it starts again, with the same ports and data."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self._start()
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    @property
+    def connection(self):
+        endpoints = (f"{name.title()}Endpoint=http://127.0.0.1:{port}/devstoreaccount1" for name, port in self.ports.items())
+        return f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};{';'.join(endpoints)};"
+
+
+class NoKills:
+    """A server that somebody else started."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+
+class Kills:
+    """Kills the server each time that another quarter of the work is done."""
+
+    def __init__(self, server, total, is_wanted):
+        self.server = server
+        self.marks = [total * quarter // 4 for quarter in (1, 2, 3)] if is_wanted else []
+        self.total = total
+
+    def at(self, done):
+        if self.marks and done >= self.marks[0]:
+            self.marks.pop(0)
+            self.server.kill()
+            print(f"killed the server after {done} of {self.total}, and started it again", flush=True)
+
+
+def parse(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--connection-string", help="use this store instead of a server of this program's own")
+    parser.add_argument("--server", default=_program(), help="the program lazurite [default: that on the PATH, or one that cargo built]")
+    parser.add_argument("--kill", action="store_true", help="kill the server three times on the way, with SIGKILL")
+    options = parser.parse_args()
+    if options.kill and options.connection_string:
+        parser.error("--kill needs a server that this program starts itself")
+    if not options.connection_string and options.server is None:
+        parser.error("there is no program lazurite on the PATH: name one with --server, or a store with --connection-string")
+    return options
+
+
+def _program():
+    built = Path(__file__).parents[2] / "target"
+    places = [built / profile / "lazurite" for profile in ("dist", "release", "debug")]
+    return os.environ.get("LAZURITE") or shutil.which("lazurite") or next((str(place) for place in places if place.exists()), None)
+
+
+@contextmanager
+def store(options):
+    """A server, stopped at the end, or the store that the options name."""
+    if options.connection_string:
+        yield NoKills(options.connection_string)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        server = Server(options.server, directory)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def patiently(work):
+    """Repeats `work` while the server does not answer. A write whose answer was lost may have been made: every step in
+    `work` must be one that may be repeated."""
+    deadline = time.monotonic() + ANSWER_SECONDS_MAX
+    while True:
+        try:
+            return work()
+        except (ServiceRequestError, ServiceResponseError, IncompleteReadError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)

@@ -1,0 +1,234 @@
+//! The cookbook in `docs/guide` and the applications in `examples`: the pages quote programs, and the programs run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::clients::{node, node_command, python_command, run, skips_clients};
+use crate::server::Server;
+
+const SERVER: &str = env!("CARGO_MANIFEST_DIR");
+const PATTERNS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../benches/server/src/guide/patterns"
+);
+
+#[test]
+fn python_programs_of_the_cookbook() {
+    if !skips_clients() {
+        let script = guide().join("code/all.py");
+        run(python_command(), script.to_str().unwrap(), &Server::fresh());
+    }
+}
+
+#[test]
+fn javascript_programs_of_the_cookbook() {
+    if !skips_clients() {
+        let directory = with_node_modules(&guide().join("code"));
+        let script = directory.path().join("all.mjs");
+        run(node_command(), script.to_str().unwrap(), &Server::fresh());
+    }
+}
+
+#[test]
+fn pages_of_the_cookbook_quote_their_programs() {
+    let mut stale = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let expected = with_quotations(&text);
+        if text == expected {
+            continue;
+        }
+        if std::env::var("LAZURITE_WRITE_DOCS").is_ok_and(|value| value == "1") {
+            fs::write(&page, expected).unwrap();
+        } else {
+            stale.push(name_of(&page));
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "{stale:?} quote other code than their programs have; this test writes the pages if LAZURITE_WRITE_DOCS=1"
+    );
+}
+
+#[test]
+fn every_pattern_of_the_bench_has_a_page_and_programs() {
+    let index = fs::read_to_string(guide().join("README.md")).unwrap();
+    let mut expected = vec!["README.md".to_string()];
+    for entry in fs::read_dir(PATTERNS).unwrap() {
+        let stem = stem_of(&entry.unwrap().path());
+        if stem == "mod" {
+            continue;
+        }
+        let pattern = stem.replace('_', "-");
+        let page = format!("{pattern}.md");
+        assert!(index.contains(&format!("]({page})")), "{page}");
+        let text = fs::read_to_string(guide().join(&page)).unwrap();
+        for design in ["naive", "advised"] {
+            for language in ["py", "mjs"] {
+                let quotation = format!("<!-- code: {stem}.{language}#{design} -->");
+                assert!(text.contains(&quotation), "{page}: {quotation}");
+            }
+        }
+        let figures = format!("<!-- figures: {pattern} -->\n");
+        assert_eq!(text.matches(&figures).count(), 1, "{page}");
+        expected.push(page);
+    }
+    expected.sort();
+    let mut found: Vec<String> = pages().iter().map(|page| name_of(page)).collect();
+    found.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn pages_of_the_cookbook_have_figures_only_where_the_bench_writes_them() {
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for line in prose(&text) {
+            assert!(!has_measurement(line), "{}: {line}", name_of(&page));
+        }
+    }
+}
+
+#[test]
+fn a_measurement_in_prose_is_found() {
+    for line in [
+        "takes 4 ms",
+        "40x fewer",
+        "is 2.5 times as fast",
+        "saves 30 %",
+        "3.1 s",
+        "$12",
+    ] {
+        assert!(has_measurement(line), "{line}");
+    }
+    for line in [
+        "at most 252 properties",
+        "64 KiB",
+        "a transaction of 100 entities",
+        "option 3",
+    ] {
+        assert!(!has_measurement(line), "{line}");
+    }
+    let page = "a\n```js\n4 ms\n```\nb\n<!-- figures: x -->\n5 ms\n<!-- end -->\nc";
+    assert_eq!(prose(page), ["a", "b", "c"]);
+}
+
+/// The lines outside code and figures.
+fn prose(page: &str) -> Vec<&str> {
+    let (mut is_code, mut is_figures) = (false, false);
+    let mut lines = Vec::new();
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        } else if line.starts_with("<!-- figures: ") {
+            is_figures = true;
+        } else if line == "<!-- end -->" {
+            is_figures = false;
+        } else if !is_code && !is_figures {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Whether a number with a unit of time, money or comparison is in the line. Limits of the protocol have other units.
+fn has_measurement(line: &str) -> bool {
+    const UNITS: [&str; 9] = ["ms", "µs", "s", "x", "×", "%", "times", "€", "percent"];
+    let is_separator = |letter: char| letter.is_whitespace() || ",;()|".contains(letter);
+    let words: Vec<&str> = line.split(is_separator).collect();
+    words.iter().enumerate().any(|(index, word)| {
+        let word = word.trim_end_matches(['.', ':']);
+        let unit = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        let has_number = word.starts_with(|letter: char| letter.is_ascii_digit());
+        let next = words
+            .get(index + 1)
+            .map_or("", |next| next.trim_end_matches(['.', ':']));
+        let is_price = word
+            .strip_prefix('$')
+            .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+        is_price
+            || has_number && (UNITS.contains(&unit) || unit.is_empty() && UNITS.contains(&next))
+    })
+}
+
+/// The page with each block after a `<!-- code: FILE#REGION -->` as the region in the file is.
+fn with_quotations(page: &str) -> String {
+    let mut lines = page.lines();
+    let mut text = String::new();
+    while let Some(line) = lines.next() {
+        text += &format!("{line}\n");
+        let Some(source) = line
+            .strip_prefix("<!-- code: ")
+            .and_then(|rest| rest.strip_suffix(" -->"))
+        else {
+            continue;
+        };
+        let fence = lines.next().unwrap_or_default();
+        assert!(
+            fence.starts_with("```"),
+            "a block of code has to follow {line}"
+        );
+        lines
+            .by_ref()
+            .find(|line| *line == "```")
+            .unwrap_or_else(|| panic!("no end of the block after {line}"));
+        let (file, region) = source
+            .split_once('#')
+            .unwrap_or_else(|| panic!("no region in {line}"));
+        text += &format!("{fence}\n{}\n```\n", region_of(file, region));
+    }
+    text
+}
+
+/// The lines between the comments `region NAME` and `endregion`, without empty lines around them.
+fn region_of(file: &str, region: &str) -> String {
+    let text = fs::read_to_string(guide().join("code").join(file)).unwrap();
+    let marks =
+        |line: &str, mark: &str| line == format!("# {mark}") || line == format!("// #{mark}");
+    let from_start = text
+        .lines()
+        .skip_while(|line| !marks(line, &format!("region {region}")))
+        .skip(1);
+    let lines: Vec<&str> = from_start
+        .take_while(|line| !marks(line, "endregion"))
+        .collect();
+    let code = lines.join("\n");
+    assert!(!code.trim().is_empty(), "{file} has no region {region}");
+    code.trim_matches('\n').to_string()
+}
+
+/// A copy of a directory in which Node.js finds the clients: `import` does not look at `NODE_PATH`.
+fn with_node_modules(directory: &Path) -> TempDir {
+    let copy = TempDir::new().unwrap();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, copy.path().join(name_of(&path))).unwrap();
+        }
+    }
+    let modules = node().join("node_modules");
+    std::os::unix::fs::symlink(modules, copy.path().join("node_modules")).unwrap();
+    copy
+}
+
+fn guide() -> PathBuf {
+    Path::new(SERVER).join("docs/guide")
+}
+
+fn pages() -> Vec<PathBuf> {
+    let entries = fs::read_dir(guide()).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect()
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_string()
+}
+
+fn stem_of(path: &Path) -> String {
+    path.file_stem().unwrap().to_str().unwrap().to_string()
+}
