@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from launch import Kills, parse, patiently, store
 
 CUSTOMERS = ["ann", "bob", "cho"]
-ORDERS_A_CUSTOMER = 20
+ORDERS_A_CUSTOMER = 12
 WORKERS = 3
 # Seconds after which a message returns whose worker has died.
 HIDDEN_FOR = 1

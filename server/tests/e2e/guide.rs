@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::clients::{node, node_command, python_command, run, skips_clients};
+use crate::clients::{
+    SCRIPT_TIME_MAX, finish, node, node_command, python_command, run, skips_clients, text,
+};
 use crate::server::Server;
 
 const SERVER: &str = env!("CARGO_MANIFEST_DIR");
@@ -29,6 +32,68 @@ fn javascript_programs_of_the_cookbook() {
         let script = directory.path().join("all.mjs");
         run(node_command(), script.to_str().unwrap(), &Server::fresh());
     }
+}
+
+#[test]
+fn photo_orders_are_complete_although_the_server_is_killed() {
+    if !skips_clients() {
+        run_example(python_command, Path::new("photo-orders/run.py"));
+    }
+}
+
+#[test]
+fn log_pipeline_stores_each_record_once_although_the_server_is_killed() {
+    if !skips_clients() {
+        run_example(node_command, Path::new("log-pipeline/run.mjs"));
+    }
+}
+
+#[test]
+fn directory_has_true_indexes_although_the_server_is_killed() {
+    if !skips_clients() {
+        run_example(python_command, Path::new("directory/run.py"));
+    }
+}
+
+/// Runs an application on a server of its own, with and without `--kill`, and on one that is there.
+fn run_example(interpreter: fn() -> Command, script: &Path) {
+    let examples = examples();
+    let server = Server::fresh();
+    let connection = server.connection_string();
+    let runs: [&[&str]; 3] = [&[], &["--kill"], &["--connection-string", &connection]];
+    for arguments in runs {
+        let mut command = interpreter();
+        command.arg(examples.path().join(script)).args(arguments);
+        command.env("LAZURITE", env!("CARGO_BIN_EXE_lazurite"));
+        let output = finish(
+            &mut command,
+            SCRIPT_TIME_MAX,
+            "the client cannot be started",
+        );
+        let text = text(&output);
+        assert!(
+            output.status.success(),
+            "{script:?} {arguments:?} failed:\n{text}"
+        );
+        assert!(text.contains("nothing is lost"), "{text}");
+        let kills = text.matches("killed the server after").count();
+        let expected = if arguments == ["--kill"] { 3 } else { 0 };
+        assert_eq!(kills, expected, "{script:?} {arguments:?}:\n{text}");
+    }
+}
+
+/// A copy of the examples in which Node.js finds the clients.
+fn examples() -> TempDir {
+    let copy = with_node_modules(&Path::new(SERVER).join("examples"));
+    for example in ["photo-orders", "log-pipeline", "directory"] {
+        let directory = copy.path().join(example);
+        fs::create_dir(&directory).unwrap();
+        copy_files(
+            &Path::new(SERVER).join("examples").join(example),
+            &directory,
+        );
+    }
+    copy
 }
 
 #[test]
@@ -202,15 +267,19 @@ fn region_of(file: &str, region: &str) -> String {
 /// A copy of a directory in which Node.js finds the clients: `import` does not look at `NODE_PATH`.
 fn with_node_modules(directory: &Path) -> TempDir {
     let copy = TempDir::new().unwrap();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            fs::copy(&path, copy.path().join(name_of(&path))).unwrap();
-        }
-    }
+    copy_files(directory, copy.path());
     let modules = node().join("node_modules");
     std::os::unix::fs::symlink(modules, copy.path().join("node_modules")).unwrap();
     copy
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, to.join(name_of(&path))).unwrap();
+        }
+    }
 }
 
 fn guide() -> PathBuf {

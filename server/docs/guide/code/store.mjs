@@ -15,7 +15,8 @@ let isExaminedKnown = false;
 
 function count(request, response) {
   total.requests += 1;
-  total.received += Number(response.headers.get("content-length") ?? 0);
+  // Azure sends the answers of tables in chunks, without their length.
+  total.received += Number(response.headers.get("content-length") ?? response.bodyAsText?.length ?? 0);
   const examined = response.headers.get("x-lazurite-examined");
   isExaminedKnown ||= examined !== undefined;
   const isGetEntity = request.method === "GET" && request.url.includes("(PartitionKey=");

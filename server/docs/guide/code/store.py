@@ -24,7 +24,9 @@ class Cost:
     def count(self, response):
         headers = response.http_response.headers
         self.requests += 1
-        self.received += int(headers.get("Content-Length", 0))
+        # Azure sends the answers of tables in chunks, without their length.
+        length = headers.get("Content-Length")
+        self.received += len(response.http_response.body()) if length is None else int(length)
         if "x-lazurite-examined" in headers:
             self.is_examined_known = True
             self.examined += int(headers["x-lazurite-examined"])
