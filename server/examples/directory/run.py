@@ -116,10 +116,11 @@ class Directory:
     # Signatures
 
     def publish_policies(self):
-        expiry = datetime.now(timezone.utc) + timedelta(hours=8)
+        now = datetime.now(timezone.utc)
+        times = {"start": now - timedelta(minutes=1), "expiry": now + timedelta(hours=8)}
         permissions = {"readers": "r", "writers": "raud"}
         self.table.set_table_access_policy(
-            {name: TableAccessPolicy(permission=permission, expiry=expiry) for name, permission in permissions.items()}
+            {name: TableAccessPolicy(permission=permission, **times) for name, permission in permissions.items()}
         )
 
     def people_client(self, tenant):

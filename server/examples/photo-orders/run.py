@@ -21,8 +21,8 @@ CUSTOMERS = ["ann", "bob", "cho"]
 ORDERS_A_CUSTOMER = 12
 WORKERS = 3
 # Seconds after which a message returns whose worker has died.
-HIDDEN_FOR = 1
-DELIVERIES_MAX = 3
+HIDDEN_FOR = 2
+DELIVERIES_MAX = 8
 PAUSE_MIN, PAUSE_MAX = 0.02, 0.64
 WIDTH, HEIGHT = 64, 48
 
@@ -83,7 +83,12 @@ class Shop:
         else:
             try:
                 patiently(lambda: carry_out(message))
-            except (ValueError, HttpResponseError):
+            except ValueError:
+                # For another worker, at once.
+                with suppress(HttpResponseError):
+                    patiently(lambda: queue.update_message(message, visibility_timeout=0))
+                return True
+            except HttpResponseError:
                 # The message returns when its visibility timeout ends.
                 return True
         # Last of all: if this worker dies before, another does the work again. A message that another worker has

@@ -22,7 +22,8 @@ def notes_by_filter(user):
 # region advised
 def publish_policy():
     """The table names what the signatures permit, and until when."""
-    policy = TableAccessPolicy(permission="raud", expiry=datetime.now(timezone.utc) + timedelta(hours=8))
+    now = datetime.now(timezone.utc)
+    policy = TableAccessPolicy(permission="raud", start=now - timedelta(minutes=1), expiry=now + timedelta(hours=8))
     table.set_table_access_policy({"users": policy})
 
 
