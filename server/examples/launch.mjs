@@ -1,4 +1,5 @@
-// What the examples in JavaScript share: a server of their own, which they can kill, or one that is there already.
+// What the examples in JavaScript share: a server of their own, which they can kill, or one that is
+// there already.
 
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, openSync } from "node:fs";
@@ -8,7 +9,8 @@ import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
-const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const KEY =
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const ANSWER_SECONDS_MAX = 30;
 
 /** A server on free ports whose data outlives it. */
@@ -21,15 +23,29 @@ class Server {
   }
 
   async start() {
-    const [portFile, log] = [join(this.directory, "ports.json"), join(this.directory, "server.log")];
+    const [portFile, log] = [
+      join(this.directory, "ports.json"),
+      join(this.directory, "server.log"),
+    ];
     await rm(portFile, { force: true });
     const ports = Object.entries(this.ports).map(([service, port]) => `--${service}Port=${port}`);
-    const flags = ["--silent", "--until-stdin-ends", "--port-file", portFile, "--location", join(this.directory, "data")];
+    const flags = [
+      "--silent",
+      "--until-stdin-ends",
+      "--port-file",
+      portFile,
+      "--location",
+      join(this.directory, "data"),
+    ];
     const descriptor = openSync(log, "a");
     // The server ends with this program, whatever ends it.
-    this.process = spawn(this.program, [...flags, ...ports], { stdio: ["pipe", "ignore", descriptor] });
+    this.process = spawn(this.program, [...flags, ...ports], {
+      stdio: ["pipe", "ignore", descriptor],
+    });
     closeSync(descriptor);
-    this.ended = new Promise((resolve) => this.process.once("close", resolve).once("error", resolve));
+    this.ended = new Promise((resolve) =>
+      this.process.once("close", resolve).once("error", resolve),
+    );
     let hasEnded = false;
     this.ended.then(() => (hasEnded = true));
     while (!existsSync(portFile)) {
@@ -39,7 +55,8 @@ class Server {
     this.ports = JSON.parse(await readFile(portFile, "utf8"));
   }
 
-  /** SIGKILL: the server cannot finish anything. Then it starts again, with the same ports and data. */
+  /** SIGKILL: the server cannot finish anything. Then it starts again, with the same ports and
+   * data. */
   async kill() {
     this.process.kill("SIGKILL");
     await this.ended;
@@ -52,7 +69,8 @@ class Server {
   }
 
   get connection() {
-    const endpoint = ([name, port]) => `${name[0].toUpperCase()}${name.slice(1)}Endpoint=http://127.0.0.1:${port}/devstoreaccount1;`;
+    const endpoint = ([name, port]) =>
+      `${name[0].toUpperCase()}${name.slice(1)}Endpoint=http://127.0.0.1:${port}/devstoreaccount1;`;
     const endpoints = Object.entries(this.ports).map(endpoint).join("");
     return `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};${endpoints}`;
   }
@@ -81,7 +99,12 @@ const USAGE = `Options:
   --kill                       kill the server three times on the way, with SIGKILL`;
 
 export function parse() {
-  const options = { "connection-string": { type: "string" }, server: { type: "string" }, kill: { type: "boolean" }, help: { type: "boolean" } };
+  const options = {
+    "connection-string": { type: "string" },
+    server: { type: "string" },
+    kill: { type: "boolean" },
+    help: { type: "boolean" },
+  };
   const { values } = parseArgs({ options });
   const refuse = (reason) => {
     console.error(`${reason}\n\n${USAGE}`);
@@ -91,17 +114,22 @@ export function parse() {
     console.log(USAGE);
     process.exit(0);
   }
-  if (values.kill && values["connection-string"]) refuse("--kill needs a server that this program starts itself");
+  if (values.kill && values["connection-string"])
+    refuse("--kill needs a server that this program starts itself");
   const server = values.server ?? program();
   if (!values["connection-string"] && server === undefined) {
-    refuse("there is no program lazurite on the PATH: name one with --server, or a store with --connection-string");
+    refuse(
+      "there is no program lazurite on the PATH: name one with --server, or a store with --connection-string",
+    );
   }
   return { connection: values["connection-string"], server, kill: values.kill ?? false };
 }
 
 function program() {
   const onPath = process.env.PATH.split(delimiter).map((directory) => join(directory, "lazurite"));
-  const built = ["dist", "release", "debug"].map((profile) => join(import.meta.dirname, "../../target", profile, "lazurite"));
+  const built = ["dist", "release", "debug"].map((profile) =>
+    join(import.meta.dirname, "../../target", profile, "lazurite"),
+  );
   return process.env.LAZURITE ?? [...onPath, ...built].find((path) => existsSync(path));
 }
 
@@ -121,8 +149,8 @@ export async function withStore(options, work) {
 
 const UNANSWERED = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "REQUEST_SEND_ERROR", "PARSE_ERROR"];
 
-/** Repeats `work` while the server does not answer. A write whose answer was lost may have been made: every step in `work`
- * must be one that may be repeated. */
+/** Repeats `work` while the server does not answer. A write whose answer was lost may have been
+ * made: every step in `work` must be one that may be repeated. */
 export async function patiently(work) {
   const deadline = Date.now() + ANSWER_SECONDS_MAX * 1000;
   for (;;) {

@@ -1,4 +1,5 @@
-"""What the examples in Python share: a server of their own, which they can kill, or one that is there already."""
+"""What the examples in Python share: a server of their own, which they can kill, or one that is
+there already."""
 
 import argparse
 import json
@@ -35,16 +36,22 @@ class Server:
         command = [self.program, "--silent", "--until-stdin-ends", "--port-file", port_file, *flags]
         with open(self.directory / "server.log", "a") as log:
             self.process = subprocess.Popen(
-                [*command, "--location", self.directory / "data"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
+                [*command, "--location", self.directory / "data"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
             )
         while not port_file.exists():
             if self.process.poll() is not None:
-                sys.exit("the server did not start:\n" + (self.directory / "server.log").read_text())
+                sys.exit(
+                    "the server did not start:\n" + (self.directory / "server.log").read_text()
+                )
             time.sleep(0.01)
         self.ports = json.loads(port_file.read_text())
 
     def kill(self):
-        """SIGKILL: the server cannot finish anything. Then it starts again, with the same ports and data."""
+        """SIGKILL: the server cannot finish anything. Then it starts again, with the same ports and
+        data."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self._start()
@@ -55,7 +62,10 @@ class Server:
 
     @property
     def connection(self):
-        endpoints = (f"{name.title()}Endpoint=http://127.0.0.1:{port}/devstoreaccount1" for name, port in self.ports.items())
+        endpoints = (
+            f"{name.title()}Endpoint=http://127.0.0.1:{port}/devstoreaccount1"
+            for name, port in self.ports.items()
+        )
         return f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};{';'.join(endpoints)};"
 
 
@@ -78,26 +88,42 @@ class Kills:
         if self.marks and done >= self.marks[0]:
             self.marks.pop(0)
             self.server.kill()
-            print(f"killed the server after {done} of {self.total}, and started it again", flush=True)
+            print(
+                f"killed the server after {done} of {self.total}, and started it again", flush=True
+            )
 
 
 def parse(description):
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--connection-string", help="use this store instead of a server of this program's own")
-    parser.add_argument("--server", default=_program(), help="the program lazurite [default: that on the PATH, or one that cargo built]")
-    parser.add_argument("--kill", action="store_true", help="kill the server three times on the way, with SIGKILL")
+    parser.add_argument(
+        "--connection-string", help="use this store instead of a server of this program's own"
+    )
+    parser.add_argument(
+        "--server",
+        default=_program(),
+        help="the program lazurite [default: that on the PATH, or one that cargo built]",
+    )
+    parser.add_argument(
+        "--kill", action="store_true", help="kill the server three times on the way, with SIGKILL"
+    )
     options = parser.parse_args()
     if options.kill and options.connection_string:
         parser.error("--kill needs a server that this program starts itself")
     if not options.connection_string and options.server is None:
-        parser.error("there is no program lazurite on the PATH: name one with --server, or a store with --connection-string")
+        parser.error(
+            "there is no program lazurite on the PATH: name one with --server, or a store with --connection-string"
+        )
     return options
 
 
 def _program():
     built = Path(__file__).parents[2] / "target"
     places = [built / profile / "lazurite" for profile in ("dist", "release", "debug")]
-    return os.environ.get("LAZURITE") or shutil.which("lazurite") or next((str(place) for place in places if place.exists()), None)
+    return (
+        os.environ.get("LAZURITE")
+        or shutil.which("lazurite")
+        or next((str(place) for place in places if place.exists()), None)
+    )
 
 
 @contextmanager
@@ -115,8 +141,8 @@ def store(options):
 
 
 def patiently(work):
-    """Repeats `work` while the server does not answer. A write whose answer was lost may have been made: every step in
-    `work` must be one that may be repeated."""
+    """Repeats `work` while the server does not answer. A write whose answer was lost may have been
+    made: every step in `work` must be one that may be repeated."""
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while True:
         try:

@@ -1,4 +1,5 @@
-"""Directory: the people of many tenants, found by id, mail address and last name; each user has a signature."""
+"""Directory: the people of many tenants, found by id, mail address and last name; each user has a
+signature."""
 
 import json
 import secrets
@@ -13,7 +14,14 @@ from pathlib import Path
 from azure.core import MatchConditions
 from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-from azure.data.tables import TableAccessPolicy, TableClient, TableServiceClient, TableTransactionError, UpdateMode, generate_table_sas
+from azure.data.tables import (
+    TableAccessPolicy,
+    TableClient,
+    TableServiceClient,
+    TableTransactionError,
+    UpdateMode,
+    generate_table_sas,
+)
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
@@ -31,8 +39,9 @@ AFTER_UNDERSCORE = "`"
 
 
 class Directory:
-    """One table. In the partition of a tenant: `person_ID`, `mail_ADDRESS` and `name_LASTNAME` (a list of ids), and the
-    notes of each user, `note_ID_NUMBER`. In partitions `login_LETTER`: the tenant and id of each mail address."""
+    """One table. In the partition of a tenant: `person_ID`, `mail_ADDRESS` and `name_LASTNAME` (a
+    list of ids), and the notes of each user, `note_ID_NUMBER`. In partitions `login_LETTER`: the
+    tenant and id of each mail address."""
 
     def __init__(self, connection):
         suffix = secrets.token_hex(4)
@@ -40,8 +49,12 @@ class Directory:
         once = {"retry_total": 0}
         self.tables = TableServiceClient.from_connection_string(connection, **once)
         self.table = self.tables.create_table("Directory" + suffix)
-        self.photos = BlobServiceClient.from_connection_string(connection, **once).create_container("photos-" + suffix)
-        self.changes = QueueServiceClient.from_connection_string(connection, **once).create_queue("changes-" + suffix)
+        self.photos = BlobServiceClient.from_connection_string(connection, **once).create_container(
+            "photos-" + suffix
+        )
+        self.changes = QueueServiceClient.from_connection_string(connection, **once).create_queue(
+            "changes-" + suffix
+        )
 
     def delete(self):
         self.table.delete_table()
@@ -62,18 +75,28 @@ class Directory:
             self.changes.delete_message(message)
 
     def add_to_tenant(self, tenant, person):
-        """The person and both indexes in one transaction; again if another writer changed the list of the last name."""
-        rows = [{"PartitionKey": tenant, "RowKey": key, **person} for key in (f"person_{person['Id']}", f"mail_{person['Mail']}")]
+        """The person and both indexes in one transaction; again if another writer changed the list
+        of the last name."""
+        rows = [
+            {"PartitionKey": tenant, "RowKey": key, **person}
+            for key in (f"person_{person['Id']}", f"mail_{person['Mail']}")
+        ]
         name_key = "name_" + person["LastName"]
         while True:
             try:
                 index = self.table.get_entity(tenant, name_key)
                 # If the answer of the first attempt was lost, the id is in the list already.
                 index["Ids"] = ",".join(sorted({*index["Ids"].split(","), person["Id"]}))
-                guard = {"etag": index.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
+                guard = {
+                    "etag": index.metadata["etag"],
+                    "match_condition": MatchConditions.IfNotModified,
+                }
                 change = ("update", index, {"mode": UpdateMode.REPLACE, **guard})
             except ResourceNotFoundError:
-                change = ("create", {"PartitionKey": tenant, "RowKey": name_key, "Ids": person["Id"]})
+                change = (
+                    "create",
+                    {"PartitionKey": tenant, "RowKey": name_key, "Ids": person["Id"]},
+                )
             try:
                 return self.table.submit_transaction([*(("upsert", row) for row in rows), change])
             except TableTransactionError as error:
@@ -81,10 +104,13 @@ class Directory:
                     raise
 
     def update_login(self, tenant, id):
-        """The entity that finds the tenant of a mail address. It is in another partition, so no transaction covers it."""
+        """The entity that finds the tenant of a mail address. It is in another partition, so no
+        transaction covers it."""
         person = self.table.get_entity(tenant, "person_" + id)
         partition = "login_" + person["Mail"][0]
-        self.table.upsert_entity({"PartitionKey": partition, "RowKey": person["Mail"], "Tenant": tenant, "Id": id})
+        self.table.upsert_entity(
+            {"PartitionKey": partition, "RowKey": person["Mail"], "Tenant": tenant, "Id": id}
+        )
 
     def repair(self):
         """Takes one message of a writer that did not delete it: whether there was one."""
@@ -94,8 +120,8 @@ class Directory:
         try:
             self.update_login(**json.loads(message.content))
         except ResourceNotFoundError:
-            # The writer has not stored the person yet, or died before. After some deliveries it must be the latter, and
-            # there is nothing to repair.
+            # The writer has not stored the person yet, or died before. After some deliveries it
+            # must be the latter, and there is nothing to repair.
             if message.dequeue_count < DELIVERIES_MAX:
                 return True
         with suppress(HttpResponseError):
@@ -120,11 +146,15 @@ class Directory:
         times = {"start": now - timedelta(minutes=1), "expiry": now + timedelta(hours=8)}
         permissions = {"readers": "r", "writers": "raud"}
         self.table.set_table_access_policy(
-            {name: TableAccessPolicy(permission=permission, **times) for name, permission in permissions.items()}
+            {
+                name: TableAccessPolicy(permission=permission, **times)
+                for name, permission in permissions.items()
+            }
         )
 
     def people_client(self, tenant):
-        """What a user may read of others: the people of the tenant. No indexes, no notes, no other tenant."""
+        """What a user may read of others: the people of the tenant. No indexes, no notes, no other
+        tenant."""
         return self._client("readers", tenant, "person_", "person" + AFTER_UNDERSCORE)
 
     def notes_client(self, tenant, id):
@@ -133,9 +163,20 @@ class Directory:
 
     def _client(self, policy, tenant, first, last):
         signature = generate_table_sas(
-            self.tables.credential, self.table.table_name, policy_id=policy, start_pk=tenant, end_pk=tenant, start_rk=first, end_rk=last
+            self.tables.credential,
+            self.table.table_name,
+            policy_id=policy,
+            start_pk=tenant,
+            end_pk=tenant,
+            start_rk=first,
+            end_rk=last,
         )
-        return TableClient(self.tables.url, self.table.table_name, credential=AzureSasCredential(signature), retry_total=0)
+        return TableClient(
+            self.tables.url,
+            self.table.table_name,
+            credential=AzureSasCredential(signature),
+            retry_total=0,
+        )
 
     def revoke(self):
         self.table.set_table_access_policy({})
@@ -198,7 +239,9 @@ def die_on_the_way(directory):
 
 
 def everyone():
-    return [(tenant, person) for tenant in TENANTS for person in people_of(tenant)] + [("contoso", LATE)]
+    return [(tenant, person) for tenant in TENANTS for person in people_of(tenant)] + [
+        ("contoso", LATE)
+    ]
 
 
 def check_indexes(directory):
@@ -207,10 +250,14 @@ def check_indexes(directory):
         row = directory.table.get_entity(tenant, "mail_" + person["Mail"])
         assert {key: row[key] for key in person} == person
         assert is_findable(directory, tenant, person), f"{person['Mail']} cannot log in"
-        assert directory.photos.download_blob(f"{tenant}/{person['Id']}").readall() == photo_of(tenant, person)
+        assert directory.photos.download_blob(f"{tenant}/{person['Id']}").readall() == photo_of(
+            tenant, person
+        )
     for tenant in TENANTS:
         for last_name in LAST_NAMES:
-            expected = [person["Id"] for person in people_of(tenant) if person["LastName"] == last_name]
+            expected = [
+                person["Id"] for person in people_of(tenant) if person["LastName"] == last_name
+            ]
             assert [person["Id"] for person in directory.named(tenant, last_name)] == expected
     rows = list(directory.table.list_entities(select=["PartitionKey", "RowKey"]))
     names = len({(tenant, person["LastName"]) for tenant, person in everyone()})
@@ -227,7 +274,9 @@ def check_signatures(directory):
     tenant, id = directory.log_in("chen.1@fabrikam.example")
     people, notes = directory.people_client(tenant), directory.notes_client(tenant, id)
     # Queries without a filter: the signature limits them.
-    assert [one["Mail"] for one in people.list_entities()] == [one["Mail"] for one in people_of(tenant)]
+    assert [one["Mail"] for one in people.list_entities()] == [
+        one["Mail"] for one in people_of(tenant)
+    ]
     notes.upsert_entity({"PartitionKey": tenant, "RowKey": f"note_{id}_1", "Text": "call Ann"})
     assert [one["Text"] for one in notes.list_entities()] == ["call Ann"]
     refused = [
@@ -259,8 +308,12 @@ def main():
         check_indexes(directory)
         check_signatures(directory)
         directory.delete()
-    print(f"{len(everyone())} people of {len(TENANTS)} tenants are in every index, each once; nothing is lost")
-    print("a user sees the people of the tenant and the user's own notes, and nothing after the policies are gone")
+    print(
+        f"{len(everyone())} people of {len(TENANTS)} tenants are in every index, each once; nothing is lost"
+    )
+    print(
+        "a user sees the people of the tenant and the user's own notes, and nothing after the policies are gone"
+    )
 
 
 if __name__ == "__main__":

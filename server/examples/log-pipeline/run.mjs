@@ -1,5 +1,5 @@
-// Log pipeline: web servers send log records through a queue, collectors store them in a blob for each hour, each record
-// exactly once, and keep the newest in a table.
+// Log pipeline: web servers send log records through a queue, collectors store them in a blob for
+// each hour, each record exactly once, and keep the newest in a table.
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -30,8 +30,12 @@ class Pipeline {
     this.connection = connection;
     this.tailPrefix = `Tail${suffix}`;
     this.tables = TableServiceClient.fromConnectionString(connection, this.tableOptions);
-    this.log = BlobServiceClient.fromConnectionString(connection, once).getContainerClient(`log-${suffix}`);
-    this.batches = QueueServiceClient.fromConnectionString(connection, once).getQueueClient(`batches-${suffix}`);
+    this.log = BlobServiceClient.fromConnectionString(connection, once).getContainerClient(
+      `log-${suffix}`,
+    );
+    this.batches = QueueServiceClient.fromConnectionString(connection, once).getQueueClient(
+      `batches-${suffix}`,
+    );
     this.newestHour = "";
   }
 
@@ -43,7 +47,8 @@ class Pipeline {
   async delete() {
     await this.log.delete();
     await this.batches.delete();
-    for (const hour of await this.tailHours()) await this.tables.deleteTable(this.tailPrefix + hour);
+    for (const hour of await this.tailHours())
+      await this.tables.deleteTable(this.tailPrefix + hour);
   }
 
   // The web servers
@@ -64,14 +69,18 @@ class Pipeline {
       await patiently(() => this.addToBlob(hour, batch.id, records));
       await patiently(() => this.addToTail(hour, batch.id, records));
     }
-    // Last of all: if this collector dies before, another stores the batch again, and finds that it is stored. A message
-    // that another collector has received meanwhile is that collector's to delete.
+    // Last of all: if this collector dies before, another stores the batch again, and finds that it
+    // is stored. A message that another collector has received meanwhile is that collector's to
+    // delete.
     const { messageId, popReceipt } = message;
-    await patiently(() => this.batches.deleteMessage(messageId, popReceipt).catch(unless(400, 404)));
+    await patiently(() =>
+      this.batches.deleteMessage(messageId, popReceipt).catch(unless(400, 404)),
+    );
     return true;
   }
 
-  /** A batch is a block of the hour's blob, and the id of the batch is the id of the block: it is there or it is not. */
+  /** A batch is a block of the hour's blob, and the id of the batch is the id of the block: it is
+   * there or it is not. */
   async addToBlob(hour, batchId, records) {
     const blob = this.log.getBlockBlobClient(blobName(hour));
     const blockId = Buffer.from(batchId.padEnd(32)).toString("base64");
@@ -82,10 +91,13 @@ class Pipeline {
       if (blockIds.includes(blockId)) return;
       await blob.stageBlock(blockId, text, Buffer.byteLength(text));
       const count = Number(properties?.metadata.records ?? 0) + records.length;
-      // Refused if another collector has changed the blob since: then its blocks are in another list, and ours may be gone.
+      // Refused if another collector has changed the blob since: then its blocks are in another
+      // list, and ours may be gone.
       const conditions = properties ? { ifMatch: properties.etag } : { ifNoneMatch: "*" };
       const options = { metadata: { records: String(count) }, conditions };
-      const committed = await blob.commitBlockList([...blockIds, blockId], options).catch(unless(400, 409, 412));
+      const committed = await blob
+        .commitBlockList([...blockIds, blockId], options)
+        .catch(unless(400, 409, 412));
       if (committed) return;
     }
   }
@@ -96,10 +108,15 @@ class Pipeline {
       this.newestHour = hour;
       await this.dropOldTails();
     }
-    // The records of a batch that was delayed for hours are in the blob; the tail does without them.
+    // The records of a batch that was delayed for hours are in the blob; the tail does without
+    // them.
     if (hour < previous(this.newestHour)) return;
     const table = this.tail(hour);
-    const row = (record, number) => ["upsert", { ...keysOf(record, batchId, number), record }, "Replace"];
+    const row = (record, number) => [
+      "upsert",
+      { ...keysOf(record, batchId, number), record },
+      "Replace",
+    ];
     await table.createTable();
     await table.submitTransaction(records.map(row));
   }
@@ -115,8 +132,14 @@ class Pipeline {
 
   async newest(count) {
     const found = [];
-    for (let hour = this.newestHour; found.length < count && hour >= previous(this.newestHour); hour = previous(hour)) {
-      const rows = this.tail(hour).listEntities({ queryOptions: { filter: odata`PartitionKey eq 'web'` } });
+    for (
+      let hour = this.newestHour;
+      found.length < count && hour >= previous(this.newestHour);
+      hour = previous(hour)
+    ) {
+      const rows = this.tail(hour).listEntities({
+        queryOptions: { filter: odata`PartitionKey eq 'web'` },
+      });
       const { value: page } = await rows.byPage({ maxPageSize: count - found.length }).next();
       found.push(...page.map((row) => row.record));
     }
@@ -127,7 +150,11 @@ class Pipeline {
   async records(prefix) {
     const found = [];
     for await (const { name } of this.log.listBlobsFlat({ prefix })) {
-      found.push(...String(await this.log.getBlobClient(name).downloadToBuffer()).trimEnd().split("\n"));
+      found.push(
+        ...String(await this.log.getBlobClient(name).downloadToBuffer())
+          .trimEnd()
+          .split("\n"),
+      );
     }
     return found;
   }
@@ -135,39 +162,52 @@ class Pipeline {
   /** The number of records under a prefix, from the listing alone. */
   async count(prefix) {
     let count = 0;
-    for await (const { metadata } of this.log.listBlobsFlat({ prefix, includeMetadata: true })) count += Number(metadata.records);
+    for await (const { metadata } of this.log.listBlobsFlat({ prefix, includeMetadata: true }))
+      count += Number(metadata.records);
     return count;
   }
 
   tail(hour) {
-    return TableClient.fromConnectionString(this.connection, this.tailPrefix + hour, this.tableOptions);
+    return TableClient.fromConnectionString(
+      this.connection,
+      this.tailPrefix + hour,
+      this.tableOptions,
+    );
   }
 
   async tailHours() {
     const filter = odata`TableName ge ${this.tailPrefix} and TableName lt ${`${this.tailPrefix}~`}`;
     const hours = [];
-    for await (const { name } of this.tables.listTables({ queryOptions: { filter } })) hours.push(name.slice(this.tailPrefix.length));
+    for await (const { name } of this.tables.listTables({ queryOptions: { filter } }))
+      hours.push(name.slice(this.tailPrefix.length));
     return hours;
   }
 }
 
 /** Ignores the error if it has one of these status codes. */
-const unless = (...statusCodes) => (error) => {
-  if (!statusCodes.includes(error.statusCode)) throw error;
-};
+const unless =
+  (...statusCodes) =>
+  (error) => {
+    if (!statusCodes.includes(error.statusCode)) throw error;
+  };
 
-const committedBlocks = async (blob) => ((await blob.getBlockList("committed")).committedBlocks ?? []).map((block) => block.name);
+const committedBlocks = async (blob) =>
+  ((await blob.getBlockList("committed")).committedBlocks ?? []).map((block) => block.name);
 
 /** Hours are written as in `2026112521`. */
 const hourOf = (moment) => new Date(moment).toISOString().replace(/[-T]/g, "").slice(0, 10);
-const previous = (hour) => hourOf(Date.parse(hour.replace(/(....)(..)(..)(..)/, "$1-$2-$3T$4:00:00Z")) - HOUR);
+const previous = (hour) =>
+  hourOf(Date.parse(hour.replace(/(....)(..)(..)(..)/, "$1-$2-$3T$4:00:00Z")) - HOUR);
 const blobName = (hour) => hour.replace(/(....)(..)(..)(..)/, "web/$1/$2/$3/$400/000000.log");
 
 /** The later the record, the smaller the number. */
 function keysOf(record, batchId, number) {
   const moment = Date.parse(record.slice(0, 24));
   const inverted = String(9_999_999_999_999 - moment).padStart(13, "0");
-  return { partitionKey: "web", rowKey: `${inverted}_${batchId}_${String(number).padStart(3, "0")}` };
+  return {
+    partitionKey: "web",
+    rowKey: `${inverted}_${batchId}_${String(number).padStart(3, "0")}`,
+  };
 }
 
 function byHour(records) {
@@ -182,10 +222,13 @@ function byHour(records) {
 
 /** What a web server logs: a line for each request, in batches. */
 function batchesOf(server) {
-  const line = (number) => `${new Date(START + number * RECORD_EVERY).toISOString()} ${server} GET /photos/${number} 200`;
+  const line = (number) =>
+    `${new Date(START + number * RECORD_EVERY).toISOString()} ${server} GET /photos/${number} 200`;
   return Array.from({ length: BATCHES }, (_, batch) => ({
     id: `${server}-${String(batch).padStart(6, "0")}`,
-    records: Array.from({ length: BATCH_RECORDS }, (_, number) => line(batch * BATCH_RECORDS + number)),
+    records: Array.from({ length: BATCH_RECORDS }, (_, number) =>
+      line(batch * BATCH_RECORDS + number),
+    ),
   }));
 }
 
@@ -217,30 +260,43 @@ async function run(pipeline, kills) {
       await kills.at(done);
       await sleep(20);
     }
-    // The last batches are in the blobs, and perhaps not in the tail; a batch that was sent twice is still in the queue.
+    // The last batches are in the blobs, and perhaps not in the tail; a batch that was sent twice
+    // is still in the queue.
     while ((await pipeline.batches.getProperties()).approximateMessagesCount > 0) await sleep(20);
     isComplete = true;
   }
 
-  await Promise.all([...SERVERS.map(serve), ...Array.from({ length: COLLECTORS }, collect), watch()]);
+  await Promise.all([
+    ...SERVERS.map(serve),
+    ...Array.from({ length: COLLECTORS }, collect),
+    watch(),
+  ]);
 }
 
-/** Each record is in the blob of its hour, once; the tail has the newest, and only two hours are left of it. */
+/** Each record is in the blob of its hour, once; the tail has the newest, and only two hours are
+ * left of it. */
 async function check(pipeline) {
-  const sent = SERVERS.flatMap((server) => batchesOf(server).flatMap((batch) => batch.records)).sort();
+  const sent = SERVERS.flatMap((server) =>
+    batchesOf(server).flatMap((batch) => batch.records),
+  ).sort();
   const stored = await pipeline.records("web/");
   assert.deepEqual([...stored].sort(), sent);
   assert.equal(await pipeline.count("web/2026/11/25/"), sent.length);
   for (const hour of ["21", "22", "23"]) {
     const records = await pipeline.records(`web/2026/11/25/${hour}00/`);
-    assert.ok(records.length > 0 && records.every((record) => record.startsWith(`2026-11-25T${hour}:`)), hour);
+    assert.ok(
+      records.length > 0 && records.every((record) => record.startsWith(`2026-11-25T${hour}:`)),
+      hour,
+    );
   }
   // Records of the same moment come in the order of their batches.
   const newest = (await pipeline.newest(12)).sort();
   assert.deepEqual(newest, sent.slice(-12));
   await pipeline.dropOldTails();
   assert.deepEqual(await pipeline.tailHours(), ["2026112522", "2026112523"]);
-  console.log(`${sent.length} records are in the blobs of their hours, each once; the tail has the newest; nothing is lost`);
+  console.log(
+    `${sent.length} records are in the blobs of their hours, each once; the tail has the newest; nothing is lost`,
+  );
 }
 
 const options = parse();

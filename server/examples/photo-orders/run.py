@@ -1,4 +1,5 @@
-"""Photo orders: customers upload photos, workers print them, and printed orders move to an archive."""
+"""Photo orders: customers upload photos, workers print them, and printed orders move to an
+archive."""
 
 import json
 import secrets
@@ -35,14 +36,21 @@ class Shop:
         tables = TableServiceClient.from_connection_string(connection, **once)
         blobs = BlobServiceClient.from_connection_string(connection, **once)
         queues = QueueServiceClient.from_connection_string(connection, **once)
-        self.orders, self.archive = (tables.create_table(kind + suffix) for kind in ("Orders", "Archive"))
-        self.photos, self.prints = (blobs.create_container(f"{kind}-{suffix}") for kind in ("photos", "prints"))
-        self.work, self.moves, self.poison = (queues.create_queue(f"{kind}-{suffix}") for kind in ("work", "moves", "poison"))
+        self.orders, self.archive = (
+            tables.create_table(kind + suffix) for kind in ("Orders", "Archive")
+        )
+        self.photos, self.prints = (
+            blobs.create_container(f"{kind}-{suffix}") for kind in ("photos", "prints")
+        )
+        self.work, self.moves, self.poison = (
+            queues.create_queue(f"{kind}-{suffix}") for kind in ("work", "moves", "poison")
+        )
 
     # The customer
 
     def order(self, customer, number, photo):
-        """Each step may be repeated. The message is last: whoever reads it finds the order and the photo."""
+        """Each step may be repeated. The message is last: whoever reads it finds the order and the
+        photo."""
         self.photos.upload_blob(f"{customer}/{number}", photo, overwrite=True)
         self.orders.upsert_entity({"PartitionKey": customer, "RowKey": number, "State": "ordered"})
         self.work.send_message(json.dumps({"customer": customer, "number": number}))
@@ -54,10 +62,12 @@ class Shop:
         name = f"{order['customer']}/{order['number']}"
         photo = self.photos.download_blob(name).readall()
         self.prints.upload_blob(name, grey_and_half_the_size(photo), overwrite=True)
-        # The order is in the archive already if a worker before this one died after the next step. An upsert would
-        # bring it back.
+        # The order is in the archive already if a worker before this one died after the next step.
+        # An upsert would bring it back.
         with suppress(ResourceNotFoundError):
-            self.orders.update_entity({"PartitionKey": order["customer"], "RowKey": order["number"], "State": "printed"})
+            self.orders.update_entity(
+                {"PartitionKey": order["customer"], "RowKey": order["number"], "State": "printed"}
+            )
         self.moves.send_message(message.content)
 
     def move_to_archive(self, message):
@@ -69,7 +79,8 @@ class Shop:
             self.archive.get_entity(order["customer"], order["number"])
             return
         self.archive.upsert_entity(entity, mode=UpdateMode.REPLACE)
-        # Refused if the order has changed since it was read; the message then returns, and the copy is made again.
+        # Refused if the order has changed since it was read; the message then returns, and the copy
+        # is made again.
         guard = {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
         self.orders.delete_entity(entity, **guard)
 
@@ -91,8 +102,8 @@ class Shop:
             except HttpResponseError:
                 # The message returns when its visibility timeout ends.
                 return True
-        # Last of all: if this worker dies before, another does the work again. A message that another worker has
-        # received meanwhile is that worker's to delete.
+        # Last of all: if this worker dies before, another does the work again. A message that
+        # another worker has received meanwhile is that worker's to delete.
         with suppress(HttpResponseError):
             patiently(lambda: queue.delete_message(message))
         return True
@@ -117,7 +128,9 @@ class Shop:
 def photo_of(customer, number):
     """A picture in the PPM format: 3 bytes a pixel, in colours that no other order has."""
     start = sum(customer.encode()) + int(number)
-    return b"P6 %d %d 255\n" % (WIDTH, HEIGHT) + bytes((start + place * 7) % 256 for place in range(3 * WIDTH * HEIGHT))
+    return b"P6 %d %d 255\n" % (WIDTH, HEIGHT) + bytes(
+        (start + place * 7) % 256 for place in range(3 * WIDTH * HEIGHT)
+    )
 
 
 def grey_and_half_the_size(photo):
@@ -126,7 +139,9 @@ def grey_and_half_the_size(photo):
     if head != b"P6 %d %d 255" % (WIDTH, HEIGHT):
         raise ValueError("not a photo")
     rows = [pixels[3 * WIDTH * row : 3 * WIDTH * (row + 1)] for row in range(0, HEIGHT, 2)]
-    grey = bytes(sum(row[place : place + 3]) // 3 for row in rows for place in range(0, 3 * WIDTH, 6))
+    grey = bytes(
+        sum(row[place : place + 3]) // 3 for row in rows for place in range(0, 3 * WIDTH, 6)
+    )
     return b"P5 %d %d 255\n" % (WIDTH // 2, HEIGHT // 2) + grey
 
 
@@ -136,7 +151,9 @@ def is_broken(customer, number):
 
 
 def all_orders():
-    return [(customer, f"{number:06}") for customer in CUSTOMERS for number in range(ORDERS_A_CUSTOMER)]
+    return [
+        (customer, f"{number:06}") for customer in CUSTOMERS for number in range(ORDERS_A_CUSTOMER)
+    ]
 
 
 def run(shop, kills):
@@ -171,7 +188,10 @@ def run(shop, kills):
             kills.at(done)
             time.sleep(0.02)
         # Messages that were sent twice are still to be carried out a second time.
-        while any(queue.get_queue_properties().approximate_message_count for queue in (shop.work, shop.moves)):
+        while any(
+            queue.get_queue_properties().approximate_message_count
+            for queue in (shop.work, shop.moves)
+        ):
             time.sleep(0.05)
     finally:
         is_closed.set()
@@ -190,8 +210,12 @@ def check(shop):
     for customer, number in printed:
         found = shop.prints.download_blob(f"{customer}/{number}").readall()
         assert found == grey_and_half_the_size(photo_of(customer, number)), (customer, number)
-    assert shop.put_aside() == {json.dumps({"customer": customer, "number": number}) for customer, number in broken}
-    print(f"{len(printed)} orders are printed and in the archive, each once; {len(broken)} is put aside; nothing is lost")
+    assert shop.put_aside() == {
+        json.dumps({"customer": customer, "number": number}) for customer, number in broken
+    }
+    print(
+        f"{len(printed)} orders are printed and in the archive, each once; {len(broken)} is put aside; nothing is lost"
+    )
 
 
 def main():

@@ -4,7 +4,9 @@ import { readdir } from "node:fs/promises";
 
 const SHARED = ["all.mjs", "staff.mjs", "store.mjs"];
 const wanted = process.argv.slice(2);
-const programs = (await readdir(import.meta.dirname)).filter((file) => file.endsWith(".mjs") && !SHARED.includes(file));
+const programs = (await readdir(import.meta.dirname)).filter(
+  (file) => file.endsWith(".mjs") && !SHARED.includes(file),
+);
 const failed = [];
 
 for (const program of programs.sort()) {

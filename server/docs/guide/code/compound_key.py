@@ -15,8 +15,12 @@ def separate_key(number, year):
 def reviews_by_scan(department, number, since):
     # The key begins with the year: the reviews of one employee are spread over the partition.
     filter = "PartitionKey eq @department and Id eq @id and Year ge @since"
-    found = separate.query_entities(filter, parameters={"department": department, "id": number, "since": since})
+    found = separate.query_entities(
+        filter, parameters={"department": department, "id": number, "since": since}
+    )
     return [(one["Year"], one["Rating"]) for one in found]
+
+
 # endregion
 
 
@@ -29,14 +33,32 @@ def compound_key(number, year):
 def reviews_by_range(department, number, since):
     filter = "PartitionKey eq @department and RowKey ge @first and RowKey lt @end"
     keys = {"department": department, "first": compound_key(number, since), "end": f"{number}`"}
-    return [(one["Year"], one["Rating"]) for one in compound.query_entities(filter, parameters=keys)]
+    return [
+        (one["Year"], one["Rating"]) for one in compound.query_entities(filter, parameters=keys)
+    ]
+
+
 # endregion
 
 
 for table, key in ((separate, separate_key), (compound, compound_key)):
-    insert_all(table, (
-        {"PartitionKey": one["Department"], "RowKey": key(one["Id"], year), "Id": one["Id"], "Year": year, "Rating": year % 5}
-        for one in employees() for year in YEARS
-    ))
-compare(lambda: reviews_by_scan("Sales", "000033", 2020), lambda: reviews_by_range("Sales", "000033", 2020), "examined")
+    insert_all(
+        table,
+        (
+            {
+                "PartitionKey": one["Department"],
+                "RowKey": key(one["Id"], year),
+                "Id": one["Id"],
+                "Year": year,
+                "Rating": year % 5,
+            }
+            for one in employees()
+            for year in YEARS
+        ),
+    )
+compare(
+    lambda: reviews_by_scan("Sales", "000033", 2020),
+    lambda: reviews_by_range("Sales", "000033", 2020),
+    "examined",
+)
 assert len(reviews_by_range("Sales", "000033", 2020)) == 4

@@ -23,16 +23,20 @@ async function startOver() {
 // #endregion
 
 // #region advised
-/** Reads on from the token in the file `state`, and writes the next token after each page; returns the RowKeys. */
+/** Reads on from the token in the file `state`, and writes the next token after each page;
+ * returns the RowKeys. */
 async function readPages(client, state, pagesMax = Infinity) {
   const continuationToken = await readFile(state, "utf8").catch(() => undefined);
-  const pages = client.listEntities({ queryOptions }).byPage({ maxPageSize: PAGE, continuationToken });
+  const pages = client
+    .listEntities({ queryOptions })
+    .byPage({ maxPageSize: PAGE, continuationToken });
   const rowKeys = [];
   for (let number = 0; number < pagesMax; number += 1) {
     const { value: page, done } = await pages.next();
     if (done) break;
     rowKeys.push(...page.map((row) => row.rowKey));
-    // After the work on the page is done: a program that dies in between repeats this page, and skips none.
+    // After the work on the page is done: a program that dies in between repeats this page, and
+    // skips none.
     if (page.continuationToken) await writeFile(state, page.continuationToken);
   }
   return rowKeys;

@@ -1,4 +1,5 @@
-"""Continuation: a read goes on where it was, in another program or after a restart of the server."""
+"""Continuation: a read goes on where it was, in another program or after a restart of the
+server."""
 
 import json
 import tempfile
@@ -14,23 +15,32 @@ insert_all(table, ({"PartitionKey": "all", "RowKey": f"{number:06}"} for number 
 # region naive
 def start_over():
     # A program that stopped in the middle reads everything again.
-    return [row["RowKey"] for row in table.query_entities("PartitionKey eq 'all'", results_per_page=PAGE)]
+    return [
+        row["RowKey"]
+        for row in table.query_entities("PartitionKey eq 'all'", results_per_page=PAGE)
+    ]
+
+
 # endregion
 
 
 # region advised
 def read_pages(client, state, pages_max=None):
-    """Reads on from the token in `state`, and writes the next token after each page; returns the RowKeys."""
+    """Reads on from the token in `state`, and writes the next token after each page; returns the
+    RowKeys."""
     saved = json.loads(state.read_text()) if state.exists() else None
     pages = client.query_entities("PartitionKey eq 'all'", results_per_page=PAGE).by_page(saved)
     row_keys = []
     for number, page in enumerate(pages, 1):
         row_keys += [row["RowKey"] for row in page]
-        # After the work on the page is done: a program that dies in between repeats this page, and skips none.
+        # After the work on the page is done: a program that dies in between repeats this page, and
+        # skips none.
         state.write_text(json.dumps(pages.continuation_token))
         if number == pages_max:
             break
     return row_keys
+
+
 # endregion
 
 

@@ -31,4 +31,8 @@ for (const hour of hours) {
   await recordHour("Don", "20260731", hour, Number(hour) * 3);
   await record("Don", "20260731", hour, Number(hour) * 3);
 }
-await compare(() => chartOfHours("Don", "20260731"), () => chart("Don", "20260731"), "examined");
+await compare(
+  () => chartOfHours("Don", "20260731"),
+  () => chart("Don", "20260731"),
+  "examined",
+);

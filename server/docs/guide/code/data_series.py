@@ -13,8 +13,12 @@ def record_hour(user, day, hour, count):
 
 def chart_of_hours(user, day):
     filter = "PartitionKey eq @user and RowKey ge @first and RowKey lt @end"
-    found = hourly.query_entities(filter, parameters={"user": user, "first": f"{day}_", "end": f"{day}`"})
+    found = hourly.query_entities(
+        filter, parameters={"user": user, "first": f"{day}_", "end": f"{day}`"}
+    )
     return [one["Count"] for one in found]
+
+
 # endregion
 
 
@@ -28,6 +32,8 @@ def record(user, day, hour, count):
 def chart(user, day):
     found = daily.get_entity(user, day)
     return [found[f"Hour{hour:02}"] for hour in range(24)]
+
+
 # endregion
 
 

@@ -19,7 +19,12 @@ async function showWithTwoRequests(department, id) {
 
 // #region advised
 const store = (one) =>
-  denormal.upsertEntity({ partitionKey: one.department, rowKey: one.id, ...one, manager: managerOf(one.department) });
+  denormal.upsertEntity({
+    partitionKey: one.department,
+    rowKey: one.id,
+    ...one,
+    manager: managerOf(one.department),
+  });
 
 async function show(department, id) {
   const employee = await denormal.getEntity(department, id);
@@ -28,7 +33,10 @@ async function show(department, id) {
 
 /** Every copy changes, a hundred in a transaction. */
 async function changeManager(department, manager) {
-  const queryOptions = { filter: odata`PartitionKey eq ${department}`, select: ["PartitionKey", "RowKey"] };
+  const queryOptions = {
+    filter: odata`PartitionKey eq ${department}`,
+    select: ["PartitionKey", "RowKey"],
+  };
   const keys = await all(denormal.listEntities({ queryOptions }));
   for (let start = 0; start < keys.length; start += 100) {
     const some = keys.slice(start, start + 100);
@@ -38,10 +46,24 @@ async function changeManager(department, manager) {
 }
 // #endregion
 
-await insertAll(normal, employees().map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })));
-await insertAll(normal, departments.map((name) => ({ partitionKey: name, rowKey: "department", manager: managerOf(name) })));
+await insertAll(
+  normal,
+  employees().map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })),
+);
+await insertAll(
+  normal,
+  departments.map((name) => ({
+    partitionKey: name,
+    rowKey: "department",
+    manager: managerOf(name),
+  })),
+);
 for (const one of employees()) await store(one);
-await compare(() => showWithTwoRequests("Sales", "000033"), () => show("Sales", "000033"), "requests");
+await compare(
+  () => showWithTwoRequests("Sales", "000033"),
+  () => show("Sales", "000033"),
+  "requests",
+);
 await changeManager("Sales", "Ann");
 assert.deepEqual(await show("Sales", "000033"), ["smith.33@example.com", "Ann"]);
 assert.equal((await show("Finance", "000032"))[1], managerOf("Finance"));

@@ -12,12 +12,21 @@ def show_with_two_requests(department, number):
     employee = normal.get_entity(department, number)
     # There is no join: the department takes a request of its own.
     return employee["Mail"], normal.get_entity(department, "department")["Manager"]
+
+
 # endregion
 
 
 # region advised
 def store(one):
-    denormal.upsert_entity({"PartitionKey": one["Department"], "RowKey": one["Id"], **one, "Manager": MANAGERS[one["Department"]]})
+    denormal.upsert_entity(
+        {
+            "PartitionKey": one["Department"],
+            "RowKey": one["Id"],
+            **one,
+            "Manager": MANAGERS[one["Department"]],
+        }
+    )
 
 
 def show(department, number):
@@ -28,18 +37,36 @@ def show(department, number):
 def change_manager(department, manager):
     """Every copy changes, a hundred in a transaction."""
     filter = "PartitionKey eq @department"
-    keys = list(denormal.query_entities(filter, parameters={"department": department}, select=["PartitionKey", "RowKey"]))
+    keys = list(
+        denormal.query_entities(
+            filter, parameters={"department": department}, select=["PartitionKey", "RowKey"]
+        )
+    )
     for start in range(0, len(keys), 100):
         some = keys[start : start + 100]
-        denormal.submit_transaction([("update", {**key, "Manager": manager}, {"mode": "merge"}) for key in some])
+        denormal.submit_transaction(
+            [("update", {**key, "Manager": manager}, {"mode": "merge"}) for key in some]
+        )
+
+
 # endregion
 
 
-insert_all(normal, ({"PartitionKey": one["Department"], "RowKey": one["Id"], **one} for one in employees()))
-insert_all(normal, ({"PartitionKey": name, "RowKey": "department", "Manager": manager} for name, manager in MANAGERS.items()))
+insert_all(
+    normal, ({"PartitionKey": one["Department"], "RowKey": one["Id"], **one} for one in employees())
+)
+insert_all(
+    normal,
+    (
+        {"PartitionKey": name, "RowKey": "department", "Manager": manager}
+        for name, manager in MANAGERS.items()
+    ),
+)
 for one in employees():
     store(one)
-compare(lambda: show_with_two_requests("Sales", "000033"), lambda: show("Sales", "000033"), "requests")
+compare(
+    lambda: show_with_two_requests("Sales", "000033"), lambda: show("Sales", "000033"), "requests"
+)
 change_manager("Sales", "Ann")
 assert show("Sales", "000033") == ("smith.33@example.com", "Ann")
 assert show("Finance", "000032")[1] == MANAGERS["Finance"]

@@ -21,20 +21,29 @@ function seal(partition, row, text) {
 
 function unseal({ partitionKey, rowKey, secret }) {
   const sealed = Buffer.from(secret);
-  const decipher = createDecipheriv("aes-256-gcm", KEY, sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
+  const decipher = createDecipheriv("aes-256-gcm", KEY, sealed.subarray(0, NONCE_BYTES), {
+    authTagLength: TAG_BYTES,
+  });
   decipher.setAAD(Buffer.from(`${partitionKey}/${rowKey}`));
   decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
-  return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString();
+  return Buffer.concat([
+    decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)),
+    decipher.final(),
+  ]).toString();
 }
 
 // #region naive
 const opaqueEntity = (one) => ({
-  partitionKey: "Sales", rowKey: one.id, secret: seal("Sales", one.id, `${one.age} ${one.mail}`),
+  partitionKey: "Sales",
+  rowKey: one.id,
+  secret: seal("Sales", one.id, `${one.age} ${one.mail}`),
 });
 
 async function mailsByDecryption(age) {
   // The service can filter by nothing: everything travels, and is decrypted.
-  const found = await all(opaque.listEntities({ queryOptions: { filter: "PartitionKey eq 'Sales'" } }));
+  const found = await all(
+    opaque.listEntities({ queryOptions: { filter: "PartitionKey eq 'Sales'" } }),
+  );
   const texts = found.map(unseal).filter((text) => text.startsWith(`${age} `));
   return texts.map((text) => text.split(" ")[1]);
 }
@@ -42,7 +51,12 @@ async function mailsByDecryption(age) {
 
 // #region advised
 // The age is for queries, the mail address is secret.
-const entity = (one) => ({ partitionKey: "Sales", rowKey: one.id, age: one.age, secret: seal("Sales", one.id, one.mail) });
+const entity = (one) => ({
+  partitionKey: "Sales",
+  rowKey: one.id,
+  age: one.age,
+  secret: seal("Sales", one.id, one.mail),
+});
 
 async function mails(age) {
   const filter = odata`PartitionKey eq 'Sales' and age eq ${age}`;
@@ -52,6 +66,10 @@ async function mails(age) {
 
 await insertAll(opaque, employees().map(opaqueEntity));
 await insertAll(partly, employees().map(entity));
-await compare(() => mailsByDecryption(34), () => mails(34), "received");
+await compare(
+  () => mailsByDecryption(34),
+  () => mails(34),
+  "received",
+);
 await partly.upsertEntity({ ...(await partly.getEntity("Sales", "000002")), rowKey: "999999" });
 await assert.rejects(mails(34), /unable to authenticate/);

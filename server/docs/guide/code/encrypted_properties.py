@@ -34,18 +34,29 @@ def mails_by_decryption(age):
     # The service can filter by nothing: everything travels, and is decrypted.
     texts = map(unseal, opaque.query_entities("PartitionKey eq 'Sales'"))
     return [text.split()[1] for text in texts if text.startswith(f"{age} ")]
+
+
 # endregion
 
 
 # region advised
 def store(one):
     # The age is for queries, the mail address is secret.
-    return {"PartitionKey": "Sales", "RowKey": one["Id"], "Age": one["Age"], "Secret": seal("Sales", one["Id"], one["Mail"])}
+    return {
+        "PartitionKey": "Sales",
+        "RowKey": one["Id"],
+        "Age": one["Age"],
+        "Secret": seal("Sales", one["Id"], one["Mail"]),
+    }
 
 
 def mails(age):
-    found = partly.query_entities("PartitionKey eq 'Sales' and Age eq @age", parameters={"age": age})
+    found = partly.query_entities(
+        "PartitionKey eq 'Sales' and Age eq @age", parameters={"age": age}
+    )
     return list(map(unseal, found))
+
+
 # endregion
 
 

@@ -37,7 +37,9 @@ const countInOne = () => countTo(INCREMENTS, () => increment("one", "00"));
 const countInShards = (writer) => countTo(INCREMENTS, () => increment("shards", shardName(writer)));
 
 async function total(partition) {
-  const shards = await all(table.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${partition}` } }));
+  const shards = await all(
+    table.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${partition}` } }),
+  );
   return shards.reduce((sum, shard) => sum + shard.count, 0);
 }
 // #endregion
@@ -45,9 +47,15 @@ async function total(partition) {
 const writers = Array.from({ length: WRITERS }, (_, writer) => writer);
 const sum = (counts) => counts.reduce((a, b) => a + b, 0);
 await insertAll(table, [{ partitionKey: "one", rowKey: "00", count: 0 }]);
-await insertAll(table, writers.map((writer) => ({ partitionKey: "shards", rowKey: shardName(writer), count: 0 })));
+await insertAll(
+  table,
+  writers.map((writer) => ({ partitionKey: "shards", rowKey: shardName(writer), count: 0 })),
+);
 const lostInOne = sum(await Promise.all(writers.map(countInOne)));
 const lostInShards = sum(await Promise.all(writers.map(countInShards)));
-assert.deepEqual([await total("one"), await total("shards")], [WRITERS * INCREMENTS, WRITERS * INCREMENTS]);
+assert.deepEqual(
+  [await total("one"), await total("shards")],
+  [WRITERS * INCREMENTS, WRITERS * INCREMENTS],
+);
 assert.equal(lostInShards, 0);
 console.log(`${WRITERS} writers: ${lostInOne} lost races for one entity, none for ${WRITERS}`);

@@ -17,7 +17,11 @@ def increment(partition, shard):
         counter = table.get_entity(partition, shard)
         counter["Count"] += 1
         try:
-            table.update_entity(counter, etag=counter.metadata["etag"], match_condition=MatchConditions.IfNotModified)
+            table.update_entity(
+                counter,
+                etag=counter.metadata["etag"],
+                match_condition=MatchConditions.IfNotModified,
+            )
             return lost
         except ResourceModifiedError:
             lost += 1
@@ -27,6 +31,8 @@ def increment(partition, shard):
 def count_in_one(writer):
     # All writers read and write the same entity.
     return sum(increment("one", "00") for _ in range(INCREMENTS))
+
+
 # endregion
 
 
@@ -37,12 +43,22 @@ def count_in_shards(writer):
 
 
 def total(partition):
-    return sum(one["Count"] for one in table.query_entities("PartitionKey eq @partition", parameters={"partition": partition}))
+    return sum(
+        one["Count"]
+        for one in table.query_entities(
+            "PartitionKey eq @partition", parameters={"partition": partition}
+        )
+    )
+
+
 # endregion
 
 
 insert_all(table, [{"PartitionKey": "one", "RowKey": "00", "Count": 0}])
-insert_all(table, ({"PartitionKey": "shards", "RowKey": f"{writer:02}", "Count": 0} for writer in range(WRITERS)))
+insert_all(
+    table,
+    ({"PartitionKey": "shards", "RowKey": f"{writer:02}", "Count": 0} for writer in range(WRITERS)),
+)
 with ThreadPoolExecutor(WRITERS) as writers:
     lost_in_one = sum(writers.map(count_in_one, range(WRITERS)))
     lost_in_shards = sum(writers.map(count_in_shards, range(WRITERS)))

@@ -1,4 +1,5 @@
-// Eventually consistent transactions: employees move to the archive, although the worker dies after every step.
+// Eventually consistent transactions: employees move to the archive, although the worker dies after
+// every step.
 
 import assert from "node:assert/strict";
 import { employees } from "./staff.mjs";
@@ -31,7 +32,8 @@ async function carryOut(message, reached = () => {}) {
       const entity = await table.getEntity(department, id);
       await table.upsertEntity({ ...entity, partitionKey: "Archive" }, "Replace");
       reached("copied");
-      // Fails if somebody changed the employee meanwhile: then the message comes back, and the copy is made again.
+      // Fails if somebody changed the employee meanwhile: then the message comes back, and the copy
+      // is made again.
       await table.deleteEntity(department, id, { etag: entity.etag });
       reached("deleted");
     } catch (error) {
@@ -60,7 +62,10 @@ const dieAt = (lastStep) => (step) => {
 };
 
 const staff = employees(9);
-await insertAll(table, staff.map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })));
+await insertAll(
+  table,
+  staff.map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })),
+);
 await moveDirectly("Sales", "000000");
 for (const one of staff.slice(1)) await requestMove(one.department, one.id);
 await moves.sendMessage("no JSON at all");
@@ -80,8 +85,14 @@ for (;;) {
 await work();
 assert.ok(attempts > staff.length);
 const archived = await all(table.listEntities());
-assert.deepEqual(archived.map((one) => one.rowKey), staff.map((one) => one.id));
+assert.deepEqual(
+  archived.map((one) => one.rowKey),
+  staff.map((one) => one.id),
+);
 assert.ok(archived.every((one) => one.partitionKey === "Archive"));
 const aside = (await poison.receiveMessages()).receivedMessageItems;
-assert.deepEqual(aside.map((message) => message.messageText), ["no JSON at all"]);
+assert.deepEqual(
+  aside.map((message) => message.messageText),
+  ["no JSON at all"],
+);
 console.log(`${staff.length} employees moved in ${attempts} deliveries, 1 message put aside`);

@@ -1,4 +1,5 @@
-"""Eventually consistent transactions: employees move to the archive, although the worker dies after every step."""
+"""Eventually consistent transactions: employees move to the archive, although the worker dies after
+every step."""
 
 import json
 
@@ -18,6 +19,8 @@ def move_directly(department, number):
     table.upsert_entity({**entity, "PartitionKey": "Archive"}, mode=UpdateMode.REPLACE)
     # A program that dies here leaves the employee in both partitions, and nothing that says so.
     table.delete_entity(department, number)
+
+
 # endregion
 
 
@@ -39,8 +42,12 @@ def carry_out(message, reached=lambda step: None):
             entity = table.get_entity(move["department"], move["id"])
             table.upsert_entity({**entity, "PartitionKey": "Archive"}, mode=UpdateMode.REPLACE)
             reached("copied")
-            # Fails if somebody changed the employee meanwhile: then the message comes back, and the copy is made again.
-            guard = {"etag": entity.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
+            # Fails if somebody changed the employee meanwhile: then the message comes back, and the
+            # copy is made again.
+            guard = {
+                "etag": entity.metadata["etag"],
+                "match_condition": MatchConditions.IfNotModified,
+            }
             table.delete_entity(entity, **guard)
             reached("deleted")
         except ResourceNotFoundError:
@@ -53,6 +60,8 @@ def carry_out(message, reached=lambda step: None):
 def work():
     for message in moves.receive_messages(visibility_timeout=30):
         carry_out(message)
+
+
 # endregion
 
 
@@ -69,7 +78,9 @@ def die_at(last_step):
 
 
 staff = list(employees(9))
-insert_all(table, ({"PartitionKey": one["Department"], "RowKey": one["Id"], **one} for one in staff))
+insert_all(
+    table, ({"PartitionKey": one["Department"], "RowKey": one["Id"], **one} for one in staff)
+)
 move_directly("Sales", "000000")
 for one in staff[1:]:
     request_move(one["Department"], one["Id"])

@@ -10,10 +10,13 @@ const prefix = name("Logins");
 
 // #region naive
 const keysOf = (day) =>
-  oneTable.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${day}`, select: ["PartitionKey", "RowKey"] } });
+  oneTable.listEntities({
+    queryOptions: { filter: odata`PartitionKey eq ${day}`, select: ["PartitionKey", "RowKey"] },
+  });
 
 async function deleteOneByOne(day) {
-  for await (const { partitionKey, rowKey } of keysOf(day)) await oneTable.deleteEntity(partitionKey, rowKey);
+  for await (const { partitionKey, rowKey } of keysOf(day))
+    await oneTable.deleteEntity(partitionKey, rowKey);
 }
 
 async function deleteByTransactions(day) {
@@ -33,15 +36,30 @@ const deleteTableOf = (day) => tableOf(day).deleteTable();
 
 const days = ["20260101", "20260102", "20260103"];
 for (const day of days) {
-  const logins = Array.from({ length: LOGINS }, (_, n) => ({ partitionKey: day, rowKey: String(n).padStart(6, "0") }));
+  const logins = Array.from({ length: LOGINS }, (_, n) => ({
+    partitionKey: day,
+    rowKey: String(n).padStart(6, "0"),
+  }));
   await insertAll(oneTable, logins);
   await tableOf(day).createTable();
   await insertAll(tableOf(day), logins);
 }
-await compare(() => deleteOneByOne(days[0]), () => deleteTableOf(days[0]).then(() => undefined), "requests");
-await compare(() => deleteByTransactions(days[1]), () => deleteTableOf(days[1]).then(() => undefined), "requests");
+await compare(
+  () => deleteOneByOne(days[0]),
+  () => deleteTableOf(days[0]).then(() => undefined),
+  "requests",
+);
+await compare(
+  () => deleteByTransactions(days[1]),
+  () => deleteTableOf(days[1]).then(() => undefined),
+  "requests",
+);
 assert.ok((await all(oneTable.listEntities())).every((one) => one.partitionKey === days[2]));
-const service = TableServiceClient.fromConnectionString(connection, { allowInsecureConnection: true });
-const left = (await all(service.listTables())).map((table) => table.name).filter((table) => table.startsWith(prefix));
+const service = TableServiceClient.fromConnectionString(connection, {
+  allowInsecureConnection: true,
+});
+const left = (await all(service.listTables()))
+  .map((table) => table.name)
+  .filter((table) => table.startsWith(prefix));
 assert.deepEqual(left, [prefix + days[2]]);
 await deleteTableOf(days[2]);

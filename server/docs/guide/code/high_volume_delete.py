@@ -9,17 +9,23 @@ prefix = name("Logins")
 
 # region naive
 def delete_one_by_one(day):
-    keys = one_table.query_entities("PartitionKey eq @day", parameters={"day": day}, select=["PartitionKey", "RowKey"])
+    keys = one_table.query_entities(
+        "PartitionKey eq @day", parameters={"day": day}, select=["PartitionKey", "RowKey"]
+    )
     for key in keys:
         one_table.delete_entity(key)
 
 
 def delete_by_transactions(day):
-    keys = one_table.query_entities("PartitionKey eq @day", parameters={"day": day}, select=["PartitionKey", "RowKey"])
+    keys = one_table.query_entities(
+        "PartitionKey eq @day", parameters={"day": day}, select=["PartitionKey", "RowKey"]
+    )
     for page in keys.by_page():
         some = list(page)
         for start in range(0, len(some), 100):
             one_table.submit_transaction([("delete", key) for key in some[start : start + 100]])
+
+
 # endregion
 
 
@@ -31,16 +37,24 @@ def table_of(day):
 
 def delete_table_of(day):
     tables.delete_table(prefix + day)
+
+
 # endregion
 
 
 def days_left():
-    return [table.name.removeprefix(prefix) for table in tables.list_tables() if table.name.startswith(prefix)]
+    return [
+        table.name.removeprefix(prefix)
+        for table in tables.list_tables()
+        if table.name.startswith(prefix)
+    ]
 
 
 days = ["20260101", "20260102", "20260103"]
 for day in days:
-    logins = [{"PartitionKey": day, "RowKey": f"{login:06}", "User": login % 7} for login in range(LOGINS)]
+    logins = [
+        {"PartitionKey": day, "RowKey": f"{login:06}", "User": login % 7} for login in range(LOGINS)
+    ]
     insert_all(one_table, logins)
     insert_all(table_of(day), logins)
 compare(lambda: delete_one_by_one(days[0]), lambda: delete_table_of(days[0]), "requests")

@@ -6,7 +6,11 @@ import { employees } from "./staff.mjs";
 import { all, compare, insertAll, newContainer, newTable } from "./store.mjs";
 
 const PARTITION = "Sales";
-const [scanned, indexed, indexTable] = [await newTable("Scanned"), await newTable("Indexed"), await newTable("Index")];
+const [scanned, indexed, indexTable] = [
+  await newTable("Scanned"),
+  await newTable("Indexed"),
+  await newTable("Index"),
+];
 const container = await newContainer("index");
 
 // #region naive
@@ -42,7 +46,9 @@ function unlessMissing(error) {
 
 async function byIndex(lastName) {
   const index = await indexed.getEntity(PARTITION, `index_${lastName}`);
-  const found = await Promise.all(index.ids.split(",").map((id) => indexed.getEntity(PARTITION, id)));
+  const found = await Promise.all(
+    index.ids.split(",").map((id) => indexed.getEntity(PARTITION, id)),
+  );
   return found.map((one) => one.id);
 }
 // #endregion
@@ -68,19 +74,36 @@ const text = async (stream) => Buffer.concat(await all(stream)).toString();
 // #endregion
 
 // #region table
-/** Option 3: an entity for each entry, in a table whose PartitionKey is the last name. Nothing is read first. */
-const addToTable = (lastName, id) => indexTable.upsertEntity({ partitionKey: lastName, rowKey: id });
+/** Option 3: an entity for each entry, in a table whose PartitionKey is the last name. Nothing is
+ * read first. */
+const addToTable = (lastName, id) =>
+  indexTable.upsertEntity({ partitionKey: lastName, rowKey: id });
 // #endregion
 
 const sales = employees().filter((one) => one.department === "Sales");
-await insertAll(scanned, sales.map((one) => ({ partitionKey: PARTITION, rowKey: one.id, ...one })));
+await insertAll(
+  scanned,
+  sales.map((one) => ({ partitionKey: PARTITION, rowKey: one.id, ...one })),
+);
 for (const one of sales) {
   await storeWithIndex(one);
   await addToBlob(one.lastName, one.id);
   await addToTable(one.lastName, one.id);
 }
-await compare(() => byScan("Jones"), () => byIndex("Jones"), "examined");
+await compare(
+  () => byScan("Jones"),
+  () => byIndex("Jones"),
+  "examined",
+);
 const expected = await byIndex("Jones");
-assert.deepEqual((await text((await container.getBlobClient("Jones").download()).readableStreamBody)).split(","), expected);
-const entries = await all(indexTable.listEntities({ queryOptions: { filter: "PartitionKey eq 'Jones'" } }));
-assert.deepEqual(entries.map((entry) => entry.rowKey), expected);
+assert.deepEqual(
+  (await text((await container.getBlobClient("Jones").download()).readableStreamBody)).split(","),
+  expected,
+);
+const entries = await all(
+  indexTable.listEntities({ queryOptions: { filter: "PartitionKey eq 'Jones'" } }),
+);
+assert.deepEqual(
+  entries.map((entry) => entry.rowKey),
+  expected,
+);

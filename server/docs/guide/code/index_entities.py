@@ -7,7 +7,9 @@ from staff import employees
 from store import compare, insert_all, new_container, new_table
 
 PARTITION = "Sales"
-scanned, listed, indexed, index_table = (new_table(prefix) for prefix in ("Scanned", "Listed", "Indexed", "Index"))
+scanned, listed, indexed, index_table = (
+    new_table(prefix) for prefix in ("Scanned", "Listed", "Indexed", "Index")
+)
 container = new_container("index")
 
 
@@ -16,6 +18,8 @@ def by_scan(last_name):
     filter = "PartitionKey eq @partition and LastName eq @name"
     found = scanned.query_entities(filter, parameters={"partition": PARTITION, "name": last_name})
     return [one["Id"] for one in found]
+
+
 # endregion
 
 
@@ -27,7 +31,10 @@ def store_with_index(one):
     while True:
         try:
             index = indexed.get_entity(PARTITION, row_key)
-            guard = {"etag": index.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
+            guard = {
+                "etag": index.metadata["etag"],
+                "match_condition": MatchConditions.IfNotModified,
+            }
             # A repeated call finds its id in the list.
             index["Ids"] = ",".join(sorted({*index["Ids"].split(","), one["Id"]}))
             change = ("update", index, {"mode": UpdateMode.REPLACE, **guard})
@@ -43,6 +50,8 @@ def store_with_index(one):
 def by_index(last_name):
     ids = indexed.get_entity(PARTITION, "index_" + last_name)["Ids"].split(",")
     return [indexed.get_entity(PARTITION, number)["Id"] for number in ids]
+
+
 # endregion
 
 
@@ -53,20 +62,29 @@ def add_to_blob(last_name, number):
         try:
             download = container.download_blob(last_name)
             ids = {*download.readall().decode().split(","), number}
-            guard = {"etag": download.properties.etag, "match_condition": MatchConditions.IfNotModified, "overwrite": True}
+            guard = {
+                "etag": download.properties.etag,
+                "match_condition": MatchConditions.IfNotModified,
+                "overwrite": True,
+            }
         except ResourceNotFoundError:
             ids, guard = {number}, {"overwrite": False}
         try:
             return container.upload_blob(last_name, ",".join(sorted(ids)), **guard)
         except (ResourceModifiedError, ResourceExistsError):
             continue
+
+
 # endregion
 
 
 # region table
 def add_to_table(last_name, number):
-    """Option 3: an entity for each entry, in a table whose PartitionKey is the last name. Nothing is read first."""
+    """Option 3: an entity for each entry, in a table whose PartitionKey is the last name. Nothing
+    is read first."""
     index_table.upsert_entity({"PartitionKey": last_name, "RowKey": number})
+
+
 # endregion
 
 
@@ -79,4 +97,6 @@ for one in sales:
 compare(lambda: by_scan("Jones"), lambda: by_index("Jones"), "examined")
 expected = by_index("Jones")
 assert container.download_blob("Jones").readall().decode().split(",") == expected
-assert [entry["RowKey"] for entry in index_table.query_entities("PartitionKey eq 'Jones'")] == expected
+assert [
+    entry["RowKey"] for entry in index_table.query_entities("PartitionKey eq 'Jones'")
+] == expected

@@ -6,25 +6,34 @@ import { employees } from "./staff.mjs";
 import { all, compare, insertAll, newTable } from "./store.mjs";
 
 const KINDS = ["contractor", "employee", "manager"];
-const tablesByKind = Object.fromEntries(await Promise.all(KINDS.map(async (kind) => [kind, await newTable(kind)])));
+const tablesByKind = Object.fromEntries(
+  await Promise.all(KINDS.map(async (kind) => [kind, await newTable(kind)])),
+);
 const people = await newTable("People");
 
 function person(one) {
   const kind = KINDS[Number(one.id) % 3];
-  const special = { manager: { reports: one.age }, contractor: { company: "Contoso" }, employee: {} }[kind];
+  const special = {
+    manager: { reports: one.age },
+    contractor: { company: "Contoso" },
+    employee: {},
+  }[kind];
   return { partitionKey: one.lastName, rowKey: one.id, mail: one.mail, kind, ...special };
 }
 
 // #region naive
 async function fromThreeTables(partition) {
   const queryOptions = { filter: odata`PartitionKey eq ${partition}` };
-  const found = await Promise.all(Object.values(tablesByKind).map((table) => all(table.listEntities({ queryOptions }))));
+  const found = await Promise.all(
+    Object.values(tablesByKind).map((table) => all(table.listEntities({ queryOptions }))),
+  );
   return found.flat().map(describe).sort();
 }
 // #endregion
 
 // #region advised
-// The property kind says which other properties there are. A kind that was added later gets a line, too.
+// The property kind says which other properties there are. A kind that was added later gets a line,
+// too.
 function describe(one) {
   switch (one.kind) {
     case "manager":
@@ -42,11 +51,16 @@ async function fromOneTable(partition) {
 }
 
 // A merge keeps the properties that this program does not know.
-const changeMail = (partition, id, mail) => people.updateEntity({ partitionKey: partition, rowKey: id, mail }, "Merge");
+const changeMail = (partition, id, mail) =>
+  people.updateEntity({ partitionKey: partition, rowKey: id, mail }, "Merge");
 // #endregion
 
 for (const one of employees().map(person)) await tablesByKind[one.kind].upsertEntity(one);
 await insertAll(people, employees().map(person));
-await compare(() => fromThreeTables("Jones"), () => fromOneTable("Jones"), "requests");
+await compare(
+  () => fromThreeTables("Jones"),
+  () => fromOneTable("Jones"),
+  "requests",
+);
 await changeMail("Jones", "000014", "j14@example.com");
 assert.ok((await fromOneTable("Jones")).includes("j14@example.com: manager of 28"));

@@ -11,22 +11,37 @@ people = new_table("People")
 
 def person(one):
     kind = KINDS[int(one["Id"]) % 3]
-    special = {"manager": {"Reports": one["Age"]}, "contractor": {"Company": "Contoso"}, "employee": {}}[kind]
-    return {"PartitionKey": one["LastName"], "RowKey": one["Id"], "Mail": one["Mail"], "Kind": kind, **special}
+    special = {
+        "manager": {"Reports": one["Age"]},
+        "contractor": {"Company": "Contoso"},
+        "employee": {},
+    }[kind]
+    return {
+        "PartitionKey": one["LastName"],
+        "RowKey": one["Id"],
+        "Mail": one["Mail"],
+        "Kind": kind,
+        **special,
+    }
 
 
 # region naive
 def from_three_tables(partition):
     found = []
     for table in tables_by_kind.values():
-        found += table.query_entities("PartitionKey eq @partition", parameters={"partition": partition})
+        found += table.query_entities(
+            "PartitionKey eq @partition", parameters={"partition": partition}
+        )
     return sorted(describe(one) for one in found)
+
+
 # endregion
 
 
 # region advised
 def describe(one):
-    # The property Kind says which other properties there are. A kind that was added later gets a line, too.
+    # The property Kind says which other properties there are. A kind that was added later gets a
+    # line, too.
     match one["Kind"]:
         case "manager":
             return f"{one['Mail']}: manager of {one['Reports']}"
@@ -43,7 +58,11 @@ def from_one_table(partition):
 
 def change_mail(partition, number, mail):
     # A merge keeps the properties that this program does not know.
-    people.update_entity({"PartitionKey": partition, "RowKey": number, "Mail": mail}, mode=UpdateMode.MERGE)
+    people.update_entity(
+        {"PartitionKey": partition, "RowKey": number, "Mail": mail}, mode=UpdateMode.MERGE
+    )
+
+
 # endregion
 
 

@@ -19,8 +19,8 @@ async function findByScan(mail) {
 // #region advised
 async function store(one) {
   const keys = [one.department, one.id];
-  // The message first, hidden while this writer may live. If it dies on the way, the message appears, and a worker does
-  // the rest.
+  // The message first, hidden while this writer may live. If it dies on the way, the message
+  // appears, and a worker does the rest.
   const message = await changes.sendMessage(JSON.stringify(keys), { visibilityTimeout: 30 });
   await table.upsertEntity({ partitionKey: one.department, rowKey: one.id, ...one });
   await updateCopy(...keys);
@@ -37,7 +37,10 @@ async function updateCopy(department, id) {
 }
 
 async function work() {
-  const { receivedMessageItems } = await changes.receiveMessages({ numberOfMessages: 32, visibilityTimeout: 30 });
+  const { receivedMessageItems } = await changes.receiveMessages({
+    numberOfMessages: 32,
+    visibilityTimeout: 30,
+  });
   for (const message of receivedMessageItems) {
     await updateCopy(...JSON.parse(message.messageText)).catch((error) => {
       // A writer that died before it stored anything leaves nothing to copy.
@@ -58,5 +61,9 @@ await changes.sendMessage(JSON.stringify([last.department, last.id]));
 await table.upsertEntity({ partitionKey: last.department, rowKey: last.id, ...last });
 await work();
 for (const mail of ["chen.8@example.com", last.mail]) {
-  await compare(() => findByScan(mail), () => findByMail(mail), "examined");
+  await compare(
+    () => findByScan(mail),
+    () => findByMail(mail),
+    "examined",
+  );
 }

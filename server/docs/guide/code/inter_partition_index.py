@@ -14,16 +14,20 @@ changes = new_queue("changes")
 # region naive
 def find_by_scan(mail):
     # The department is not known, so every partition is read.
-    found = list(table.query_entities("PartitionKey lt 'mail_' and Mail eq @mail", parameters={"mail": mail}))
+    found = list(
+        table.query_entities("PartitionKey lt 'mail_' and Mail eq @mail", parameters={"mail": mail})
+    )
     return found[0]["Id"]
+
+
 # endregion
 
 
 # region advised
 def store(one):
     keys = {"department": one["Department"], "id": one["Id"]}
-    # The message first, hidden while this writer may live. If it dies on the way, the message appears, and a worker
-    # does the rest.
+    # The message first, hidden while this writer may live. If it dies on the way, the message
+    # appears, and a worker does the rest.
     message = changes.send_message(json.dumps(keys), visibility_timeout=30)
     table.upsert_entity({"PartitionKey": one["Department"], "RowKey": one["Id"], **one})
     update_copy(**keys)
@@ -33,7 +37,9 @@ def store(one):
 def update_copy(department, id):
     while True:
         one = table.get_entity(department, id)
-        table.upsert_entity({**one, "PartitionKey": "mail_" + one["Mail"][0], "RowKey": one["Mail"]})
+        table.upsert_entity(
+            {**one, "PartitionKey": "mail_" + one["Mail"][0], "RowKey": one["Mail"]}
+        )
         # Another writer may have stored a newer copy, which this one just replaced.
         if table.get_entity(department, id).metadata["etag"] == one.metadata["etag"]:
             return
@@ -49,6 +55,8 @@ def work():
 
 def find_by_mail(mail):
     return table.get_entity("mail_" + mail[0], mail)["Id"]
+
+
 # endregion
 
 

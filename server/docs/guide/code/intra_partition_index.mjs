@@ -9,7 +9,8 @@ const scanned = await newTable("Scanned");
 const indexed = await newTable("Indexed");
 
 // #region naive
-const storeOnce = (one) => scanned.upsertEntity({ partitionKey: one.department, rowKey: one.id, ...one });
+const storeOnce = (one) =>
+  scanned.upsertEntity({ partitionKey: one.department, rowKey: one.id, ...one });
 
 async function findByScan(department, mail) {
   const filter = odata`PartitionKey eq ${department} and mail eq ${mail}`;
@@ -26,17 +27,31 @@ async function storeTwice(one) {
   await indexed.submitTransaction(rows.map((row) => ["upsert", row]));
 }
 
-const findByMail = async (department, mail) => (await indexed.getEntity(department, `mail_${mail}`)).id;
+const findByMail = async (department, mail) =>
+  (await indexed.getEntity(department, `mail_${mail}`)).id;
 
 // The prefix keeps the copies under the mail addresses out: '`' is the character after '_'.
 const allOf = (department) =>
-  all(indexed.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${department} and RowKey ge 'id_' and RowKey lt 'id\`'` } }));
+  all(
+    indexed.listEntities({
+      queryOptions: {
+        filter: odata`PartitionKey eq ${department} and RowKey ge 'id_' and RowKey lt 'id\`'`,
+      },
+    }),
+  );
 // #endregion
 
 for (const one of employees()) {
   await storeOnce(one);
   await storeTwice(one);
 }
-await compare(() => findByScan("Sales", "novak.3@example.com"), () => findByMail("Sales", "novak.3@example.com"), "examined");
+await compare(
+  () => findByScan("Sales", "novak.3@example.com"),
+  () => findByMail("Sales", "novak.3@example.com"),
+  "examined",
+);
 const sales = employees().filter((one) => one.department === "Sales");
-assert.deepEqual((await allOf("Sales")).map((one) => one.id), sales.map((one) => one.id));
+assert.deepEqual(
+  (await allOf("Sales")).map((one) => one.id),
+  sales.map((one) => one.id),
+);

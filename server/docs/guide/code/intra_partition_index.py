@@ -14,8 +14,12 @@ def store_once(one):
 
 def find_by_scan(department, mail):
     filter = "PartitionKey eq @department and Mail eq @mail"
-    found = list(scanned.query_entities(filter, parameters={"department": department, "mail": mail}))
+    found = list(
+        scanned.query_entities(filter, parameters={"department": department, "mail": mail})
+    )
     return found[0]["Id"]
+
+
 # endregion
 
 
@@ -35,11 +39,19 @@ def all_of(department):
     # The prefix keeps the copies under the mail addresses out: '`' is the character after '_'.
     filter = "PartitionKey eq @department and RowKey ge 'id_' and RowKey lt 'id`'"
     return list(indexed.query_entities(filter, parameters={"department": department}))
+
+
 # endregion
 
 
 for one in employees():
     store_once(one)
     store_twice(one)
-compare(lambda: find_by_scan("Sales", "novak.3@example.com"), lambda: find_by_mail("Sales", "novak.3@example.com"), "examined")
-assert [one["Id"] for one in all_of("Sales")] == [one["Id"] for one in employees() if one["Department"] == "Sales"]
+compare(
+    lambda: find_by_scan("Sales", "novak.3@example.com"),
+    lambda: find_by_mail("Sales", "novak.3@example.com"),
+    "examined",
+)
+assert [one["Id"] for one in all_of("Sales")] == [
+    one["Id"] for one in employees() if one["Department"] == "Sales"
+]

@@ -21,7 +21,8 @@ async function storeInside(employee, mail, photo) {
 }
 
 // Every photo travels with the list.
-const mailsAndPhotos = async () => (await all(inside.listEntities({ queryOptions: sales }))).map((one) => one.mail);
+const mailsAndPhotos = async () =>
+  (await all(inside.listEntities({ queryOptions: sales }))).map((one) => one.mail);
 // #endregion
 
 // #region advised
@@ -32,18 +33,24 @@ async function store(employee, mail, photo) {
   await outside.upsertEntity({ partitionKey: "Sales", rowKey: employee, mail, photo: name });
 }
 
-const mails = async () => (await all(outside.listEntities({ queryOptions: sales }))).map((one) => one.mail);
+const mails = async () =>
+  (await all(outside.listEntities({ queryOptions: sales }))).map((one) => one.mail);
 
 async function photoOf(employee) {
   const { photo } = await outside.getEntity("Sales", employee);
   return photos.getBlobClient(photo).downloadToBuffer();
 }
 
-/** Deletes blobs that no entity names: a replaced photo, or one whose writer died before it stored the entity. A blob that
- * is newer than `before` may belong to an entity that is just being stored. */
+/** Deletes blobs that no entity names: a replaced photo, or one whose writer died before it
+ * stored the entity. A blob that is newer than `before` may belong to an entity that is just
+ * being stored. */
 async function deleteOrphans(before) {
-  const old = (await all(photos.listBlobsFlat())).filter((blob) => blob.properties.lastModified < before);
-  const entities = await all(outside.listEntities({ queryOptions: { ...sales, select: ["photo"] } }));
+  const old = (await all(photos.listBlobsFlat())).filter(
+    (blob) => blob.properties.lastModified < before,
+  );
+  const entities = await all(
+    outside.listEntities({ queryOptions: { ...sales, select: ["photo"] } }),
+  );
   const used = new Set(entities.map((one) => one.photo));
   for (const { name } of old) {
     if (!used.has(name)) await photos.deleteBlob(name);
@@ -52,7 +59,11 @@ async function deleteOrphans(before) {
 // #endregion
 
 for (let number = 0; number < 6; number += 1) {
-  const [employee, mail, picture] = [`00000${number}`, `p${number}@example.com`, Buffer.alloc(100_000, number)];
+  const [employee, mail, picture] = [
+    `00000${number}`,
+    `p${number}@example.com`,
+    Buffer.alloc(100_000, number),
+  ];
   await storeInside(employee, mail, picture);
   await store(employee, mail, picture);
 }

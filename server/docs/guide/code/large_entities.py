@@ -15,13 +15,18 @@ PART_BYTES = 64 * 1024
 
 def store_inside(employee, mail, photo):
     # A property holds 64 KiB, so the photo takes several.
-    parts = {f"Photo{start // PART_BYTES}": photo[start : start + PART_BYTES] for start in range(0, len(photo), PART_BYTES)}
+    parts = {
+        f"Photo{start // PART_BYTES}": photo[start : start + PART_BYTES]
+        for start in range(0, len(photo), PART_BYTES)
+    }
     inside.upsert_entity({"PartitionKey": "Sales", "RowKey": employee, "Mail": mail, **parts})
 
 
 def mails_and_photos():
     # Every photo travels with the list.
     return [one["Mail"] for one in inside.query_entities("PartitionKey eq 'Sales'")]
+
+
 # endregion
 
 
@@ -30,7 +35,9 @@ def store(employee, mail, photo):
     # The blob first, under a name of its own: an entity never names a blob that is not there.
     name = f"{employee}/{uuid.uuid4()}"
     photos.upload_blob(name, photo)
-    outside.upsert_entity({"PartitionKey": "Sales", "RowKey": employee, "Mail": mail, "Photo": name})
+    outside.upsert_entity(
+        {"PartitionKey": "Sales", "RowKey": employee, "Mail": mail, "Photo": name}
+    )
 
 
 def mails():
@@ -42,13 +49,18 @@ def photo_of(employee):
 
 
 def delete_orphans(before):
-    """Deletes blobs that no entity names: a replaced photo, or one whose writer died before it stored the entity. A
-    blob that is newer than `before` may belong to an entity that is just being stored."""
+    """Deletes blobs that no entity names: a replaced photo, or one whose writer died before it
+    stored the entity. A blob that is newer than `before` may belong to an entity that is just being
+    stored."""
     old = [blob.name for blob in photos.list_blobs() if blob.last_modified < before]
-    used = {one["Photo"] for one in outside.query_entities("PartitionKey eq 'Sales'", select=["Photo"])}
+    used = {
+        one["Photo"] for one in outside.query_entities("PartitionKey eq 'Sales'", select=["Photo"])
+    }
     for name in old:
         if name not in used:
             photos.delete_blob(name)
+
+
 # endregion
 
 

@@ -26,7 +26,9 @@ const dayPrefix = (service, day) => `${service}/${parts(day).slice(0, 3).join("/
 async function storeBlob(service, hour, texts) {
   // The metadata says what is inside; a listing shows it without reading the blob.
   const metadata = { LogRecords: String(texts.length), StartTime: hour.toISOString() };
-  await container.getBlockBlobClient(blobName(service, hour)).uploadData(Buffer.from(texts.join("\n")), { metadata });
+  await container
+    .getBlockBlobClient(blobName(service, hour))
+    .uploadData(Buffer.from(texts.join("\n")), { metadata });
 }
 
 async function recordsOf(service, day) {
@@ -38,7 +40,9 @@ async function recordsOf(service, day) {
 }
 
 async function countOf(service, day) {
-  const blobs = await all(container.listBlobsFlat({ prefix: dayPrefix(service, day), includeMetadata: true }));
+  const blobs = await all(
+    container.listBlobsFlat({ prefix: dayPrefix(service, day), includeMetadata: true }),
+  );
   return blobs.reduce((count, blob) => count + Number(blob.metadata.LogRecords), 0);
 }
 // #endregion
@@ -60,6 +64,8 @@ async function byBlobs() {
 
 await compare(() => storeEntities(log), byBlobs, "requests");
 const day = new Date(start + 86_400_000);
-const expected = log.filter(({ moment }) => moment.getUTCDate() === day.getUTCDate()).map(({ text }) => text);
+const expected = log
+  .filter(({ moment }) => moment.getUTCDate() === day.getUTCDate())
+  .map(({ text }) => text);
 assert.deepEqual(await recordsOf("web", day), expected);
 assert.equal(await countOf("web", day), expected.length);

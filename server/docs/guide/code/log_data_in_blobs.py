@@ -11,7 +11,11 @@ container = new_container("log")
 # region naive
 def store_entities(records):
     for number, (moment, text) in enumerate(records):
-        table.upsert_entity({"PartitionKey": "web", "RowKey": f"{moment:%Y%m%d%H}_{number:06}", "Text": text})
+        table.upsert_entity(
+            {"PartitionKey": "web", "RowKey": f"{moment:%Y%m%d%H}_{number:06}", "Text": text}
+        )
+
+
 # endregion
 
 
@@ -24,7 +28,9 @@ def blob_name(service, hour):
 def store_blob(service, hour, texts):
     # The metadata says what is inside; a listing shows it without reading the blob.
     metadata = {"LogRecords": str(len(texts)), "StartTime": f"{hour:%Y-%m-%dT%H:00:00Z}"}
-    container.upload_blob(blob_name(service, hour), "\n".join(texts), metadata=metadata, overwrite=True)
+    container.upload_blob(
+        blob_name(service, hour), "\n".join(texts), metadata=metadata, overwrite=True
+    )
 
 
 def records_of(service, day):
@@ -33,8 +39,12 @@ def records_of(service, day):
 
 
 def count_of(service, day):
-    blobs = container.list_blobs(name_starts_with=f"{service}/{day:%Y/%m/%d}/", include=["metadata"])
+    blobs = container.list_blobs(
+        name_starts_with=f"{service}/{day:%Y/%m/%d}/", include=["metadata"]
+    )
     return sum(int(blob.metadata["LogRecords"]) for blob in blobs)
+
+
 # endregion
 
 

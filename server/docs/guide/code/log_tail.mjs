@@ -7,7 +7,8 @@ const [ascending, inverted] = [await newTable("Ascending"), await newTable("Inve
 const claims = { filter: "PartitionKey eq 'claims'" };
 
 /** Steps of 100 ns since the year 1, as .NET counts time. */
-const ticks = (moment) => (BigInt(moment.getTime()) - BigInt(new Date("0001-01-01T00:00:00Z").getTime())) * 10_000n;
+const ticks = (moment) =>
+  (BigInt(moment.getTime()) - BigInt(new Date("0001-01-01T00:00:00Z").getTime())) * 10_000n;
 
 // #region naive
 const ascendingKey = (moment) => String(ticks(moment)).padStart(19, "0");
@@ -15,7 +16,10 @@ const ascendingKey = (moment) => String(ticks(moment)).padStart(19, "0");
 async function newestAtTheEnd(count) {
   // The newest are last, and a query reads forwards only: all are read.
   const found = await all(ascending.listEntities({ queryOptions: claims }));
-  return found.slice(-count).reverse().map((one) => one.claim);
+  return found
+    .slice(-count)
+    .reverse()
+    .map((one) => one.claim);
 }
 // #endregion
 
@@ -34,9 +38,20 @@ async function newestFirst(count) {
 // #endregion
 
 const start = Date.UTC(2026, 0, 1);
-for (const [table, key] of [[ascending, ascendingKey], [inverted, invertedKey]]) {
-  const entity = (_, claim) => ({ partitionKey: "claims", rowKey: key(new Date(start + claim * 17_000)), claim });
+for (const [table, key] of [
+  [ascending, ascendingKey],
+  [inverted, invertedKey],
+]) {
+  const entity = (_, claim) => ({
+    partitionKey: "claims",
+    rowKey: key(new Date(start + claim * 17_000)),
+    claim,
+  });
   await insertAll(table, Array.from({ length: 200 }, entity));
 }
-await compare(() => newestAtTheEnd(10), () => newestFirst(10), "examined");
+await compare(
+  () => newestAtTheEnd(10),
+  () => newestFirst(10),
+  "examined",
+);
 assert.deepEqual(await newestFirst(3), [199, 198, 197]);

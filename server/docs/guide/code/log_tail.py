@@ -19,7 +19,11 @@ def ascending_key(moment):
 
 def newest_at_the_end(count):
     # The newest are last, and a query reads forwards only: all are read.
-    return [one["Claim"] for one in ascending.query_entities("PartitionKey eq 'claims'")][: -count - 1 : -1]
+    return [one["Claim"] for one in ascending.query_entities("PartitionKey eq 'claims'")][
+        : -count - 1 : -1
+    ]
+
+
 # endregion
 
 
@@ -36,12 +40,20 @@ def newest_first(count):
     # One page of `count` entities; the rest is not read.
     pages = inverted.query_entities("PartitionKey eq 'claims'", results_per_page=count).by_page()
     return [one["Claim"] for one in next(pages)]
+
+
 # endregion
 
 
 start = datetime(2026, 1, 1, tzinfo=timezone.utc)
 for table, key in ((ascending, ascending_key), (inverted, inverted_key)):
     moments = [(claim, start + timedelta(seconds=17 * claim)) for claim in range(200)]
-    insert_all(table, ({"PartitionKey": "claims", "RowKey": key(moment), "Claim": claim} for claim, moment in moments))
+    insert_all(
+        table,
+        (
+            {"PartitionKey": "claims", "RowKey": key(moment), "Claim": claim}
+            for claim, moment in moments
+        ),
+    )
 compare(lambda: newest_at_the_end(10), lambda: newest_first(10), "examined")
 assert newest_first(3) == [199, 198, 197]

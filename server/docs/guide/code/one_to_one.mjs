@@ -25,7 +25,9 @@ const store = (one, details) =>
 const mail = async (id) => (await apart.getEntity(id, "contact")).mail;
 
 async function both(id) {
-  const [contact, details] = await all(apart.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${id}` } }));
+  const [contact, details] = await all(
+    apart.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${id}` } }),
+  );
   return [contact.mail, details.details];
 }
 // #endregion
@@ -35,5 +37,9 @@ for (const one of employees(10)) {
   await storeTogether(one, details);
   await store(one, details);
 }
-await compare(() => mailWithDetails("000003"), () => mail("000003"), "received");
+await compare(
+  () => mailWithDetails("000003"),
+  () => mail("000003"),
+  "received",
+);
 assert.deepEqual(await both("000003"), ["novak.3@example.com", details]);

@@ -8,11 +8,15 @@ together, apart = new_table("Together"), new_table("Apart")
 
 # region naive
 def store_together(one, details):
-    together.upsert_entity({"PartitionKey": one["Id"], "RowKey": "employee", "Mail": one["Mail"], "Details": details})
+    together.upsert_entity(
+        {"PartitionKey": one["Id"], "RowKey": "employee", "Mail": one["Mail"], "Details": details}
+    )
 
 
 def mail_with_details(number):
     return together.get_entity(number, "employee")["Mail"]
+
+
 # endregion
 
 
@@ -20,7 +24,9 @@ def mail_with_details(number):
 def store(one, details):
     keys = [{"PartitionKey": one["Id"], "RowKey": kind} for kind in ("contact", "details")]
     # One partition, so that a transaction changes both.
-    apart.submit_transaction([("upsert", {**keys[0], "Mail": one["Mail"]}), ("upsert", {**keys[1], "Details": details})])
+    apart.submit_transaction(
+        [("upsert", {**keys[0], "Mail": one["Mail"]}), ("upsert", {**keys[1], "Details": details})]
+    )
 
 
 def mail(number):
@@ -30,6 +36,8 @@ def mail(number):
 def both(number):
     contact, details = apart.query_entities("PartitionKey eq @id", parameters={"id": number})
     return contact["Mail"], details["Details"]
+
+
 # endregion
 
 

@@ -6,7 +6,10 @@ import { departments, employees } from "./staff.mjs";
 import { all, insertAll, newTable } from "./store.mjs";
 
 const table = await newTable("Staff");
-await insertAll(table, employees().map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })));
+await insertAll(
+  table,
+  employees().map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })),
+);
 
 // #region naive
 async function olderThan(department, age) {

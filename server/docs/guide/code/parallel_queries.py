@@ -6,7 +6,9 @@ from staff import DEPARTMENTS, employees
 from store import insert_all, new_table
 
 table = new_table("Staff")
-insert_all(table, ({"PartitionKey": one["Department"], "RowKey": one["Id"], **one} for one in employees()))
+insert_all(
+    table, ({"PartitionKey": one["Department"], "RowKey": one["Id"], **one} for one in employees())
+)
 
 
 # region naive
@@ -18,6 +20,8 @@ def older_than(department, age):
 
 def one_after_the_other(age):
     return [mail for department in DEPARTMENTS for mail in older_than(department, age)]
+
+
 # endregion
 
 
@@ -27,6 +31,8 @@ def all_at_once(age):
     with ThreadPoolExecutor(len(DEPARTMENTS)) as threads:
         answers = threads.map(lambda department: older_than(department, age), DEPARTMENTS)
     return [mail for answer in answers for mail in answer]
+
+
 # endregion
 
 

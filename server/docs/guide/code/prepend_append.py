@@ -14,6 +14,8 @@ single, spread = new_table("Single"), new_table("Spread")
 def record_in_order(job):
     # Each key is greater than all before it: every write goes to the end of the same partition.
     single.upsert_entity({"PartitionKey": "jobs", "RowKey": f"{job:08}", "Job": job})
+
+
 # endregion
 
 
@@ -22,7 +24,8 @@ PARTITIONS = 10
 
 
 def partition_of(job):
-    # A hash, so that neighbours in time are in different partitions. It has to be the same in every process.
+    # A hash, so that neighbours in time are in different partitions. It has to be the same in every
+    # process.
     return f"{zlib.crc32(str(job).encode()) % PARTITIONS:02}"
 
 
@@ -34,6 +37,8 @@ def jobs_in_order():
     # Each partition is sorted already: the client only merges.
     filters = [f"PartitionKey eq '{partition:02}'" for partition in range(PARTITIONS)]
     return heapq.merge(*map(spread.query_entities, filters), key=lambda one: one["RowKey"])
+
+
 # endregion
 
 

@@ -14,9 +14,14 @@ const namesFromWholeEntities = async () =>
 // #region advised
 // The service reads the entities whole, and sends this property of each.
 const names = async () =>
-  (await all(table.listEntities({ queryOptions: { filter, select: ["lastName"] } }))).map((one) => one.lastName);
+  (await all(table.listEntities({ queryOptions: { filter, select: ["lastName"] } }))).map(
+    (one) => one.lastName,
+  );
 // #endregion
 
 const curriculum = "lorem ".repeat(300);
-await insertAll(table, employees().map((one) => ({ partitionKey: "Sales", rowKey: one.id, ...one, curriculum })));
+await insertAll(
+  table,
+  employees().map((one) => ({ partitionKey: "Sales", rowKey: one.id, ...one, curriculum })),
+);
 await compare(namesFromWholeEntities, names, "received");

@@ -6,7 +6,10 @@ import { employees } from "./staff.mjs";
 import { all, compare, insertAll, newTable } from "./store.mjs";
 
 const table = await newTable("Staff");
-await insertAll(table, employees().map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })));
+await insertAll(
+  table,
+  employees().map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })),
+);
 
 const query = (filter) => all(table.listEntities({ queryOptions: { filter } }));
 
@@ -29,6 +32,14 @@ const byKeys = async (department, id) => [await table.getEntity(department, id)]
 // #endregion
 
 const ids = async (found) => (await found).map((one) => one.id);
-await compare(() => ids(byScan("000033")), () => ids(byKeys("Sales", "000033")), "examined");
-await compare(() => ids(byScan("000033")), () => ids(byRange("Sales", "000033", "000034")), "examined");
+await compare(
+  () => ids(byScan("000033")),
+  () => ids(byKeys("Sales", "000033")),
+  "examined",
+);
+await compare(
+  () => ids(byScan("000033")),
+  () => ids(byRange("Sales", "000033", "000034")),
+  "examined",
+);
 assert.deepEqual(await ids(byOr("Sales", "000033", "000036")), ["000033", "000036"]);

@@ -1,4 +1,5 @@
-"""Shared access signatures over key ranges: a user's client sees the user's partition and no other."""
+"""Shared access signatures over key ranges: a user's client sees the user's partition and no
+other."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -8,7 +9,14 @@ from azure.data.tables import TableAccessPolicy, TableClient, generate_table_sas
 from store import compare, insert_all, new_table, tables
 
 table = new_table("Notes")
-insert_all(table, ({"PartitionKey": user, "RowKey": f"{n:02}", "Text": f"{user} {n}"} for user in ("ann", "bob") for n in range(20)))
+insert_all(
+    table,
+    (
+        {"PartitionKey": user, "RowKey": f"{n:02}", "Text": f"{user} {n}"}
+        for user in ("ann", "bob")
+        for n in range(20)
+    ),
+)
 ACCOUNT = tables.credential
 
 
@@ -16,6 +24,8 @@ ACCOUNT = tables.credential
 def notes_by_filter(user):
     # The program holds the key of the account. Only its own filter keeps the notes of others away.
     return [note["Text"] for note in table.list_entities() if note["PartitionKey"] == user]
+
+
 # endregion
 
 
@@ -23,13 +33,17 @@ def notes_by_filter(user):
 def publish_policy():
     """The table names what the signatures permit, and until when."""
     now = datetime.now(timezone.utc)
-    policy = TableAccessPolicy(permission="raud", start=now - timedelta(minutes=1), expiry=now + timedelta(hours=8))
+    policy = TableAccessPolicy(
+        permission="raud", start=now - timedelta(minutes=1), expiry=now + timedelta(hours=8)
+    )
     table.set_table_access_policy({"users": policy})
 
 
 def client_of(user):
     """What a user's program is given: a client without the key of the account."""
-    signature = generate_table_sas(ACCOUNT, table.table_name, policy_id="users", start_pk=user, end_pk=user)
+    signature = generate_table_sas(
+        ACCOUNT, table.table_name, policy_id="users", start_pk=user, end_pk=user
+    )
     return TableClient(tables.url, table.table_name, credential=AzureSasCredential(signature))
 
 
@@ -41,6 +55,8 @@ def notes_of(client):
 def revoke():
     # All signatures that name the policy are void.
     table.set_table_access_policy({})
+
+
 # endregion
 
 

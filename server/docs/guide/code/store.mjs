@@ -1,4 +1,5 @@
-// What the programs of the guide share: clients, tables with names of their own, and a comparison of two designs.
+// What the programs of the guide share: clients, tables with names of their own, and a comparison
+// of two designs.
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -6,9 +7,11 @@ import { TableClient } from "@azure/data-tables";
 import { BlobServiceClient, newPipeline as newBlobPipeline } from "@azure/storage-blob";
 import { newPipeline as newQueuePipeline, QueueServiceClient } from "@azure/storage-queue";
 
-export const connection = process.env.AZURE_STORAGE_CONNECTION_STRING ?? "UseDevelopmentStorage=true";
+export const connection =
+  process.env.AZURE_STORAGE_CONNECTION_STRING ?? "UseDevelopmentStorage=true";
 
-/** What the requests so far cost: their number, the bytes that came back, and the entities that the server examined. */
+/** What the requests so far cost: their number, the bytes that came back, and the entities that
+ * the server examined. */
 const total = { requests: 0, received: 0, examined: 0 };
 // Azure does not report the entities that it examined.
 let isExaminedKnown = false;
@@ -16,7 +19,9 @@ let isExaminedKnown = false;
 function count(request, response) {
   total.requests += 1;
   // Azure sends the answers of tables in chunks, without their length.
-  total.received += Number(response.headers.get("content-length") ?? response.bodyAsText?.length ?? 0);
+  total.received += Number(
+    response.headers.get("content-length") ?? response.bodyAsText?.length ?? 0,
+  );
   const examined = response.headers.get("x-lazurite-examined");
   isExaminedKnown ||= examined !== undefined;
   const isGetEntity = request.method === "GET" && request.url.includes("(PartitionKey=");
@@ -32,7 +37,9 @@ const tableCounter = {
 
 /** Counts the requests of the other clients. */
 const storageCounter = {
-  create: (next) => ({ sendRequest: async (request) => count(request, await next.sendRequest(request)) }),
+  create: (next) => ({
+    sendRequest: async (request) => count(request, await next.sendRequest(request)),
+  }),
 };
 
 function counted(Client, newPipeline) {
@@ -55,7 +62,9 @@ process.once("beforeExit", async () => {
 
 /** The client of a table; the table need not exist. */
 export function tableClient(tableName) {
-  const table = TableClient.fromConnectionString(connection, tableName, { allowInsecureConnection: true });
+  const table = TableClient.fromConnectionString(connection, tableName, {
+    allowInsecureConnection: true,
+  });
   table.pipeline.addPolicy(tableCounter);
   return table;
 }
@@ -91,7 +100,9 @@ export async function insertAll(table, entities) {
   }
   for (const rows of partitions.values()) {
     for (let start = 0; start < rows.length; start += 100) {
-      await table.submitTransaction(rows.slice(start, start + 100).map((row) => ["upsert", row, "Replace"]));
+      await table.submitTransaction(
+        rows.slice(start, start + 100).map((row) => ["upsert", row, "Replace"]),
+      );
     }
   }
 }
@@ -107,17 +118,24 @@ export async function all(iterator) {
 export async function costOf(work) {
   const before = { ...total };
   const answer = await work();
-  const cost = Object.fromEntries(Object.keys(total).map((measure) => [measure, total[measure] - before[measure]]));
+  const cost = Object.fromEntries(
+    Object.keys(total).map((measure) => [measure, total[measure] - before[measure]]),
+  );
   return [answer, cost];
 }
 
-/** Runs both designs, checks that they answer alike, and that the advised one needs less: `requests`, `received` or
- * `examined`. */
+/** Runs both designs, checks that they answer alike, and that the advised one needs less:
+ * `requests`, `received` or `examined`. */
 export async function compare(naive, advised, fewer) {
   const [expected, before] = await costOf(naive);
   const [found, after] = await costOf(advised);
   assert.deepEqual(found, expected);
   if (fewer === "examined" && !isExaminedKnown) return;
-  assert.ok(after[fewer] < before[fewer], `${fewer}: ${after[fewer]}, and ${before[fewer]} with the naive design`);
-  console.log(`the answers are equal; ${fewer}: ${before[fewer]} with the naive design, ${after[fewer]} with the advised one`);
+  assert.ok(
+    after[fewer] < before[fewer],
+    `${fewer}: ${after[fewer]}, and ${before[fewer]} with the naive design`,
+  );
+  console.log(
+    `the answers are equal; ${fewer}: ${before[fewer]} with the naive design, ${after[fewer]} with the advised one`,
+  );
 }

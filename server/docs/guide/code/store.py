@@ -1,4 +1,5 @@
-"""What the programs of the guide share: clients, tables with names of their own, and a comparison of two designs."""
+"""What the programs of the guide share: clients, tables with names of their own, and a comparison
+of two designs."""
 
 import atexit
 import os
@@ -14,7 +15,8 @@ CONNECTION = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentSt
 
 
 class Cost:
-    """What some requests cost: their number, the bytes that came back, and the entities that the server examined."""
+    """What some requests cost: their number, the bytes that came back, and the entities that the
+    server examined."""
 
     def __init__(self):
         self.requests = self.received = self.examined = 0
@@ -30,7 +32,9 @@ class Cost:
         if "x-lazurite-examined" in headers:
             self.is_examined_known = True
             self.examined += int(headers["x-lazurite-examined"])
-        elif response.http_request.method == "GET" and "(PartitionKey=" in response.http_request.url:
+        elif (
+            response.http_request.method == "GET" and "(PartitionKey=" in response.http_request.url
+        ):
             self.examined += 1
 
 
@@ -96,8 +100,8 @@ def cost_of(work):
 
 
 def compare(naive, advised, fewer):
-    """Runs both designs, checks that they answer alike, and that the advised one needs less: `requests`, `received` or
-    `examined`."""
+    """Runs both designs, checks that they answer alike, and that the advised one needs less:
+    `requests`, `received` or `examined`."""
     expected, cost_before = cost_of(naive)
     found, cost_after = cost_of(advised)
     assert found == expected, f"{found} instead of {expected}"
@@ -105,4 +109,6 @@ def compare(naive, advised, fewer):
         return
     before, after = getattr(cost_before, fewer), getattr(cost_after, fewer)
     assert after < before, f"{fewer}: {after}, and {before} with the naive design"
-    print(f"the answers are equal; {fewer}: {before} with the naive design, {after} with the advised one")
+    print(
+        f"the answers are equal; {fewer}: {before} with the naive design, {after} with the advised one"
+    )
