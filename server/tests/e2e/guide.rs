@@ -17,6 +17,8 @@ const PATTERNS: &str = concat!(
     "/../benches/server/src/guide/patterns"
 );
 
+const EXAMPLES: [&str; 3] = ["photo-orders", "log-pipeline", "directory"];
+
 #[test]
 fn python_programs_of_the_cookbook() {
     if !skips_clients() {
@@ -85,7 +87,7 @@ fn run_example(interpreter: fn() -> Command, script: &Path) {
 /// A copy of the examples in which Node.js finds the clients.
 fn examples() -> TempDir {
     let copy = with_node_modules(&Path::new(SERVER).join("examples"));
-    for example in ["photo-orders", "log-pipeline", "directory"] {
+    for example in EXAMPLES {
         let directory = copy.path().join(example);
         fs::create_dir(&directory).unwrap();
         copy_files(
@@ -144,6 +146,30 @@ fn every_pattern_of_the_bench_has_a_page_and_programs() {
     let mut found: Vec<String> = pages().iter().map(|page| name_of(page)).collect();
     found.sort();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn links_of_the_cookbook_and_the_examples_lead_to_files() {
+    let examples = Path::new(SERVER).join("examples");
+    let mut all = pages();
+    all.push(examples.join("README.md"));
+    all.extend(EXAMPLES.map(|example| examples.join(example).join("README.md")));
+    for page in all {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in prose(&text)
+            .iter()
+            .flat_map(|line| line.split("](").skip(1))
+        {
+            let target = link.split([')', '#']).next().unwrap();
+            let path = page.parent().unwrap().join(target);
+            let is_elsewhere = target.starts_with("http");
+            assert!(
+                is_elsewhere || path.exists(),
+                "{}: {target}",
+                page.display()
+            );
+        }
+    }
 }
 
 #[test]
