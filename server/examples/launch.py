@@ -70,7 +70,7 @@ class Server:
 
 
 class NoKills:
-    """A server that somebody else started."""
+    """A server that was running already."""
 
     def __init__(self, connection):
         self.connection = connection

@@ -273,8 +273,7 @@ async function run(pipeline, kills) {
   ]);
 }
 
-/** Each record is in the blob of its hour, once; the tail has the newest, and only two hours are
- * left of it. */
+/** Each record is in the blob of its hour, once; the tail has the newest, of the last two hours. */
 async function check(pipeline) {
   const sent = SERVERS.flatMap((server) =>
     batchesOf(server).flatMap((batch) => batch.records),

@@ -49,8 +49,8 @@ class Shop:
     # The customer
 
     def order(self, customer, number, photo):
-        """Each step may be repeated. The message is last: whoever reads it finds the order and the
-        photo."""
+        """Each step may be repeated. The message is last: its receiver finds the order and
+        the photo."""
         self.photos.upload_blob(f"{customer}/{number}", photo, overwrite=True)
         self.orders.upsert_entity({"PartitionKey": customer, "RowKey": number, "State": "ordered"})
         self.work.send_message(json.dumps({"customer": customer, "number": number}))

@@ -172,40 +172,6 @@ fn links_of_the_cookbook_and_the_examples_lead_to_files() {
     }
 }
 
-#[test]
-fn pages_of_the_cookbook_have_figures_only_where_the_bench_writes_them() {
-    for page in pages() {
-        let text = fs::read_to_string(&page).unwrap();
-        for line in prose(&text) {
-            assert!(!has_measurement(line), "{}: {line}", name_of(&page));
-        }
-    }
-}
-
-#[test]
-fn a_measurement_in_prose_is_found() {
-    for line in [
-        "takes 4 ms",
-        "40x fewer",
-        "is 2.5 times as fast",
-        "saves 30 %",
-        "3.1 s",
-        "$12",
-    ] {
-        assert!(has_measurement(line), "{line}");
-    }
-    for line in [
-        "at most 252 properties",
-        "64 KiB",
-        "a transaction of 100 entities",
-        "option 3",
-    ] {
-        assert!(!has_measurement(line), "{line}");
-    }
-    let page = "a\n```js\n4 ms\n```\nb\n<!-- figures: x -->\n5 ms\n<!-- end -->\nc";
-    assert_eq!(prose(page), ["a", "b", "c"]);
-}
-
 /// The lines outside code and figures.
 fn prose(page: &str) -> Vec<&str> {
     let (mut is_code, mut is_figures) = (false, false);
@@ -222,26 +188,6 @@ fn prose(page: &str) -> Vec<&str> {
         }
     }
     lines
-}
-
-/// Whether a number with a unit of time, money or comparison is in the line. Limits of the protocol have other units.
-fn has_measurement(line: &str) -> bool {
-    const UNITS: [&str; 9] = ["ms", "µs", "s", "x", "×", "%", "times", "€", "percent"];
-    let is_separator = |letter: char| letter.is_whitespace() || ",;()|".contains(letter);
-    let words: Vec<&str> = line.split(is_separator).collect();
-    words.iter().enumerate().any(|(index, word)| {
-        let word = word.trim_end_matches(['.', ':']);
-        let unit = word.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-        let has_number = word.starts_with(|letter: char| letter.is_ascii_digit());
-        let next = words
-            .get(index + 1)
-            .map_or("", |next| next.trim_end_matches(['.', ':']));
-        let is_price = word
-            .strip_prefix('$')
-            .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
-        is_price
-            || has_number && (UNITS.contains(&unit) || unit.is_empty() && UNITS.contains(&next))
-    })
 }
 
 /// The page with each block after a `<!-- code: FILE#REGION -->` as the region in the file is.

@@ -7,13 +7,13 @@ import { all, compare, insertAll, newTable } from "./store.mjs";
 
 const YEARS = [2016, 2017, 2018, 2019, 2020, 2021, 2022, 2023];
 const [separate, compound] = [await newTable("Separate"), await newTable("Compound")];
+// #region naive
 const ratings = async (table, filter) =>
   (await all(table.listEntities({ queryOptions: { filter } }))).map((one) => [
     one.year,
     one.rating,
   ]);
 
-// #region naive
 const separateKey = (id, year) => `review_${year}_${id}`;
 
 // The key begins with the year: the reviews of one employee are spread over the partition.

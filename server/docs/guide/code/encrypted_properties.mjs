@@ -7,6 +7,7 @@ import { employees } from "./staff.mjs";
 import { all, compare, insertAll, newTable } from "./store.mjs";
 
 const [opaque, partly] = [await newTable("Opaque"), await newTable("Partly")];
+// #region seal
 // A real program has it in a key vault.
 const KEY = randomBytes(32);
 const [NONCE_BYTES, TAG_BYTES] = [12, 16];
@@ -31,6 +32,8 @@ function unseal({ partitionKey, rowKey, secret }) {
     decipher.final(),
   ]).toString();
 }
+
+// #endregion
 
 // #region naive
 const opaqueEntity = (one) => ({

@@ -8,6 +8,7 @@ from staff import employees
 from store import compare, insert_all, new_table
 
 opaque, partly = new_table("Opaque"), new_table("Partly")
+# region seal
 # A real program has it in a key vault.
 CIPHER = AESGCM(AESGCM.generate_key(bit_length=256))
 NONCE_BYTES = 12
@@ -22,6 +23,9 @@ def seal(partition, row, text):
 def unseal(entity):
     sealed, owner = entity["Secret"], f"{entity['PartitionKey']}/{entity['RowKey']}"
     return CIPHER.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], owner.encode()).decode()
+
+
+# endregion
 
 
 # region naive

@@ -8,6 +8,7 @@ const [WRITERS, INCREMENTS] = [8, 10];
 const table = await newTable("Counters");
 const shardName = (writer) => String(writer).padStart(2, "0");
 
+// #region naive
 /** Reads, adds one, and writes under the ETag; returns how often another writer was faster. */
 async function increment(partitionKey, rowKey) {
   for (let lost = 0; ; lost += 1) {
@@ -27,7 +28,6 @@ async function countTo(increments, once) {
   return lost;
 }
 
-// #region naive
 // All writers read and write the same entity.
 const countInOne = () => countTo(INCREMENTS, () => increment("one", "00"));
 // #endregion

@@ -10,6 +10,7 @@ WRITERS, INCREMENTS = 8, 10
 table = new_table("Counters")
 
 
+# region naive
 def increment(partition, shard):
     """Reads, adds one, and writes under the ETag; returns how often another writer was faster."""
     lost = 0
@@ -27,7 +28,6 @@ def increment(partition, shard):
             lost += 1
 
 
-# region naive
 def count_in_one(writer):
     # All writers read and write the same entity.
     return sum(increment("one", "00") for _ in range(INCREMENTS))

@@ -32,8 +32,8 @@ async function carryOut(message, reached = () => {}) {
       const entity = await table.getEntity(department, id);
       await table.upsertEntity({ ...entity, partitionKey: "Archive" }, "Replace");
       reached("copied");
-      // Fails if somebody changed the employee meanwhile: then the message comes back, and the copy
-      // is made again.
+      // Fails if the employee has changed in the meantime. The message then comes back, and a
+      // worker copies again.
       await table.deleteEntity(department, id, { etag: entity.etag });
       reached("deleted");
     } catch (error) {

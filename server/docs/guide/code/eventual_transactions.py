@@ -42,8 +42,8 @@ def carry_out(message, reached=lambda step: None):
             entity = table.get_entity(move["department"], move["id"])
             table.upsert_entity({**entity, "PartitionKey": "Archive"}, mode=UpdateMode.REPLACE)
             reached("copied")
-            # Fails if somebody changed the employee meanwhile: then the message comes back, and the
-            # copy is made again.
+            # Fails if the employee has changed in the meantime. The message then comes back, and a
+            # worker copies again.
             guard = {
                 "etag": entity.metadata["etag"],
                 "match_condition": MatchConditions.IfNotModified,

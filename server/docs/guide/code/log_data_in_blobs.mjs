@@ -6,10 +6,10 @@ import { all, compare, newContainer, newTable } from "./store.mjs";
 const table = await newTable("Log");
 const container = await newContainer("log");
 
+// #region naive
 /** The parts of a moment: year, month, day and hour. */
 const parts = (moment) => moment.toISOString().slice(0, 13).split(/[-T]/);
 
-// #region naive
 async function storeEntities(records) {
   for (const [number, { moment, text }] of records.entries()) {
     const rowKey = `${parts(moment).join("")}_${String(number).padStart(6, "0")}`;

@@ -6,11 +6,11 @@ import { all, compare, insertAll, newTable } from "./store.mjs";
 const [ascending, inverted] = [await newTable("Ascending"), await newTable("Inverted")];
 const claims = { filter: "PartitionKey eq 'claims'" };
 
+// #region naive
 /** Steps of 100 ns since the year 1, as .NET counts time. */
 const ticks = (moment) =>
   (BigInt(moment.getTime()) - BigInt(new Date("0001-01-01T00:00:00Z").getTime())) * 10_000n;
 
-// #region naive
 const ascendingKey = (moment) => String(ticks(moment)).padStart(19, "0");
 
 async function newestAtTheEnd(count) {

@@ -7,21 +7,20 @@ from store import compare, insert_all, new_table
 ascending, inverted = new_table("Ascending"), new_table("Inverted")
 
 
+# region naive
 def ticks(moment):
     """Steps of 100 ns since the year 1, as .NET counts time."""
     return (moment - datetime(1, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 10
 
 
-# region naive
 def ascending_key(moment):
     return f"{ticks(moment):019}"
 
 
 def newest_at_the_end(count):
     # The newest are last, and a query reads forwards only: all are read.
-    return [one["Claim"] for one in ascending.query_entities("PartitionKey eq 'claims'")][
-        : -count - 1 : -1
-    ]
+    found = list(ascending.query_entities("PartitionKey eq 'claims'"))
+    return [one["Claim"] for one in reversed(found[-count:])]
 
 
 # endregion

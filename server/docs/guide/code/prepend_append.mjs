@@ -7,9 +7,9 @@ import { all, newTable } from "./store.mjs";
 
 const JOBS = 100;
 const [single, spread] = [await newTable("Single"), await newTable("Spread")];
+// #region naive
 const rowKey = (job) => String(job).padStart(8, "0");
 
-// #region naive
 // Each key is greater than all before it: every write goes to the end of the same partition.
 const recordInOrder = (job) =>
   single.upsertEntity({ partitionKey: "jobs", rowKey: rowKey(job), job });

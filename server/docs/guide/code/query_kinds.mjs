@@ -11,9 +11,9 @@ await insertAll(
   employees().map((one) => ({ partitionKey: one.department, rowKey: one.id, ...one })),
 );
 
+// #region naive
 const query = (filter) => all(table.listEntities({ queryOptions: { filter } }));
 
-// #region naive
 // id is no key: the service reads every entity of the table.
 const byScan = (id) => query(odata`id eq ${id}`);
 

@@ -5,11 +5,11 @@ import { all, compare, insertAll, newTable } from "./store.mjs";
 
 const PROPERTIES = 400;
 const [tall, wide] = [await newTable("Tall"), await newTable("Wide")];
+// #region naive
 const rowsOf = (table, subject) =>
   all(table.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${subject}` } }));
 const padded = (number) => String(number).padStart(3, "0");
 
-// #region naive
 // An entity for each property, because one entity holds at most 252.
 const storeRows = (subject, values) =>
   insertAll(
