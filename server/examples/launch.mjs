@@ -2,7 +2,7 @@
 // there already.
 
 import { spawn } from "node:child_process";
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync, rmSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -46,10 +46,14 @@ class Server {
     this.ended = new Promise((resolve) =>
       this.process.once("close", resolve).once("error", resolve),
     );
-    let hasEnded = false;
-    this.ended.then(() => (hasEnded = true));
+    let end;
+    this.ended.then((reason) => (end = reason ?? "killed"));
     while (!existsSync(portFile)) {
-      if (hasEnded) throw new Error(`the server did not start: ${await readFile(log, "utf8")}`);
+      if (end !== undefined) {
+        console.error(`the server did not start: ${end.message ?? (await readFile(log, "utf8"))}`);
+        rmSync(this.directory, { recursive: true });
+        process.exit(1);
+      }
       await sleep(10);
     }
     this.ports = JSON.parse(await readFile(portFile, "utf8"));
@@ -135,15 +139,26 @@ function program() {
 
 /** Runs `work` with a server, stopped at the end, or with the store that the options name. */
 export async function withStore(options, work) {
-  if (options.connection !== undefined) return work({ connection: options.connection });
+  if (options.connection !== undefined) return useStore(options.connection, work);
   const directory = await mkdtemp(join(tmpdir(), "lazurite-"));
   const server = new Server(options.server, directory);
   try {
     await server.start();
     await work(server);
-  } finally {
     await server.stop();
+  } finally {
+    server.process.kill("SIGKILL");
     await rm(directory, { recursive: true });
+  }
+}
+
+async function useStore(connection, work) {
+  try {
+    await work({ connection });
+  } catch (error) {
+    if (!UNANSWERED.includes(error.code)) throw error;
+    console.error(`the store does not answer: ${error.message}`);
+    process.exitCode = 1;
   }
 }
 

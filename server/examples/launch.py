@@ -34,13 +34,16 @@ class Server:
         flags = [f"--{service}Port={port}" for service, port in self.ports.items()]
         # The server ends with this program, whatever ends it.
         command = [self.program, "--silent", "--until-stdin-ends", "--port-file", port_file, *flags]
-        with open(self.directory / "server.log", "a") as log:
-            self.process = subprocess.Popen(
-                [*command, "--location", self.directory / "data"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
+        try:
+            with open(self.directory / "server.log", "a") as log:
+                self.process = subprocess.Popen(
+                    [*command, "--location", self.directory / "data"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                )
+        except OSError as error:
+            sys.exit(f"the server cannot be started: {error}")
         while not port_file.exists():
             if self.process.poll() is not None:
                 sys.exit(
@@ -130,7 +133,10 @@ def _program():
 def store(options):
     """A server, stopped at the end, or the store that the options name."""
     if options.connection_string:
-        yield NoKills(options.connection_string)
+        try:
+            yield NoKills(options.connection_string)
+        except ServiceRequestError as error:
+            sys.exit(f"the store does not answer: {error}")
         return
     with tempfile.TemporaryDirectory() as directory:
         server = Server(options.server, directory)
