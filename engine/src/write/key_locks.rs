@@ -14,6 +14,7 @@ use crate::base::mutex::lock;
 use crate::base::sync::thread::{self, Thread};
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, thread_local};
 use crate::{Error, Result};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -26,6 +27,11 @@ const SHARDS: usize = 64;
 
 /// How often the first waiter may be passed by others.
 const PASSED_MAX: u64 = 64;
+
+/// Keys of a transaction that take no memory of their own: a blob write locks a container, a blob and perhaps a second blob.
+const INLINE_KEYS: usize = 3;
+
+type Keys = SmallVec<[(LockedKey, Mode); INLINE_KEYS]>;
 
 thread_local! {
     /// How many transactions of this thread hold a lock, in any store.
@@ -103,7 +109,7 @@ struct Waiter {
 pub(crate) struct HeldLocks<'l> {
     locks: &'l KeyLocks,
     /// In ascending order.
-    keys: Vec<(LockedKey, Mode)>,
+    keys: Keys,
     stays_with_thread: PhantomData<MutexGuard<'l, ()>>,
 }
 
@@ -126,7 +132,7 @@ impl KeyLocks {
     pub(crate) fn begin(&self) -> HeldLocks<'_> {
         HeldLocks {
             locks: self,
-            keys: Vec::new(),
+            keys: Keys::new(),
             stays_with_thread: PhantomData,
         }
     }
@@ -277,19 +283,8 @@ impl HeldLocks<'_> {
         &mut self,
         keys: impl IntoIterator<Item = Result<(LockedKey, Mode)>>,
     ) -> Result<()> {
-        let mut keys = keys.into_iter();
-        let Some(first) = keys.next().transpose()? else {
-            return Ok(());
-        };
-        // Without memory of its own for the usual single key.
-        let Some(second) = keys.next().transpose()? else {
-            return self.lock_all(&mut [first]);
-        };
-        let mut all = vec![first, second];
-        for key in keys {
-            all.push(key?);
-        }
-        self.lock_all(&mut all)
+        let mut wanted = keys.into_iter().collect::<Result<Keys>>()?;
+        self.lock_all(&mut wanted)
     }
 
     fn lock_all(&mut self, wanted: &mut [(LockedKey, Mode)]) -> Result<()> {
@@ -314,7 +309,8 @@ impl HeldLocks<'_> {
                 Error::Conflict
             });
         }
-        if !waits {
+        // New keys were taken in their order; only earlier ones may lie behind them.
+        if !waits && had > 0 {
             self.keys.sort_unstable();
         }
         Ok(())
