@@ -29,7 +29,12 @@ impl State {
         self.closed = false;
         edit.fields
             .iter()
-            .try_for_each(|field| self.apply_field(field))
+            .try_for_each(|field| self.apply_field(field))?;
+        let numbers = edit.fields.iter().filter_map(Field::listed_file);
+        if numbers.max() >= Some(self.next_file) {
+            return Err("an edit lists a file whose number is not below the next one");
+        }
+        Ok(())
     }
 
     fn keyspace(&mut self, id: &u32) -> std::result::Result<&mut KeyspaceState, &'static str> {
