@@ -1,6 +1,6 @@
 //! Db: open, write, get, scan, snapshot, close.
 //!
-//! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
+//! A write: `Db::write` -> large values to the value log -> group commit (`queue.rs`, `commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
 use crate::base::config::{Config, Durability, KeyspaceOptions};
