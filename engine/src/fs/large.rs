@@ -153,8 +153,8 @@ fn processor_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DiskFs, Fs, PageBuffer};
     use super::*;
+    use crate::fs::{DiskFs, Fs, PageBuffer};
 
     #[test]
     fn what_was_written_in_any_way_is_read() {

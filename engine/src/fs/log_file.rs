@@ -163,9 +163,9 @@ impl Drop for GatheredFile {
     reason = "part of the seam that the rest of the engine goes through"
 )]
 mod tests {
-    use super::super::disk_file::DiskFile;
-    use super::super::{DiskFs, Fs, LogWrites};
     use super::*;
+    use crate::fs::disk_file::DiskFile;
+    use crate::fs::{DiskFs, Fs, LogWrites};
     use proptest::prelude::*;
     use std::path::Path;
 

@@ -123,7 +123,7 @@ impl Work {
 
     /// The loop of the compaction thread.
     pub(crate) fn maintenance_loop(&self) {
-        crate::tree::sstable::prepare();
+        crate::format::sstable::compress::prepare();
         let idle = || if self.is_at_rest() { RETRY } else { REST };
         self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
     }

@@ -153,8 +153,8 @@ fn keep_sectors(image: &mut Image, change: &Change, choices: &mut Choices) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{File, Fs};
     use super::*;
+    use crate::fs::{File, Fs};
     use std::path::Path;
 
     fn fs_with_file(path: &Path) -> (MemoryFs, Arc<dyn File>) {

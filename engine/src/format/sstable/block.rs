@@ -19,10 +19,10 @@
 //! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do: a search looks at one
 //! array of integers, and at keys only where heads are equal.
 
-use super::index::Heads;
 use crate::base::codec::Decoder;
 use crate::base::codec::put_varint;
 use crate::base::key::{Kind, SequenceNumber, head, shared};
+use crate::format::sstable::index::Heads;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;

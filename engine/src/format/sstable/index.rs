@@ -11,10 +11,10 @@
 //!
 //! A separator is at or behind the last key of its block, and before the first of the next unless both are versions of one key.
 
-use super::BlockHandle;
-use super::block::Malformed;
 use crate::base::codec::Decoder;
 use crate::base::key::{first_head_not_below, head, shared};
+use crate::format::sstable::BlockHandle;
+use crate::format::sstable::block::Malformed;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;
