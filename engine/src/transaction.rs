@@ -1,7 +1,7 @@
 //! Transactions: read, check and write with no other writer in between.
 //!
 //! A [`Transaction`] locks keys, and waits for the transactions that hold them. An [`OptimisticTransaction`] locks nothing, and its
-//! commit fails if what it read has changed. Both see their own writes, and both commit as one [`Batch`].
+//! commit fails if a key or range that it read has changed. Both see their own writes, and both commit as one [`Batch`].
 //!
 //! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Transaction::get`], check -> [`Transaction::batch`]
 //!             -> [`Transaction::commit`] -> dropped: unlocked -> ticket awaited
@@ -48,7 +48,7 @@ pub struct OptimisticTransaction<'d> {
     writes: Writes,
 }
 
-/// The batch of a transaction, with an index for reads of what it holds.
+/// The batch of a transaction, with an index for reads of its own writes.
 #[derive(Debug, Default)]
 struct Writes {
     batch: Batch,
@@ -246,7 +246,7 @@ impl OptimisticTransaction<'_> {
         self.writes.batch_mut()
     }
 
-    /// Writes the batch if no write of any kind has changed what was read. A transaction that writes nothing has read one state of the
+    /// Writes the batch if no write of any kind has changed a key or range that was read. A transaction that writes nothing has read one state of the
     /// store and always succeeds. Blocks as [`Db::write`] does, and reads from the disk if there were writes since it began. Errors:
     /// `Conflict`, and then nothing is written; as [`Db::write`]. A commit may also fail with `Conflict` without a change: when a flush
     /// comes in between, or when a range that was read has over 10,000 rows in memory and writes come in between.
@@ -318,7 +318,7 @@ impl Writes {
         &mut self.batch
     }
 
-    /// Indexes what was written since the last read.
+    /// Indexes the changes since the last read.
     fn index(&mut self) {
         if self.indexed > self.batch.payload.len() {
             // Another batch, against the documentation. Its changes are not the indexed ones.

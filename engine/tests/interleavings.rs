@@ -433,7 +433,7 @@ fn keys_are_had_by_one_writer_or_by_readers() {
 }
 
 /// Two that lock one more key each, one of them out of order: it is refused, or both get what they want.
-fn who_locks_out_of_order_holds_nobody_up_for_ever() {
+fn locks_out_of_order_are_granted_or_refused_at_once() {
     let locks = Arc::new(KeyLocks::default());
     let threads: Vec<_> = [[0, 1], [1, 0]]
         .into_iter()
@@ -516,8 +516,8 @@ fn main() {
             keys_are_had_by_one_writer_or_by_readers,
         ),
         (
-            "who locks out of order holds nobody up for ever",
-            who_locks_out_of_order_holds_nobody_up_for_ever,
+            "locks out of order are granted or refused at once",
+            locks_out_of_order_are_granted_or_refused_at_once,
         ),
         (
             "misuse is refused and never waits",

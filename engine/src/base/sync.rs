@@ -1,4 +1,4 @@
-//! Locks, atomics and threads of what is tested in every order of its steps: `tests/interleavings.rs` and `tests/orders.rs` compile
+//! Locks, atomics and threads of the files that are tested in every order of their steps: `tests/interleavings.rs` and `tests/orders.rs` compile
 //! those files with others in their place.
 
 pub(crate) use std::hint::spin_loop;

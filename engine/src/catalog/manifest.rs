@@ -182,13 +182,13 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
         .then_some(payload)
 }
 
-/// What a step over a field or a reference costs, in bytes that are hashed.
+/// The cost of a step over a field or a reference, in hashed bytes.
 const STEP_COST: usize = 8;
 
 /// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged bytes may be a length.
 ///
 /// The bounds of files are keys, which outsiders choose so that they look like records. As far as the fields of the bad record decode,
-/// what stands inside them is searched last and on a budget of its own. If that is spent it counts as keys: an edit that was torn when
+/// the bytes inside them are searched last, on a budget of their own. If that is spent they count as keys: an edit that was torn when
 /// the process died must not look like damage.
 fn next_record(
     bytes: &[u8],
@@ -238,7 +238,7 @@ fn first_record(
     Ok(None)
 }
 
-/// The length of what could be the edit of a record at `offset`: its first fields decode. That is cheaper than a checksum over a
+/// The length of the edit if a record may stand at `offset`, because its first fields decode. That is cheaper than a checksum over a
 /// length that may be anything, and true of hardly any offset without a record: without it a search of megabytes would take hours.
 fn plausible_length(
     bytes: &[u8],
@@ -437,7 +437,7 @@ mod tests {
         assert_eq!(offset, bad as u64);
     }
 
-    /// Bytes at every 32nd of which a record could begin that has very many fields.
+    /// Bytes that look like the beginning of a record with very many fields, every 32 bytes.
     fn looks_like_records(length: usize) -> Vec<u8> {
         let record = |at: usize| {
             let length = ((length - at) as u32 & 0x7f7f_7f7f).to_le_bytes();
@@ -481,7 +481,7 @@ mod tests {
             starts.push(bytes.len());
             bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
         }
-        // The length of a bound, so that it takes in what follows.
+        // The length of a bound, so that it takes in the next records.
         let bound = starts[3] + RECORD_HEADER_BYTES + 3 + 1 + 3 + 8;
         assert_eq!(bytes[bound], b"accounts/3/rows".len() as u8);
         bytes[bound] += 120;

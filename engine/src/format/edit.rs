@@ -1,4 +1,4 @@
-//! VersionEdit: one change to what the store consists of, as the manifest holds it.
+//! VersionEdit: one change of the files of a store, as the manifest holds it.
 //!
 //! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied whole or not at all.
 
@@ -23,7 +23,7 @@ const PLAUSIBLE_FIELDS: usize = 8;
 /// How many levels a keyspace can have.
 pub(crate) const LEVELS: usize = 7;
 
-/// What the manifest says about an SSTable.
+/// The entry of an SSTable in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileMeta {
     pub(crate) number: u64,
@@ -56,7 +56,7 @@ impl FileMeta {
     }
 }
 
-/// What the manifest says about a sealed value-log segment.
+/// The entry of a sealed value-log segment in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentMeta {
     pub(crate) size: u64,
@@ -64,7 +64,7 @@ pub(crate) struct SegmentMeta {
     pub(crate) checksum: Option<u64>,
 }
 
-/// What the manifest says about a WAL segment.
+/// The entry of a WAL segment in the manifest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WalMeta {
     /// Where the last record ends, if a recovery has found that out.
@@ -109,7 +109,7 @@ pub(crate) struct VersionEdit {
     pub(crate) fields: Vec<Field>,
 }
 
-/// Where edits are made durable. What changes files knows no more of the manifest than this.
+/// Where edits are made durable. Code that changes files knows no more of the manifest than this.
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;

@@ -1,7 +1,7 @@
 //! CommitLog: the path of a write. Batches that `queue.rs` has put in order go to the log and into the memtables, and become visible.
 //! Waiting for the disk is the task of `durability.rs`.
 //!
-//! A memtable is sealed between groups only: before one is applied, or after it was published. So what a memtable holds becomes visible
+//! A memtable is sealed between groups only: before one is applied, or after it was published. So a memtable becomes visible as a
 //! whole, whichever memtables a reader looks at first.
 //!
 //! Invariant: published batches are with the operating system, in sequence order (at `Disk` after the sync that their writers wait
@@ -39,14 +39,14 @@ pub(crate) struct PendingBatch {
     has_range_deletion: bool,
     /// Kept until the memtable refers to the values.
     _pins: Vec<Pin>,
-    /// What must not have changed.
+    /// Reads that must not have changed.
     reads: Option<CheckedReads>,
 }
 
 /// Whether changes are applied as they are made, or again from the log.
 ///
 /// Again, they all come into one memtable of their keyspace. Where the process sealed its memtables is not known, and any other
-/// place may lie between a value and what replaced it: the value may be gone by now, and nothing may refer to it.
+/// place may lie between a value and its replacement: the value may be gone by now, and nothing may refer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
     Live,
@@ -71,7 +71,7 @@ pub(crate) struct CommitLog {
     queue: CommitQueue<CommitLog>,
 }
 
-/// What a [`CommitLog`] is made of.
+/// The parts of a [`CommitLog`].
 pub(crate) struct CommitParts {
     pub(crate) config: Arc<Config>,
     pub(crate) background: Background,
@@ -180,7 +180,7 @@ impl CommitLog {
             .inspect_err(|error| self.health.note(error))
     }
 
-    /// Commits a batch, unless what it rests on may have changed; on return it is visible. Answers its last sequence number. Errors:
+    /// Commits a batch, unless one of its reads may have changed; on return it is visible. Answers its last sequence number. Errors:
     /// `Conflict`.
     pub(crate) fn commit(
         &self,
@@ -203,7 +203,7 @@ impl CommitLog {
         self.queue.with_log(act)
     }
 
-    /// Seals the memtables of which a batch deletes a span with many rows: a scan would have to visit each row.
+    /// Seals memtables before a batch deletes a span of many rows in them: a scan would have to visit each row.
     fn seal_covered(&self, batch: &PendingBatch) {
         for change in batch.changes() {
             if let Change::DeleteRange {
@@ -330,7 +330,7 @@ impl Stages for CommitLog {
             wal.frame(&mut log.group, next, self.sync.durable(), &batch.payload);
             next += batch.count;
         }
-        // The numbers are used up even if this fails: what a failed write left behind must not look like what follows.
+        // The numbers are used up even if this fails: the remains of a failed write must not look like the next frames.
         log.last_sequence = next - 1;
         let bytes = log.group.len() as u64;
         if let Err(error) = wal.append(&mut log.group) {
@@ -404,7 +404,7 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    /// What a lookup of `k` finds in a store with a tiny memtable, if the batch becomes visible during the lookup, after `before`
+    /// The result of a lookup of `k` in a store with a tiny memtable, if the batch becomes visible during the lookup, after `before`
     /// questions for the sequence number to read at.
     fn found_during(batch: impl FnOnce(&mut Batch, [&Keyspace; 2]), before: u32) -> Option<Kind> {
         let config = Config {

@@ -49,7 +49,7 @@ pub(crate) struct LockedKey {
 /// Which other transactions may hold the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Those that rely on the key to stay as it is.
+    /// Transactions that rely on the key to stay as it is.
     Shared,
     /// None.
     Exclusive,

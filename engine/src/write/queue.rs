@@ -1,7 +1,7 @@
 //! CommitQueue: group commit. One leader commits the batches of everyone who waits.
 //!
 //! Writers queue their batches and try for the log. The one that gets it commits the whole queue: it calls the four functions of
-//! [`Stages`] for each group and wakes the other writers, whose batches are done. What a log is, and how a batch is applied, is the
+//! [`Stages`] for each group and wakes the other writers, whose batches are done. The log, and how a batch is applied, are the
 //! business of `commit.rs`; `tests/interleavings.rs` runs this file in many orders of its steps.
 //!
 //! Invariants: groups are logged, applied and published one after the other, in the order of their sequence numbers. A queued batch
@@ -40,7 +40,7 @@ pub(crate) trait Stages {
     type Batch: Queued + Debug;
     /// The log. Each group has the numbers behind those of the group before it.
     type Log: Debug;
-    /// What applying has left to be done once the group is visible.
+    /// Work that applying leaves for the moment when the group is visible.
     type Applied;
 
     /// Whether something that the batch rests on was changed, by a batch that is visible or by one before it in its group.
@@ -113,7 +113,7 @@ impl<S: Stages> CommitQueue<S> {
         }
     }
 
-    /// Commits what is queued, if the log is free.
+    /// Commits the queued batches, if the log is free.
     fn try_to_lead(&self, stages: &S) -> Result<()> {
         for _ in 0..LEAD_TRIES {
             match self.log.try_lock() {

@@ -12,7 +12,7 @@ static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| Arr
 static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
     LazyLock::new(|| ArrayQueue::new(16));
 
-/// Sets up what the first read of a block needs, so that it need not.
+/// Sets up a context for the first read of a block, so that it need not wait for that.
 pub(crate) fn prepare() {
     let unpacker = Decompressor::new();
     // With a full queue there is nothing to prepare; without memory the read itself says so.

@@ -10,7 +10,7 @@ pub(crate) const FOOTER_MAGIC: &[u8; 8] = b"LZSSTEND";
 /// Bytes under the checksum, which stands before the magic.
 const SUMMED_BYTES: usize = FOOTER_BYTES - 16;
 
-/// What the end of the file says about the rest. A handle of length 0 stands for an absent block.
+/// The contents of the footer. A handle of length 0 stands for an absent block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) index: BlockHandle,

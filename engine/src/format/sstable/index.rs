@@ -70,7 +70,7 @@ impl IndexBuilder {
     }
 
     /// Where to cut an index block that is full: in its second half, where neighbouring separators share the shortest prefix. Heads
-    /// leave out what the separators of a block share, so blocks of one partition keep distinct heads.
+    /// leave out the prefix that the separators of a block share, so blocks of one partition keep distinct heads.
     pub(crate) fn best_length(&self) -> usize {
         let in_common =
             |&length: &usize| shared(self.separator(length - 1), self.separator(length));

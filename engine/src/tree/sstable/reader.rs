@@ -59,7 +59,7 @@ struct Scratch {
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// For blocks of which only one row is needed: reused memory is in the processor's cache.
+    /// For blocks that are read for one row: reused memory is in the processor's cache.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -132,7 +132,7 @@ impl SstableReader {
         Ok(())
     }
 
-    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] is what to release.
+    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] are to be released.
     fn pin(&self, cache: &Cache, bytes: u64) -> bool {
         let pinned = cache.pin(bytes);
         if pinned {
@@ -236,8 +236,8 @@ impl SstableReader {
         }))
     }
 
-    /// Takes the index into memory, as far as there is room, and the first block into the cache: what is left of rows that
-    /// were deleted from the front begins there.
+    /// Takes the index into memory, as far as there is room, and the first block into the cache: rows that are deleted from the
+    /// front leave the rest there.
     pub(crate) fn warm(&self, cache: &Cache) {
         let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
         (0..self.partitions.len()).all(is_pinned);

@@ -30,7 +30,7 @@ impl SstableReader {
     }
 }
 
-/// What is known while an SSTable is verified.
+/// The state of the verification of an SSTable.
 struct Verification<'a> {
     reader: &'a SstableReader,
     file: &'a OpenFile,
