@@ -17,6 +17,9 @@ const BYTES_MAX: u64 = 1 << 48;
 /// The longest bound of a range: behind all versions of the longest key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
+/// How many fields [`VersionEdit::fields_at`] finds at most: it takes 16 bytes for each. No edit but the first has as many.
+const FIELDS_AT_MAX: usize = 1 << 20;
+
 /// How many fields are decoded to see whether bytes could be an edit.
 const PLAUSIBLE_FIELDS: usize = 8;
 
@@ -153,12 +156,15 @@ impl VersionEdit {
         (true, steps)
     }
 
-    /// Where the fields stand in the bytes, up to the first that does not decode.
+    /// Where the first fields stand in the bytes, up to one that does not decode.
     pub(crate) fn fields_at(bytes: &[u8]) -> Vec<Range<usize>> {
         let mut decoder = Decoder::new(bytes);
         let mut fields = Vec::new();
         let mut start = 0;
-        while !decoder.is_empty() && Field::decode(&mut decoder).is_some() {
+        while fields.len() < FIELDS_AT_MAX
+            && !decoder.is_empty()
+            && Field::decode(&mut decoder).is_some()
+        {
             fields.push(start..decoder.position());
             start = decoder.position();
         }
