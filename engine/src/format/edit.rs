@@ -268,8 +268,9 @@ impl Field {
                 return FileMeta::step_over(decoder, steps);
             }
             9 => {
-                (decoder.varint()?, decoder.varint()?);
-                (decoder.u8()?, decoder.u64()?);
+                decoder.varint()?;
+                decoder.varint()?;
+                decoder.take(1 + 8)?;
                 0
             }
             _ => return None,

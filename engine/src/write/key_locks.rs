@@ -28,8 +28,8 @@ const SHARDS: usize = 64;
 /// How often the first waiter may be passed by others.
 const PASSED_MAX: u64 = 64;
 
-/// Keys of a transaction that take no memory of their own: a blob write locks a container, a blob and perhaps a second blob.
-const INLINE_KEYS: usize = 3;
+/// Keys of a transaction that take no memory of their own: most writes lock a container and a blob, or a table and an entity.
+const INLINE_KEYS: usize = 2;
 
 type Keys = SmallVec<[(LockedKey, Mode); INLINE_KEYS]>;
 
@@ -283,7 +283,18 @@ impl HeldLocks<'_> {
         &mut self,
         keys: impl IntoIterator<Item = Result<(LockedKey, Mode)>>,
     ) -> Result<()> {
-        let mut wanted = keys.into_iter().collect::<Result<Keys>>()?;
+        let mut keys = keys.into_iter();
+        let Some(first) = keys.next().transpose()? else {
+            return Ok(());
+        };
+        // The usual single key is not moved into a list and out again.
+        let Some(second) = keys.next().transpose()? else {
+            return self.lock_all(&mut [first]);
+        };
+        let mut wanted = Keys::from_slice(&[first, second]);
+        for key in keys {
+            wanted.push(key?);
+        }
         self.lock_all(&mut wanted)
     }
 
