@@ -1,6 +1,6 @@
 //! Db: open, write, get, scan, snapshot, close.
 //!
-//! A write: `Db::write` -> large values to the value log -> group commit (`commit.rs`): log, memtable, visible -> ticket.
+//! A write: `Db::write` -> large values to the value log -> group commit (`queue.rs`, `commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
 use crate::base::config::{Config, Durability, KeyspaceOptions};
@@ -157,8 +157,8 @@ impl Db {
         Ok(Admission { is_deletion })
     }
 
-    /// As [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for lack of space, and what little it puts is
-    /// not refused either. What puts more than it deletes is no deletion.
+    /// As [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for lack of space, and its few puts are
+    /// not refused either. An operation that puts more than it deletes is no deletion.
     pub fn admit_deletion(&self) -> Result<Admission> {
         let is_deletion = true;
         self.work().admit(is_deletion)?;
@@ -166,13 +166,13 @@ impl Db {
     }
 
     /// As [`Db::write`], but does not wait for flushes, compactions or syncs: the caller did before it took the locks under which
-    /// it writes. So the limits are exceeded by no more than what the holders of admissions write: write little with each, and
-    /// soon.
+    /// it writes. So the limits are exceeded by no more than the writes of the holders of admissions: write little with each,
+    /// and soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         self.write_checked(batch, admission, None)
     }
 
-    /// As [`Db::write_admitted`], unless what the batch rests on may have changed. Errors: also `Conflict`.
+    /// As [`Db::write_admitted`], unless one of these reads may have changed. Errors: also `Conflict`.
     pub(crate) fn write_checked(
         &self,
         batch: Batch,
@@ -210,7 +210,7 @@ impl Db {
             || parts.log.segments().is_overdue()
     }
 
-    /// Completes once everything that is visible now is durable: what an answer waits for that rests on reads.
+    /// Completes once everything that is visible now is durable: for an answer that rests on reads.
     pub fn ticket(&self) -> Ticket {
         self.parts()
             .log
@@ -281,7 +281,7 @@ impl Db {
         self.work().shortage()
     }
 
-    /// What an acknowledged write survives here.
+    /// The failures that an acknowledged write of this store survives.
     pub fn durability(&self) -> Durability {
         self.parts().config.durability
     }

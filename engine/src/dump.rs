@@ -13,9 +13,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Writes what the file at `path` holds to `out`: its header, then each frame, edit, block, entry or chunk with its offset,
-/// lengths and the verdict on its checksum. The name of the file says what it is (`000007.wal`). Answers how many places are
-/// damaged. Nothing is changed, and the store need not be closed; what is being written may look damaged. Errors: `Io` if the
+/// Writes the contents of the file at `path` to `out`: its header, then each frame, edit, block, entry or chunk with its offset,
+/// lengths and the verdict on its checksum. The name of the file says its kind (`000007.wal`). Answers how many places are
+/// damaged. Nothing is changed, and the store need not be closed; a file that is being written may look damaged. Errors: `Io` if the
 /// file cannot be read or `out` cannot be written, `UnknownFormat` if the name is not one of a store's.
 pub fn dump_file(fs: &Arc<dyn Fs>, path: &Path, out: &mut dyn Write) -> Result<u64> {
     let name = path.file_name().and_then(|name| name.to_str());

@@ -195,7 +195,7 @@ impl Scan {
         Ok(moved.expect("a snapshot keeps its rows"))
     }
 
-    /// How many rows of how many sources the scan has passed so far, deleted and hidden ones included: what it cost.
+    /// The cost of the scan so far: how many rows of all its sources it has passed, deleted and hidden ones included.
     pub fn rows_passed(&self) -> u64 {
         self.rows.passed()
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Figures of an open store, for status pages and tests. What is counted is counted since the store was opened.
+/// Figures of an open store, for status pages and tests. Counts begin when the store is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Bytes of all memtables.

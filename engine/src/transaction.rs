@@ -1,7 +1,7 @@
 //! Transactions: read, check and write with no other writer in between.
 //!
 //! A [`Transaction`] locks keys, and waits for the transactions that hold them. An [`OptimisticTransaction`] locks nothing, and its
-//! commit fails if what it read has changed. Both see their own writes, and both commit as one [`Batch`].
+//! commit fails if a key or range that it read has changed. Both see their own writes, and both commit as one [`Batch`].
 //!
 //! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Transaction::get`], check -> [`Transaction::batch`]
 //!             -> [`Transaction::commit`] -> dropped: unlocked -> ticket awaited
@@ -21,7 +21,7 @@ use crate::{
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Holds locks on keys until it is dropped. Writes that are not committed by then are discarded.
@@ -48,16 +48,23 @@ pub struct OptimisticTransaction<'d> {
     writes: Writes,
 }
 
-/// The batch of a transaction, with an index for reads of what it holds.
+/// The batch of a transaction, with an index for reads of its own writes.
 #[derive(Debug, Default)]
 struct Writes {
     batch: Batch,
+    /// Made by the first read behind a write: most transactions read before they write.
+    index: Option<Box<WriteIndex>>,
+    /// By keyspace, of those scanned since the last change of the batch.
+    rows: Mutex<Vec<(u32, OwnRows)>>,
+}
+
+/// The last write to each key of a batch.
+#[derive(Debug, Default)]
+struct WriteIndex {
     /// Bytes of the payload that are in the index.
     indexed: usize,
     values: BTreeMap<(u32, Vec<u8>), Written>,
     deleted: Vec<(u32, KeyRange)>,
-    /// By keyspace, of those scanned since the last change of the batch.
-    rows: Mutex<BTreeMap<u32, OwnRows>>,
 }
 
 /// The changes of a batch to one keyspace, for scans.
@@ -217,7 +224,7 @@ impl Transaction<'_> {
     /// Writes the batch. The keys stay locked until the transaction is dropped, so that state in memory can follow the write. Drop it
     /// before you wait for the ticket. Errors: as [`Db::write_admitted`]; the batch is then discarded.
     pub fn commit(&mut self) -> Result<Ticket> {
-        let batch = std::mem::take(&mut self.writes).batch;
+        let batch = self.writes.take();
         self.db.write_admitted(batch, &self.admission)
     }
 }
@@ -246,7 +253,7 @@ impl OptimisticTransaction<'_> {
         self.writes.batch_mut()
     }
 
-    /// Writes the batch if no write of any kind has changed what was read. A transaction that writes nothing has read one state of the
+    /// Writes the batch if no write of any kind has changed a key or range that was read. A transaction that writes nothing has read one state of the
     /// store and always succeeds. Blocks as [`Db::write`] does, and reads from the disk if there were writes since it began. Errors:
     /// `Conflict`, and then nothing is written; as [`Db::write`]. A commit may also fail with `Conflict` without a change: when a flush
     /// comes in between, or when a range that was read has over 10,000 rows in memory and writes come in between.
@@ -280,15 +287,16 @@ impl Writes {
         if self.batch.is_empty() {
             return None;
         }
-        self.index();
+        let index = self.index.get_or_insert_default();
+        index.extend(&self.batch);
         let id = keyspace.id();
-        if let Some(written) = self.values.get(&(id, key.to_vec())) {
+        if let Some(written) = index.values.get(&(id, key.to_vec())) {
             return Some(written.clone());
         }
         let covers = |(deleted, range): &(u32, KeyRange)| {
             *deleted == id && range.start[..] <= *key && is_before_end(key, range.end.as_deref())
         };
-        self.deleted.iter().any(covers).then_some(Written::Deleted)
+        index.deleted.iter().any(covers).then_some(Written::Deleted)
     }
 
     fn scan(
@@ -302,9 +310,12 @@ impl Writes {
             return snapshot.refused_scan(keyspace, error);
         }
         let mut cached = lock(&self.rows);
-        let own = cached
-            .entry(keyspace.id())
-            .or_insert_with(|| OwnRows::new(&self.batch, keyspace));
+        let known = cached.iter().position(|(id, _)| *id == keyspace.id());
+        let at = known.unwrap_or_else(|| {
+            cached.push((keyspace.id(), OwnRows::new(&self.batch, keyspace)));
+            cached.len() - 1
+        });
+        let own = &cached[at].1;
         if own.last == 0 {
             return snapshot.scan(keyspace, range, direction);
         }
@@ -314,17 +325,43 @@ impl Writes {
 
     /// The batch, about to be changed.
     fn batch_mut(&mut self) -> &mut Batch {
-        lock(&self.rows).clear();
+        self.forget_rows();
         &mut self.batch
     }
 
-    /// Indexes what was written since the last read.
-    fn index(&mut self) {
-        if self.indexed > self.batch.payload.len() {
+    /// The batch, about to be committed. Another one begins.
+    fn take(&mut self) -> Batch {
+        self.forget_rows();
+        self.index = None;
+        std::mem::take(&mut self.batch)
+    }
+
+    fn forget_rows(&mut self) {
+        let rows = self.rows.get_mut().unwrap_or_else(PoisonError::into_inner);
+        rows.clear();
+    }
+
+    fn read(&self, db: &Db, written: Written) -> Result<Option<Bytes>> {
+        match written {
+            Written::Deleted => Ok(None),
+            Written::Value(value) => Ok(Some(value)),
+            // The batch keeps it where it is.
+            Written::Large(pointer) => {
+                let value = db.parts().open_large(&pointer)?;
+                value.as_ref().map(ValueReader::read_all).transpose()
+            }
+        }
+    }
+}
+
+impl WriteIndex {
+    /// Indexes the changes since the last read.
+    fn extend(&mut self, batch: &Batch) {
+        if self.indexed > batch.payload.len() {
             // Another batch, against the documentation. Its changes are not the indexed ones.
             (self.indexed, self.values, self.deleted) = Default::default();
         }
-        let payload = &self.batch.payload[self.indexed..];
+        let payload = &batch.payload[self.indexed..];
         for change in Changes::new(payload) {
             match change.expect("the payload was encoded by a batch") {
                 Change::Set {
@@ -359,18 +396,6 @@ impl Writes {
                 }
             }
         }
-        self.indexed = self.batch.payload.len();
-    }
-
-    fn read(&self, db: &Db, written: Written) -> Result<Option<Bytes>> {
-        match written {
-            Written::Deleted => Ok(None),
-            Written::Value(value) => Ok(Some(value)),
-            // The batch keeps it where it is.
-            Written::Large(pointer) => {
-                let value = db.parts().open_large(&pointer)?;
-                value.as_ref().map(ValueReader::read_all).transpose()
-            }
-        }
+        self.indexed = batch.payload.len();
     }
 }

@@ -88,7 +88,7 @@ fn verify_files(parts: &Parts, tree: &Tree, verified: &mut Verified) {
     }
 }
 
-/// Reads every live row with its value. What a damaged block hides is reported with its file, and again here.
+/// Reads every live row with its value. Damage of a block is reported with its file, and again here.
 fn verify_rows(snapshot: &Snapshot, tree: &Arc<Tree>, verified: &mut Verified) {
     let keyspace = Keyspace::new(tree.clone());
     let mut scan = snapshot.scan(&keyspace, KeyRange::all(), Direction::Forward);

@@ -1,4 +1,5 @@
-//! Shared syncs and the locks of keys in many orders of their steps (shuttle): nobody waits for ever, whatever fails and whoever comes when.
+//! Group commit, shared syncs and the locks of keys in many orders of their steps (shuttle): no thread or task waits for ever, whatever
+//! fails.
 
 #[path = "../src/base/config.rs"]
 #[allow(dead_code, reason = "tests use a part of it")]
@@ -16,7 +17,7 @@ mod health;
 #[allow(dead_code, reason = "tests use a part of it")]
 mod mutex;
 
-/// The parts of the engine that `durability.rs` stands on, with shuttle's locks, atomics and threads.
+/// The parts of the engine that the files below stand on, with shuttle's locks, atomics and threads.
 mod base {
     pub(crate) use crate::{config, counter, health, mutex};
 
@@ -24,12 +25,14 @@ mod base {
         pub type SequenceNumber = u64;
     }
     pub mod sync {
+        pub use shuttle::hint::spin_loop;
         pub use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
         pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
         pub use shuttle::thread_local;
 
+        /// No time passes: `park_timeout` waits until it is woken, as `park` does.
         pub mod thread {
-            pub use shuttle::thread::{Thread, ThreadId, current, park, yield_now};
+            pub use shuttle::thread::{Thread, ThreadId, current, park, park_timeout, yield_now};
         }
     }
 }
@@ -40,13 +43,18 @@ mod durability;
 #[path = "../src/write/key_locks.rs"]
 #[allow(dead_code, reason = "tests use a part of it")]
 mod key_locks;
+#[path = "../src/write/queue.rs"]
+#[allow(dead_code, reason = "tests use a part of it")]
+mod queue;
 
 pub use config::Config;
 use config::{Background, Durability};
 use durability::{SharedSync, Values};
 pub use error::{Error, Result};
+use fs::directory::OpenFile;
 use health::{Health, Wakes};
 use key_locks::{KeyLocks, LockedKey, Mode};
+use queue::{CommitQueue, Queued, Request, Stages};
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread;
@@ -69,19 +77,24 @@ mod fs {
         use std::sync::atomic::{AtomicU64, Ordering};
 
         /// Its syncs take a while, and the one of this number fails.
-        #[derive(Debug, Clone)]
+        #[derive(Debug, Clone, Default)]
         pub struct OpenFile {
             pub syncs: Arc<AtomicU64>,
             pub fails: u64,
+            /// The last number that was written, and the last that is durable.
+            pub written: Arc<AtomicU64>,
+            pub synced: Arc<AtomicU64>,
         }
 
         impl OpenFile {
             pub fn sync(&self) -> Result<()> {
+                let written = self.written.load(Ordering::SeqCst);
                 shuttle::thread::yield_now();
                 if self.syncs.fetch_add(1, Ordering::SeqCst) + 1 == self.fails {
                     let path = "log".as_ref();
                     return Err(Error::sync(path, std::io::ErrorKind::Other.into()));
                 }
+                self.synced.fetch_max(written, Ordering::SeqCst);
                 Ok(())
             }
         }
@@ -130,6 +143,14 @@ impl Values for BusyValues {
 }
 
 fn shared(fails: u64, values: Arc<dyn Values>) -> (Arc<SharedSync>, Arc<Health>) {
+    let file = OpenFile {
+        fails,
+        ..OpenFile::default()
+    };
+    shared_on(&file, values)
+}
+
+fn shared_on(file: &OpenFile, values: Arc<dyn Values>) -> (Arc<SharedSync>, Arc<Health>) {
     let config = Config {
         durability: Durability::Disk,
         ..Config::default()
@@ -140,10 +161,7 @@ fn shared(fails: u64, values: Arc<dyn Values>) -> (Arc<SharedSync>, Arc<Health>)
     let sync = SharedSync::new(Arc::new(config), background, clock, values, health.clone());
     let sync = Arc::new(sync);
     health.add(sync.clone() as Arc<dyn Wakes>);
-    sync.begin_file(&fs::directory::OpenFile {
-        syncs: Arc::default(),
-        fails,
-    });
+    sync.begin_file(file);
     (sync, health)
 }
 
@@ -240,6 +258,131 @@ fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     }
 }
 
+/// Batches of so many changes, and a log that is the last number in it.
+#[derive(Debug)]
+struct Changes(u64);
+
+impl Queued for Changes {
+    fn bytes(&self) -> usize {
+        1
+    }
+
+    fn count(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Memtables that know how far they are applied, and readers that know how far they may see.
+#[derive(Debug)]
+struct Store {
+    file: OpenFile,
+    sync: Arc<SharedSync>,
+    health: Arc<Health>,
+    applied: AtomicU64,
+    visible: AtomicU64,
+}
+
+impl Stages for Store {
+    type Batch = Changes;
+    type Log = u64;
+    type Applied = ();
+
+    fn conflicts(&self, _: &Changes, _: &[Arc<Request<Changes>>]) -> bool {
+        false
+    }
+
+    fn log(&self, log: &mut u64, group: &[Arc<Request<Changes>>]) -> Result<u64> {
+        self.health.check_writable()?;
+        let first = *log + 1;
+        *log += group.iter().map(|request| request.batch().0).sum::<u64>();
+        self.file.written.store(*log, Ordering::SeqCst);
+        self.sync.appended(*log);
+        Ok(first)
+    }
+
+    fn apply(&self, group: &[Arc<Request<Changes>>], first: u64) {
+        let mut next = first;
+        for request in group {
+            thread::yield_now();
+            let count = request.batch().0;
+            assert_eq!(self.applied.fetch_add(count, Ordering::SeqCst) + 1, next);
+            next += count;
+        }
+    }
+
+    fn publish(&self, last: u64, (): ()) {
+        assert_eq!(self.applied.load(Ordering::SeqCst), last);
+        let before = self.visible.swap(last, Ordering::SeqCst);
+        assert!(before < last, "sequence numbers are published in order");
+    }
+}
+
+/// Commits of 1, 2 and 3 changes, each followed by a wait for the disk. Answers the store and its queue.
+fn commit_and_wait(fails: u64) -> (Arc<Store>, Arc<CommitQueue<Store>>) {
+    let file = OpenFile {
+        fails,
+        ..OpenFile::default()
+    };
+    let (sync, health) = shared_on(&file, Arc::new(values::ValueLog));
+    let queue = Arc::new(CommitQueue::new(health.clone(), 0));
+    let store = Arc::new(Store {
+        file,
+        sync,
+        health,
+        applied: AtomicU64::new(0),
+        visible: AtomicU64::new(0),
+    });
+    let mut threads: Vec<_> = (1..=3)
+        .map(|count| {
+            let (store, queue) = (store.clone(), queue.clone());
+            thread::spawn(move || {
+                let committed = queue.commit(&*store, Changes(count));
+                let waited = committed.and_then(|sequence| {
+                    let visible = store.visible.load(Ordering::SeqCst);
+                    assert!(visible >= sequence, "a commit returns before it is visible");
+                    store.sync.ticket(sequence).wait()?;
+                    let durable = store.file.synced.load(Ordering::SeqCst);
+                    assert!(durable >= sequence, "a ticket completes before its sync");
+                    Ok(())
+                });
+                assert!(waited.is_ok() || store.health.failure().is_some());
+            })
+        })
+        .collect();
+    // Seals memtables: it has the log to itself, between groups.
+    threads.push({
+        let (store, queue) = (store.clone(), queue.clone());
+        thread::spawn(move || {
+            queue.with_log(|log| {
+                for _ in 0..2 {
+                    let visible = store.visible.load(Ordering::SeqCst);
+                    assert_eq!(*log, visible, "a group is half committed");
+                    thread::yield_now();
+                }
+            });
+        })
+    });
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    (store, queue)
+}
+
+fn commits_are_visible_in_order_and_durable_once_their_tickets_complete() {
+    let (store, queue) = commit_and_wait(0);
+    assert_eq!(store.visible.load(Ordering::SeqCst), 6);
+    assert_eq!(store.sync.durable(), 6);
+    assert!(matches!(queue.commit(&*store, Changes(1)), Ok(7)));
+}
+
+fn a_failed_sync_reaches_every_commit() {
+    for fails in [1, 2] {
+        let (store, queue) = commit_and_wait(fails);
+        let failed = store.health.failure().is_some();
+        assert_eq!(queue.commit(&*store, Changes(1)).is_err(), failed);
+    }
+}
+
 /// Transactions over three keys, named in any order and mode: each gets its locks, and no two have a key that one has to itself.
 fn keys_are_had_by_one_writer_or_by_readers() {
     let locks = Arc::new(KeyLocks::default());
@@ -290,7 +433,7 @@ fn keys_are_had_by_one_writer_or_by_readers() {
 }
 
 /// Two that lock one more key each, one of them out of order: it is refused, or both get what they want.
-fn who_locks_out_of_order_holds_nobody_up_for_ever() {
+fn locks_out_of_order_are_granted_or_refused_at_once() {
     let locks = Arc::new(KeyLocks::default());
     let threads: Vec<_> = [[0, 1], [1, 0]]
         .into_iter()
@@ -342,7 +485,7 @@ fn misuse_is_refused_and_never_waits() {
 
 fn main() {
     let orders = 1_500;
-    let checks: [(&str, fn()); 8] = [
+    let checks: [(&str, fn()); 10] = [
         ("every writer is served", every_writer_is_served),
         (
             "a failed sync reaches every writer",
@@ -361,12 +504,20 @@ fn main() {
             a_task_is_woken_when_its_sync_has_ended_or_failed,
         ),
         (
+            "commits are visible in order, and durable once their tickets complete",
+            commits_are_visible_in_order_and_durable_once_their_tickets_complete,
+        ),
+        (
+            "a failed sync reaches every commit",
+            a_failed_sync_reaches_every_commit,
+        ),
+        (
             "keys are had by one writer or by readers",
             keys_are_had_by_one_writer_or_by_readers,
         ),
         (
-            "who locks out of order holds nobody up for ever",
-            who_locks_out_of_order_holds_nobody_up_for_ever,
+            "locks out of order are granted or refused at once",
+            locks_out_of_order_are_granted_or_refused_at_once,
         ),
         (
             "misuse is refused and never waits",

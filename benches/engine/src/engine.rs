@@ -35,6 +35,10 @@ pub(crate) type Row = (Vec<u8>, Vec<u8>);
 pub(crate) trait Engine: Send + Sync {
     /// Sets one key in a commit of its own, which is synced if the setup says so.
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
+    /// Sets the first of these keys as `put` does, in a transaction that locks them all; `None` if the engine has no locks.
+    fn put_locked(&self, _keys: &[&[u8]], _value: &[u8]) -> Option<Outcome<()>> {
+        None
+    }
     /// Sets many keys in one commit, not synced.
     fn put_many(&self, rows: &[Row]) -> Outcome<()>;
     /// Removes one key in a commit of its own, not synced.

@@ -147,6 +147,11 @@ const GROUPS: &[(&str, &[Line])] = &[
         Line("commits", "tickets_p99_us", "... p99 us", Less),
         Line("commits", "tickets_cpu_us", "... CPU us/commit", Less),
     ]),
+    ("one row a commit, not synced, keys locked", &[
+        Line("locked", "plain_ns", "no key, ns/put", Less),
+        Line("locked", "locked_ns", "the key of the row", Less),
+        Line("locked", "locked3_ns", "three keys", Less),
+    ]),
     ("queue, a million deep", &[
         Line("queue", "per_s", "push and pop pairs/s", More),
         Line("queue", "p50_us", "... pop p50 us", Less),

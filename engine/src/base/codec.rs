@@ -1,6 +1,6 @@
 //! Fixed integers, varints, length-prefixed bytes and checksums: the letters of every format.
 //!
-//! Integers are little-endian. Decoding never panics: `None` means the bytes are not what was written, and the caller,
+//! Integers are little-endian. Decoding never panics: `None` means the bytes were not written by these functions, and the caller,
 //! which knows the file and the offset, turns it into `Corrupt`.
 
 pub(crate) use crate::base::varint::put as put_varint;
@@ -48,7 +48,7 @@ pub(crate) fn checksum(number: u64, offset: u64, parts: &[&[u8]]) -> u64 {
     state.digest()
 }
 
-/// Reads what the functions above wrote.
+/// Reads the bytes that the functions above wrote.
 #[derive(Debug, Clone)]
 pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],

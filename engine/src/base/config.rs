@@ -12,7 +12,7 @@ pub const BATCH_BYTES_MAX: usize = 64 << 20;
 /// Bytes before the payload of a chunk of the value log.
 pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
 
-/// Largest chunk that a value pointer may name; what a reader allocates is bounded by it.
+/// Largest chunk that a value pointer may name; it bounds the memory of a reader.
 pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
 
 /// Largest memtable, in bytes: its rows are counted in 32 bits.
@@ -27,7 +27,7 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// Largest SSTable and value-log segment, in bytes: offsets in them stay below 2^48.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
-/// What an acknowledged write survives.
+/// The failures that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing: the store lives in memory.
@@ -82,15 +82,15 @@ pub struct Config {
     /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB with its header of 12 bytes, which is whole
     /// pages, and so takes less to write. Raised: more read for a small part.
     pub value_chunk_bytes: usize,
-    /// Bytes of a value-log segment after which the next is begun, at most what the reserve has. Default: 64 MiB. Raised: space
+    /// Bytes of a value-log segment after which the next is begun, at most those of the reserve. Default: 64 MiB. Raised: space
     /// comes back later.
     pub value_segment_bytes: u64,
-    /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that what is deleted can be flushed, merged
-    /// and collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
+    /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that deletions can be flushed, merged and
+    /// collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
     /// room that it takes to give space back.
     pub reserve_bytes: u64,
     /// Most bytes that the directory may take; puts beyond it are refused as on a full disk, with the same reserve. Default: no limit.
-    /// What snapshots and checkpoints keep counts as long as it lies in the directory.
+    /// Files that snapshots and checkpoints keep count as long as they lie in the directory.
     pub quota_bytes: Option<u64>,
     /// Milliseconds after which a change is synced in the background at durability `Process`. Default: 50. Where syncs take
     /// longer, writes wait once the oldest change that is not synced is four times as old (20 at least), so that a power cut takes
@@ -129,7 +129,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses settings that cannot work: sizes of nothing, sizes beyond what the formats hold, and limits that would make
+    /// Refuses settings that cannot work: sizes of nothing, sizes beyond those of the formats, and limits that would make
     /// writers wait for ever. [`crate::Db::open`] asks it first. Errors: `InvalidOption`.
     pub fn check(&self) -> Result<()> {
         let files_max = self.level0_files_max as u64;
@@ -214,7 +214,7 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
     })
 }
 
-/// Who runs flushes, compactions, collections and syncs.
+/// The threads that run flushes, compactions, collections and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
     /// Threads of the engine's own.
@@ -242,7 +242,7 @@ pub enum Compression {
     Lz4 = 2,
 }
 
-/// Choices of one keyspace, given at each open; `None` is what [`Config`] says for all. Background work before a keyspace is
+/// Choices of one keyspace, given at each open; `None` stands for the value of [`Config`]. Background work before a keyspace is
 /// opened goes by the `Config`.
 #[derive(Debug, Clone, Default)]
 pub struct KeyspaceOptions {
@@ -250,16 +250,16 @@ pub struct KeyspaceOptions {
     pub memtable_bytes_max: Option<usize>,
     /// Bytes of a data block before compression. Raised: better for long scans; lowered: better for single rows.
     pub block_bytes: Option<usize>,
-    /// Bytes of an SSTable after which the next is begun. Lowered, for what is written and deleted in few places of the key
-    /// order (a queue): merges rewrite less of what stands around them.
+    /// Bytes of an SSTable after which the next is begun. Lowered, for rows that are written and deleted in few places of
+    /// the key order (a queue): merges rewrite fewer rows around them.
     pub sstable_bytes: Option<u64>,
     /// Percentage of tombstones among the entries of an SSTable from which it is compacted although its level is in shape.
-    /// Default: 50. Lowered: scans pass fewer of them, and more is rewritten. Raised, for what no scan passes over (a queue
+    /// Default: 50. Lowered: scans pass fewer of them, and more is rewritten. Raised, for rows that no scan passes over (a queue
     /// whose readers know where its head is): less is.
     pub tombstone_percent_max: Option<u64>,
     /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed, because writers may wait for
-    /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for what is deleted soon after it was written, or
-    /// often read from outside the cache: merges and such reads take less of the processor, and the files are larger.
+    /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for rows that are deleted soon after they were written,
+    /// or often read from outside the cache: merges and such reads take less of the processor, and the files are larger.
     pub compression: Option<Compression>,
 }
 

@@ -1,4 +1,4 @@
-//! Counters of what happens, for figures: relaxed, since nothing is decided by them.
+//! Counters for figures: relaxed, since nothing is decided by them.
 
 use crate::base::sync::{AtomicU64, Ordering};
 

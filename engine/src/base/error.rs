@@ -1,4 +1,4 @@
-//! Error and Result: what can go wrong in the engine, sorted by what the caller can do about it.
+//! Error and Result: failures of the engine, sorted by the caller's choices.
 //!
 //! Absence is `None`, never an error. Errors are cheap to clone, because one failed sync is reported to everyone waiting.
 
@@ -9,13 +9,13 @@ use std::sync::Arc;
 /// The result of every fallible engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, by what the caller can do.
+/// A failure of the engine, by the caller's choices.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The operating system refused; reads may be retried, a failed write leaves the `Db` read-only.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was attempted, as a verb: `open`, `read`, `sync`.
+        /// The attempt, as a verb: `open`, `read`, `sync`.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum Error {
         /// The file that could not grow.
         path: PathBuf,
     },
-    /// Bytes on disk are not what was written. Never answered around.
+    /// Bytes on disk differ from those written. Never answered around.
     #[error("{} is corrupt at offset {offset}: {reason}", path.display())]
     Corrupt {
         /// The damaged file.
@@ -41,7 +41,7 @@ pub enum Error {
     /// A key, value or batch is over a limit of the engine.
     #[error("{what} of {length} bytes is over the limit of {limit}")]
     TooLarge {
-        /// What was too large: `key`, `bound of a range`, `batch`.
+        /// The thing that was too large: `key`, `bound of a range`, `batch`.
         what: &'static str,
         /// Its length in bytes.
         length: u64,
@@ -61,9 +61,9 @@ pub enum Error {
     UnknownFormat {
         /// The file that says so.
         path: PathBuf,
-        /// What it holds, in words: `format version 9`, `files that are not ours`.
+        /// Its contents, in words: `format version 9`, `files that are not ours`.
         found: String,
-        /// What this program reads, in words.
+        /// The formats that this program reads, in words.
         supported: String,
     },
     /// An earlier failure stopped all writing: the disk may have kept any part. Reads go on; reopen to write again.
@@ -91,12 +91,12 @@ pub enum Error {
     InvalidOption {
         /// Its name.
         option: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: u64,
-        /// What it has to be, and why.
+        /// The values it may have, and why.
         reason: String,
     },
-    /// What an optimistic transaction has read was changed before it committed, or a key that was to be locked out of order is
+    /// A key or range that an optimistic transaction has read was changed before it committed, or a key that was to be locked out of order is
     /// locked by another. Nothing was written; begin again.
     #[error("another transaction came in between; begin this one again")]
     Conflict,
@@ -124,7 +124,7 @@ impl Error {
         }
     }
 
-    /// A failed sync. A lack of space does not pass here: what the disk has not kept is lost, and the next sync would not say so.
+    /// A failed sync. A lack of space does not pass here: writes that the disk has not kept are lost, and the next sync would not say so.
     pub(crate) fn sync(path: &Path, source: io::Error) -> Error {
         Error::Io {
             action: "sync",

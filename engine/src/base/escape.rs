@@ -25,7 +25,7 @@ pub fn put_component(key: &mut Vec<u8>, bytes: &[u8]) {
     key.extend_from_slice(&END);
 }
 
-/// The bytes of the first component of `key`, and what follows its end; `None` if the component is malformed or has no end. Borrows
+/// The bytes of the first component of `key`, and the bytes behind its end; `None` if the component is malformed or has no end. Borrows
 /// unless the component contains `00`.
 pub fn take_component(key: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let zero = key.iter().position(|&byte| byte == 0)?;

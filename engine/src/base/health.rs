@@ -17,7 +17,7 @@ pub(crate) trait Wakes: Send + Sync + Debug {
 pub(crate) struct Health {
     failure: OnceLock<Error>,
     closed: AtomicBool,
-    /// Weak: what waits holds the health.
+    /// Weak: each of these holds the health.
     waits: Mutex<Vec<Weak<dyn Wakes>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What makes one stored version of a key: user key, sequence number, kind; and the order of the three.
+//! One stored version of a key: user key, sequence number, kind; and the order of the three.
 //!
 //! Everywhere in the engine versions are ordered by user key ascending, then by sequence number descending, so that the
 //! newest version of a key comes first.
@@ -14,7 +14,7 @@ pub(crate) const SEQUENCE_MIN: SequenceNumber = 1;
 /// Greater than the sequence number of any write.
 pub(crate) const SEQUENCE_MAX: SequenceNumber = (1 << 62) - 1;
 
-/// What a version says about its key. The numbers are on disk: never reordered, never reused.
+/// The kinds of versions. The numbers are on disk: never reordered, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The key is absent.
@@ -74,7 +74,7 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
 /// Bytes of a key in its head.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for what is missing.
+/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for missing bytes.
 pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk::<8>() {
@@ -85,7 +85,7 @@ pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many heads a round of [`first_head_not_below`] looks at, and into how many parts they divide what is searched.
+/// How many heads a round of [`first_head_not_below`] looks at, and into how many parts they divide the heads left to search.
 const ROUND: usize = 7;
 const PARTS: usize = ROUND + 1;
 

@@ -1,4 +1,4 @@
-//! What every layer uses: bytes and keys, errors, options, ranges, the health of a store. No I/O.
+//! Used by every layer: bytes and keys, errors, options, ranges, the health of a store. No I/O.
 
 pub(crate) mod codec;
 pub(crate) mod config;

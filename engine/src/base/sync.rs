@@ -1,11 +1,12 @@
-//! Locks, atomics and threads of what is tested in every order of its steps: `tests/interleavings.rs` and `tests/orders.rs` compile
+//! Locks, atomics and threads of the files that are tested in every order of their steps: `tests/interleavings.rs` and `tests/orders.rs` compile
 //! those files with others in their place.
 
+pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread_local;
 
 /// Parking, and handles of parked threads.
 pub(crate) mod thread {
-    pub(crate) use std::thread::{Thread, ThreadId, current, park, yield_now};
+    pub(crate) use std::thread::{Thread, ThreadId, current, park, park_timeout, yield_now};
 }

@@ -47,7 +47,7 @@ impl Parts {
         made
     }
 
-    /// Ends the log segment in use, and answers what the manifest says of everything before that. The copy names the end of the
+    /// Ends the log segment in use, and answers the state of the manifest for everything before that. The copy names the end of the
     /// log: it is durable before the copy's manifest is written.
     fn cut(&self) -> State {
         self.log.with_log(|log| {
@@ -68,7 +68,7 @@ impl Parts {
             .keyspaces
             .values()
             .flat_map(|keyspace| keyspace.files.keys());
-        // What was begun since the cut has nothing that the copy refers to, and is being written.
+        // The copy refers to no segment that was begun since the cut; those are being written.
         let segments = state
             .segments
             .keys()
@@ -89,8 +89,8 @@ impl Parts {
     }
 }
 
-/// Removes what was made in a directory that was empty, so that the next attempt finds it so. What cannot be removed, a person
-/// has to.
+/// Empties the directory again, which was empty before, so that the next attempt finds it so. A person has to remove files that
+/// cannot be removed here.
 fn clear(target: &Directory) {
     for name in target.list().unwrap_or_default() {
         if let Some(name) = FileName::parse(&name) {

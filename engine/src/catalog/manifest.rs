@@ -18,6 +18,7 @@ use crate::format::search::{Exhausted, SearchBudget};
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 use crate::{Error, Result};
+use std::ops::Range;
 use std::path::Path;
 
 const RECORD_HEADER_BYTES: usize = 12;
@@ -181,17 +182,52 @@ fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
         .then_some(payload)
 }
 
-/// Approximate cost of decoding a byte, in hashed bytes.
-const DECODE_COST: usize = 8;
+/// The cost of a step over a field or a reference, in hashed bytes.
+const STEP_COST: usize = 8;
 
-/// Where the first whole record stands, from `offset` on. Looks at every offset: the damaged bytes may be a length.
+/// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged bytes may be a length.
+///
+/// The bounds of files are keys, which outsiders choose so that they look like records. As far as the fields of the bad record decode,
+/// the bytes inside them are searched last, on a budget of their own. If that is spent they count as keys: an edit that was torn when
+/// the process died must not look like damage.
 fn next_record(
     bytes: &[u8],
     number: u64,
-    offset: usize,
+    bad: usize,
+) -> std::result::Result<Option<usize>, Exhausted> {
+    let fields = fields_of(bytes, bad);
+    let payload = (bad + RECORD_HEADER_BYTES).min(bytes.len());
+    let end = fields.last().map_or(payload, |field| field.end);
+    let starts = fields.iter().map(|field| field.start);
+    let outside = (bad + 1..payload).chain(starts).chain(end..bytes.len());
+    if let Some(record) = first_record(bytes, number, outside)? {
+        return Ok(Some(record));
+    }
+    let inside = fields.iter().flat_map(|field| field.start + 1..field.end);
+    Ok(first_record(bytes, number, inside).unwrap_or(None))
+}
+
+/// Where the fields of the record at `offset` stand, up to the first that does not decode. Its checksum does not count.
+fn fields_of(bytes: &[u8], offset: usize) -> Vec<Range<usize>> {
+    let mut head = Decoder::new(&bytes[offset.min(bytes.len())..]);
+    let (Some(length), Some(_sum)) = (head.u32(), head.u64()) else {
+        return Vec::new();
+    };
+    let start = offset + RECORD_HEADER_BYTES;
+    let end = start.saturating_add(length as usize).min(bytes.len());
+    let fields = VersionEdit::fields_at(&bytes[start..end]);
+    let place = |field: Range<usize>| start + field.start..start + field.end;
+    fields.into_iter().map(place).collect()
+}
+
+/// The first of the places at which a whole record stands.
+fn first_record(
+    bytes: &[u8],
+    number: u64,
+    places: impl Iterator<Item = usize>,
 ) -> std::result::Result<Option<usize>, Exhausted> {
     let mut budget = SearchBudget::of(bytes.len());
-    for at in offset..bytes.len() {
+    for at in places {
         if let Some(length) = plausible_length(bytes, at, &mut budget)? {
             budget.charge(length)?;
             if record_at(bytes, number, at).is_some() {
@@ -202,8 +238,8 @@ fn next_record(
     Ok(None)
 }
 
-/// The length of what could be the edit of a record at `offset`: it decodes. That is cheaper than a checksum over a length that
-/// may be anything, and true of hardly any offset without a record: without it a search of megabytes would take hours.
+/// The length of the edit if a record may stand at `offset`, because its first fields decode. That is cheaper than a checksum over a
+/// length that may be anything, and true of hardly any offset without a record: without it a search of megabytes would take hours.
 fn plausible_length(
     bytes: &[u8],
     offset: usize,
@@ -218,10 +254,9 @@ fn plausible_length(
     let Some(payload) = payload().filter(|payload| !payload.is_empty()) else {
         return Ok(None);
     };
-    let mut fields = Decoder::new(payload);
-    let decodes = VersionEdit::decodes(&mut fields);
-    budget.charge(fields.position() * DECODE_COST)?;
-    Ok(decodes.then_some(payload.len()))
+    let (is_plausible, steps) = VersionEdit::is_plausible(payload);
+    budget.charge(steps * STEP_COST)?;
+    Ok(is_plausible.then_some(payload.len()))
 }
 
 fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
@@ -267,7 +302,7 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
         offset += RECORD_HEADER_BYTES + payload.len();
     }
     let torn_first = offset == HEADER_BYTES as usize;
-    let reason = match next_record(bytes, number, offset + 1) {
+    let reason = match next_record(bytes, number, offset) {
         Ok(None) if !torn_first => None,
         Ok(_) => Some("the checksum of the edit does not match"),
         Err(Exhausted) => Some("too much behind a bad edit looks like edits"),
@@ -292,7 +327,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let mut offset = HEADER_BYTES as usize;
     while offset < bytes.len() {
         let Some(payload) = record_at(&bytes, number, offset) else {
-            let next = next_record(&bytes, number, offset + 1);
+            let next = next_record(&bytes, number, offset);
             let lost = next.ok().flatten().unwrap_or(bytes.len()) - offset;
             dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
             offset += lost;
@@ -341,7 +376,7 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::KeyRange;
-    use crate::format::edit::{Field, FileMeta};
+    use crate::format::edit::{Field, FileMeta, SegmentMeta, WalMeta};
 
     /// An edit that adds a file, as a flush makes it.
     fn edit(number: u64) -> VersionEdit {
@@ -373,7 +408,7 @@ mod tests {
         let mut is_plausible = |at| plausible_length(&bytes, at, &mut budget).unwrap().is_some();
         let plausible = (0..bytes.len()).filter(|&at| is_plausible(at));
         assert_eq!(plausible.count(), starts.len());
-        assert_eq!(next_record(&bytes, 7, starts[5] + 1), Ok(Some(starts[6])));
+        assert_eq!(next_record(&bytes, 7, starts[5]), Ok(Some(starts[6])));
         assert_eq!(next_record(&bytes, 8, 0), Ok(None));
     }
 
@@ -400,6 +435,91 @@ mod tests {
             panic!("the search ended: {replayed:?}");
         };
         assert_eq!(offset, bad as u64);
+    }
+
+    /// Bytes that look like the beginning of a record with very many fields, every 32 bytes.
+    fn looks_like_records(length: usize) -> Vec<u8> {
+        let record = |at: usize| {
+            let length = ((length - at) as u32 & 0x7f7f_7f7f).to_le_bytes();
+            // The last field hides the head of the next record.
+            [&length[..], &[0; 8], &[11], &[8; 16], &[3, 0, 12]].concat()
+        };
+        let mut bytes: Vec<u8> = (0..length / 32).flat_map(|at| record(32 * at)).collect();
+        bytes.resize(length, 0);
+        bytes
+    }
+
+    #[test]
+    fn torn_edit_whose_keys_look_like_records_is_cut_off() {
+        let mut bytes = encode_header(FileKind::Manifest, 1, 7);
+        let fields = vec![Field::Keyspace(0, "a".into()), Field::NextFile(9)];
+        bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+        let whole = bytes.len();
+        let key = looks_like_records(crate::KEY_BYTES_MAX);
+        let file = |number| {
+            let mut meta = FileMeta::example();
+            (meta.number, meta.range.start) = (number, key.clone());
+            meta.range.end = Some(key.clone());
+            Field::AddFile(0, 1, meta)
+        };
+        let fields: Vec<Field> = (9..25).map(file).chain([Field::NextFile(25)]).collect();
+        bytes.extend(encode_record(7, whole as u64, &VersionEdit { fields }));
+        let is_whole = replay(&bytes, 7, "manifest".as_ref()).unwrap();
+        assert_eq!(is_whole.next_file, 25);
+        for lost in [1, 10, 40_000, 70_000, 500_000, 1_000_000] {
+            let torn = &bytes[..bytes.len() - lost];
+            let state = replay(torn, 7, "manifest".as_ref()).unwrap();
+            assert_eq!(state.next_file, 9, "{lost} bytes lost");
+        }
+    }
+
+    #[test]
+    fn edit_behind_one_with_a_damaged_key_is_found() {
+        let mut bytes = Vec::new();
+        let mut starts = Vec::new();
+        for number in 0..9 {
+            starts.push(bytes.len());
+            bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
+        }
+        // The length of a bound, so that it takes in the next records.
+        let bound = starts[3] + RECORD_HEADER_BYTES + 3 + 1 + 3 + 8;
+        assert_eq!(bytes[bound], b"accounts/3/rows".len() as u8);
+        bytes[bound] += 120;
+        assert_eq!(next_record(&bytes, 7, starts[3]), Ok(Some(starts[4])));
+    }
+
+    #[test]
+    fn file_that_is_not_below_the_next_number_is_corrupt() {
+        let number = |listed: Field| {
+            let mut bytes = encode_header(FileKind::Manifest, 1, 7);
+            let fields = vec![Field::Keyspace(0, "a".into()), Field::NextFile(9)];
+            bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+            let bad = bytes.len() as u64;
+            let fields = vec![listed, Field::NextFile(10)];
+            bytes.extend(encode_record(7, bad, &VersionEdit { fields }));
+            (bad, replay(&bytes, 7, "manifest".as_ref()))
+        };
+        let file = |number| {
+            let mut meta = FileMeta::example();
+            meta.number = number;
+            Field::AddFile(0, 1, meta)
+        };
+        let segment = SegmentMeta {
+            size: 4096,
+            checksum: None,
+        };
+        assert!(number(file(9)).1.is_ok());
+        for listed in [
+            file(10),
+            Field::AddWal(10, WalMeta::default()),
+            Field::AddSegment(10, segment),
+        ] {
+            let (bad, replayed) = number(listed);
+            let Err(Error::Corrupt { offset, .. }) = replayed else {
+                panic!("it is taken: {replayed:?}");
+            };
+            assert_eq!(offset, bad);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the store consists of: the manifest, recovery and replay, checkpoints.
+//! The contents of a store: the manifest, recovery and replay, checkpoints.
 
 pub(crate) mod checkpoint;
 pub(crate) mod manifest;

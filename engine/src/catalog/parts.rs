@@ -1,4 +1,4 @@
-//! Parts: what an open store consists of, below background work. Each part guards its own fields; this only holds them together.
+//! Parts: the parts of an open store, below background work. Each part guards its own fields; this only holds them together.
 
 use crate::base::health::Health;
 use crate::base::key::{Kind, SequenceNumber};

@@ -93,7 +93,7 @@ pub(crate) struct Inspected {
 }
 
 impl Inspected {
-    /// What is missing of all that the manifest and the log refer to.
+    /// The files that the manifest or the log refers to and that are missing.
     pub(crate) fn missing(&self) -> Vec<Error> {
         let mut missing = self.parts.missing_files(&self.found);
         missing.extend(self.parts.missing_segments());
@@ -142,7 +142,7 @@ pub(crate) fn inspect(
     })
 }
 
-/// What lies in the directory.
+/// The contents of the directory.
 struct Found {
     names: Vec<FileName>,
     has_current: bool,
@@ -207,8 +207,8 @@ pub fn foreign_file(fs: &Arc<dyn Fs>, directory: &Path) -> Result<Option<String>
     Ok(listed.into_iter().filter(is_foreign).min())
 }
 
-/// Whether a file of others may lie beside a new store: what version control, desktops, file systems and containers leave in empty
-/// directories, certificates, and logs.
+/// Whether a foreign file may lie beside a new store: certificates, logs, and the files that version control, desktops, file systems
+/// and containers leave in empty directories.
 fn is_passed_over(name: &str) -> bool {
     let names = [
         "lost+found",
@@ -298,7 +298,7 @@ impl Recovery {
             self.config.quota_bytes,
         );
         let config = Config {
-            // What is alive in a segment is copied before the segment goes, and that must fit into the reserve.
+            // Live values of a segment are copied before the segment is removed, and the copies must fit into the reserve.
             value_segment_bytes: self.config.value_segment_bytes.min(room.reserve()),
             ..self.config
         };
@@ -412,8 +412,8 @@ impl Parts {
         missing.collect()
     }
 
-    /// Writes the manifest of this process, and removes what neither it nor the one before it refers to. Where there is no room
-    /// for it the one before it stays in force, with all that it refers to.
+    /// Writes the manifest of this process, and removes files that neither it nor the one before it refers to. Where there is no
+    /// space for it the one before it stays in force, with all its files.
     fn begin_manifest(&self, found: &Found) -> Result<()> {
         let write = || self.catalog.lock().write_new();
         let is_full = |written: &Result<()>| {

@@ -1,7 +1,7 @@
 //! Replay: the log of the last process goes into the memtables.
 //!
 //! A separate thread reads and checks segments a few ahead of the one being applied. Nothing on disk
-//! changes here: damage that shows behind what was applied still leaves the directory as it was.
+//! changes here: damage that shows behind applied records still leaves the directory as it was.
 
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
@@ -27,7 +27,7 @@ const FRAMES_AT_ONCE: usize = 256;
 /// Segments held in memory beside the one being applied.
 const SEGMENTS_AHEAD: usize = 2;
 
-/// What replay found.
+/// The outcome of a replay.
 #[derive(Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) batches: u64,
@@ -40,8 +40,7 @@ struct Checked {
     segment: Segment,
     /// The manifest says that changes up to here are durable.
     durable: SequenceNumber,
-    /// Indices of the frames that point to values in the value log; or what is wrong with a frame, should it be part of the
-    /// log.
+    /// Indices of the frames that point to values in the value log; or the error about a frame, should it be part of the log.
     with_values: Result<Vec<usize>>,
 }
 
@@ -109,8 +108,8 @@ impl Parts {
         }))
     }
 
-    /// Applies segments up to the first that does not begin where the one before it ends: from there on a power cut has
-    /// taken what came before.
+    /// Applies segments up to the first that does not begin where the one before it ends: a power cut has taken records before
+    /// it.
     fn replay_all(
         &self,
         listed: &BTreeMap<u64, WalMeta>,
@@ -129,7 +128,7 @@ impl Parts {
                 continue;
             }
             if !log.unproven(&checked)?.is_empty() {
-                // What later segments say was durable decides.
+                // Later segments decide: they say how far this one was durable.
                 while let Some(checked) = segments.next().transpose()? {
                     log.durable = log.durable.max(checked.durable);
                     ahead.push_back(checked);
@@ -192,9 +191,9 @@ struct Replay<'a> {
     durable: SequenceNumber,
     /// The last one applied.
     last: SequenceNumber,
-    /// Number and end of the last segment, what it holds last, and what to say if it is damaged there.
+    /// Number, end, last sequence number and file of the last segment.
     previous: Option<(u64, u64, SequenceNumber, OpenFile)>,
-    /// What is not applied, by file: from which offset on, and how much.
+    /// Records that are not applied, by file: from which offset on, and how many.
     torn: Vec<(OpenFile, u64, Torn)>,
     replayed: Replayed,
 }
@@ -224,7 +223,7 @@ impl<'a> Replay<'a> {
             Some((number, end, ..)) => {
                 (beginning.previous, beginning.previous_end) == (*number, *end)
             }
-            // What comes before the first one is in SSTables, unless it is still listed: then its beginning was lost.
+            // The segment before the first one is in SSTables, unless it is still listed: then its beginning was lost.
             None => !self.listed.contains_key(&beginning.previous),
         }
     }
@@ -300,7 +299,7 @@ impl<'a> Replay<'a> {
             if self.durable > last {
                 return Err(file.corrupt(end, DAMAGED));
             }
-            // What an SSTable holds was durable in the log first: a log that ends before it has been cut short.
+            // Changes were durable in the log before they came into an SSTable: a log that ends before them has been cut short.
             if last < self.in_sstables {
                 let reason = "the log ends before what is known to be durable";
                 return Err(file.corrupt(end, reason));
@@ -319,7 +318,7 @@ impl<'a> Replay<'a> {
         for tree in store.trees.all() {
             let active = &tree.view().active;
             let is_large = active.bytes() >= tree.memtable_bytes_max(&store.config);
-            // Scans have to step over what a deletion covers in its own memtable.
+            // Scans have to step over the rows that a deletion covers in its own memtable.
             if is_large || active.has_range_tombstones() {
                 store.log.seal(&tree);
             }
@@ -331,7 +330,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Refuses frames that are not what a batch encodes, or that name a keyspace there is not. Answers which of them point to
+/// Refuses frames that no batch encodes, or that name a keyspace that does not exist. Answers which of them point to
 /// values in the value log.
 fn check_frames(segment: &Segment, keyspaces: usize) -> Result<Vec<usize>> {
     let mut with_values = Vec::new();

@@ -1,4 +1,4 @@
-//! State: what all edits of a manifest add up to.
+//! State: the sum of all edits of a manifest.
 
 use crate::base::key::SequenceNumber;
 use crate::format::edit::{Field, FileMeta, SegmentMeta, VersionEdit, WalMeta};
@@ -12,7 +12,7 @@ pub(crate) struct KeyspaceState {
     pub(crate) files: BTreeMap<u64, (u32, FileMeta)>,
 }
 
-/// What all edits of a manifest add up to.
+/// The sum of all edits of a manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) next_file: u64,
@@ -24,12 +24,17 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// `Err` says why the edit does not fit what came before it.
+    /// `Err` says why the edit does not fit the edits before it.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> std::result::Result<(), &'static str> {
         self.closed = false;
         edit.fields
             .iter()
-            .try_for_each(|field| self.apply_field(field))
+            .try_for_each(|field| self.apply_field(field))?;
+        let numbers = edit.fields.iter().filter_map(Field::listed_file);
+        if numbers.max() >= Some(self.next_file) {
+            return Err("an edit lists a file whose number is not below the next one");
+        }
+        Ok(())
     }
 
     fn keyspace(&mut self, id: &u32) -> std::result::Result<&mut KeyspaceState, &'static str> {

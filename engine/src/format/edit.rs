@@ -1,4 +1,4 @@
-//! VersionEdit: one change to what the store consists of, as the manifest holds it.
+//! VersionEdit: one change of the files of a store, as the manifest holds it.
 //!
 //! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied whole or not at all.
 
@@ -9,6 +9,7 @@ use crate::format::dump::{End, Escaped};
 use crate::fs::name::NUMBER_MAX;
 use crate::{KeyRange, Result};
 use std::fmt::{self, Debug, Display};
+use std::ops::Range;
 
 /// More bytes than any file or its values have; sums of less do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
@@ -16,10 +17,16 @@ const BYTES_MAX: u64 = 1 << 48;
 /// The longest bound of a range: behind all versions of the longest key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
+/// How many fields [`VersionEdit::fields_at`] finds at most: it takes 16 bytes for each. No edit but the first has as many.
+const FIELDS_AT_MAX: usize = 1 << 20;
+
+/// How many fields are decoded to see whether bytes could be an edit.
+const PLAUSIBLE_FIELDS: usize = 8;
+
 /// How many levels a keyspace can have.
 pub(crate) const LEVELS: usize = 7;
 
-/// What the manifest says about an SSTable.
+/// The entry of an SSTable in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileMeta {
     pub(crate) number: u64,
@@ -52,7 +59,7 @@ impl FileMeta {
     }
 }
 
-/// What the manifest says about a sealed value-log segment.
+/// The entry of a sealed value-log segment in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentMeta {
     pub(crate) size: u64,
@@ -60,7 +67,7 @@ pub(crate) struct SegmentMeta {
     pub(crate) checksum: Option<u64>,
 }
 
-/// What the manifest says about a WAL segment.
+/// The entry of a WAL segment in the manifest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WalMeta {
     /// Where the last record ends, if a recovery has found that out.
@@ -105,7 +112,7 @@ pub(crate) struct VersionEdit {
     pub(crate) fields: Vec<Field>,
 }
 
-/// Where edits are made durable. What changes files knows no more of the manifest than this.
+/// Where edits are made durable. Code that changes files knows no more of the manifest than this.
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;
@@ -133,18 +140,48 @@ impl VersionEdit {
         Some(VersionEdit { fields })
     }
 
-    /// Whether all that is left is an edit, without memory for it. The decoder stops at the first field that is none.
-    pub(crate) fn decodes(decoder: &mut Decoder<'_>) -> bool {
-        while !decoder.is_empty() {
-            if Field::decode(decoder).is_none() {
-                return false;
+    /// Whether the bytes could be an edit, because its first fields decode, and how many steps it took to see that. Takes no memory, and
+    /// steps over keys, however long they are.
+    pub(crate) fn is_plausible(bytes: &[u8]) -> (bool, usize) {
+        let mut decoder = Decoder::new(bytes);
+        let mut steps = 0;
+        for _ in 0..PLAUSIBLE_FIELDS {
+            if decoder.is_empty() {
+                break;
+            }
+            if Field::step_over(&mut decoder, &mut steps).is_none() {
+                return (false, steps);
             }
         }
-        true
+        (true, steps)
+    }
+
+    /// Where the first fields stand in the bytes, up to one that does not decode.
+    pub(crate) fn fields_at(bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut decoder = Decoder::new(bytes);
+        let mut fields = Vec::new();
+        let mut start = 0;
+        while fields.len() < FIELDS_AT_MAX
+            && !decoder.is_empty()
+            && Field::decode(&mut decoder).is_some()
+        {
+            fields.push(start..decoder.position());
+            start = decoder.position();
+        }
+        fields
     }
 }
 
 impl Field {
+    /// The number of the file that is listed from this edit on.
+    pub(crate) fn listed_file(&self) -> Option<u64> {
+        match self {
+            Field::AddFile(_, _, meta) => Some(meta.number),
+            Field::AddWal(number, _) | Field::AddSegment(number, _) => Some(*number),
+            _ => None,
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Field::NextFile(number) => put_all(out, 1, &[*number]),
@@ -211,6 +248,37 @@ impl Field {
             12 => Field::MarkWal(decoder.varint()?, decoder.varint()?),
             _ => return None,
         })
+    }
+
+    /// As `decode`, without memory, and less strict about numbers and names. Counts the steps.
+    fn step_over(decoder: &mut Decoder, steps: &mut usize) -> Option<()> {
+        *steps += 1;
+        let numbers = match decoder.u8()? {
+            11 => 0,
+            1 | 2 | 8 | 10 => 1,
+            5 | 6 | 7 | 12 => 2,
+            3 => {
+                id(decoder)?;
+                decoder.bytes()?;
+                0
+            }
+            4 => {
+                id(decoder)?;
+                id(decoder).filter(|level| (*level as usize) < LEVELS)?;
+                return FileMeta::step_over(decoder, steps);
+            }
+            9 => {
+                decoder.varint()?;
+                decoder.varint()?;
+                decoder.take(1 + 8)?;
+                0
+            }
+            _ => return None,
+        };
+        for _ in 0..numbers {
+            decoder.varint()?;
+        }
+        Some(())
     }
 }
 
@@ -295,16 +363,27 @@ impl FileMeta {
         }
     }
 
+    fn step_over(decoder: &mut Decoder, steps: &mut usize) -> Option<()> {
+        FileHead::decode(decoder)?;
+        for _ in 0..5 {
+            decoder.varint()?;
+        }
+        for _ in 0..decoder.length()? {
+            *steps += 1;
+            decoder.varint()?;
+            decoder.varint().filter(|bytes| *bytes < BYTES_MAX)?;
+        }
+        Some(())
+    }
+
     fn decode(decoder: &mut Decoder) -> Option<FileMeta> {
-        let (number, size, checksum) = (decoder.varint()?, decoder.varint()?, decoder.u64()?);
-        if number >= NUMBER_MAX || size >= BYTES_MAX {
-            return None;
-        }
-        let start = decoder.bytes().filter(|key| key.len() <= BOUND_BYTES_MAX)?;
-        let end = decoder.optional()?;
-        if end.is_some_and(|end| end.len() > BOUND_BYTES_MAX) {
-            return None;
-        }
+        let FileHead {
+            number,
+            size,
+            checksum,
+            start,
+            end,
+        } = FileHead::decode(decoder)?;
         let range = KeyRange {
             start: start.to_vec(),
             end: end.map(<[u8]>::to_vec),
@@ -332,6 +411,29 @@ impl FileMeta {
             range_tombstones,
             references,
         })
+    }
+}
+
+/// The beginning of a [`FileMeta`], borrowed.
+struct FileHead<'a> {
+    number: u64,
+    size: u64,
+    checksum: u64,
+    start: &'a [u8],
+    end: Option<&'a [u8]>,
+}
+
+impl<'a> FileHead<'a> {
+    fn decode(decoder: &mut Decoder<'a>) -> Option<FileHead<'a>> {
+        let is_bound = |key: &&[u8]| key.len() <= BOUND_BYTES_MAX;
+        let head = FileHead {
+            number: decoder.varint().filter(|number| *number < NUMBER_MAX)?,
+            size: decoder.varint().filter(|size| *size < BYTES_MAX)?,
+            checksum: decoder.u64()?,
+            start: decoder.bytes().filter(is_bound)?,
+            end: decoder.optional()?,
+        };
+        head.end.as_ref().is_none_or(is_bound).then_some(head)
     }
 }
 

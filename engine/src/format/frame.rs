@@ -1,7 +1,7 @@
 //! Frames: the records of a log segment.
 //!
-//! A segment has its full length before it is used, and may be an old one used again; so it is full of zeros, or of what an
-//! earlier segment left. After the file header comes one frame of type 2, written when the segment is taken into use, and
+//! A segment has its full length before it is used, and may be an old one used again; so it is full of zeros, or of the
+//! frames of an earlier segment. After the file header comes one frame of type 2, written when the segment is taken into use, and
 //! then frames of type 1, each one batch:
 //!
 //! | offset | bytes | field |
@@ -32,7 +32,7 @@ pub(crate) const FRAME_BEGINNING: u32 = 2;
 const BEGINNING_BYTES: usize = 32;
 /// Where the first batch of a segment stands.
 pub(crate) const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
-/// What is said of a bad frame that was whole once.
+/// The reason in errors about a bad frame that was whole once.
 pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
 pub(crate) const BEGINNING_DAMAGED: &str = "the beginning of the segment is damaged";
 /// Stands for a distance that does not fit.
@@ -40,7 +40,7 @@ pub(crate) const FAR: u32 = u32::MAX;
 
 const _: () = assert!((BATCH_BYTES_MAX as u64) < 1 << 30);
 
-/// What a segment says when it is taken into use: four integers of 8 bytes.
+/// The first record of a segment, written when it is taken into use: four integers of 8 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Beginning {
     /// The last sequence number before the segment.
@@ -74,8 +74,8 @@ impl Beginning {
     }
 }
 
-/// What the checksums of the frames of a segment are keyed by beside their offsets. Since version 4 the id of the store is part of it,
-/// which nobody outside knows: a value that looks like a frame for the place where it will lie could be taken for one behind a torn
+/// The key of the checksums of a segment's frames, beside their offsets. Since version 4 the id of the store is part of it, which is
+/// known to no outsider: a value that looks like a frame for the place where it will lie could be taken for one behind a torn
 /// frame, and would say that the torn one was durable.
 pub(crate) fn frame_key(version: u32, store: u128, number: u64) -> u64 {
     if version < 4 {
@@ -203,7 +203,7 @@ pub(crate) fn find_frames(
     (found.into_values().collect(), is_complete)
 }
 
-/// The lengths and offsets of what could be a frame behind `offset`, the shortest first, and whether all were found.
+/// The lengths and offsets of candidates for frames behind `offset`, the shortest first, and whether all were found.
 fn plausible_frames(
     bytes: &[u8],
     base: SequenceNumber,
@@ -218,7 +218,7 @@ fn plausible_frames(
     let mut next = offset + 1;
     while next + FRAME_HEADER_BYTES < bytes.len() {
         let rest = &bytes[next..];
-        // What was never written is zeros, and most of a segment may be that.
+        // Most of a segment may be zeros, because it was never written.
         if rest.first_chunk::<4096>() == Some(&[0; 4096]) {
             next += 4096 - FRAME_HEADER_BYTES;
             continue;
@@ -311,7 +311,7 @@ fn show_frame(dump: &mut Dump<'_>, bytes: &[u8], frame: &Frame) -> Result<()> {
     dump.changes(frame.first, payload)
 }
 
-/// The length of what could be the payload of a frame at `offset`: its first changes decode.
+/// The length of the payload if a frame may stand at `offset`, because its first changes decode.
 fn plausible_length(
     bytes: &[u8],
     offset: usize,

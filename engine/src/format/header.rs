@@ -17,7 +17,7 @@ use std::path::Path;
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: u64 = 48;
 const MAGIC: &[u8; 8] = b"LAZURITE";
-/// What is written.
+/// The version that is written.
 pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The oldest version that is read.
 const FORMAT_VERSION_MIN: u32 = 2;

@@ -1,4 +1,4 @@
-//! The bytes of the files: headers, changes, edits, fragments, pointers; and how they are shown.
+//! The bytes of the files: headers, changes, edits, frames, SSTables, fragments, pointers; and how they are shown.
 
 pub(crate) mod change;
 pub(crate) mod dump;
@@ -8,3 +8,4 @@ pub(crate) mod frame;
 pub(crate) mod header;
 pub(crate) mod pointer;
 pub(crate) mod search;
+pub(crate) mod sstable;

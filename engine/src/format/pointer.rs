@@ -1,4 +1,4 @@
-//! ValuePointer: where a value lies in the value log; what SSTables and the WAL hold in its place.
+//! ValuePointer: where a value lies in the value log. SSTables and the WAL hold it in place of the value.
 
 use crate::base::codec::{Decoder, put_varint};
 use crate::base::config::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
@@ -13,7 +13,7 @@ pub(crate) struct Extent {
     pub(crate) length: u64,
 }
 
-/// Where a value lies; what SSTables and the WAL hold in its place.
+/// Where a value lies. SSTables and the WAL hold it in place of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValuePointer {
     pub(crate) chunk_bytes: u64,

@@ -1,4 +1,4 @@
-//! Directory and OpenFile: file calls whose errors say what was attempted on which file.
+//! Directory and OpenFile: file calls whose errors name the attempt and the file.
 
 use crate::fs::name::FileName;
 use crate::fs::{File, Fs, Lock, LogWrites, Space};
@@ -192,7 +192,7 @@ impl OpenFile {
         })
     }
 
-    /// The same; `around` is what to read at the same time if the disk has to be asked.
+    /// The same; `around` is the range to read at the same time if the disk has to be asked.
     pub(crate) fn read_exact_around(
         &self,
         offset: u64,

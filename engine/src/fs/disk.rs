@@ -126,7 +126,7 @@ fn is_out_of_space(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// For reading and writing, creating what is absent, for the owner alone.
+/// For reading and writing, for the owner alone; creates the file if it is absent.
 fn writable() -> OpenOptions {
     let mut options = OpenOptions::new();
     platform::owner_only(options.read(true).write(true).create(true));

@@ -10,11 +10,11 @@ use std::sync::Arc;
 pub struct Environment {
     /// Where files are.
     pub fs: Arc<dyn Fs>,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Where the id of a new store comes from.
     pub ids: Arc<dyn IdSource>,
-    /// Who runs the background work.
+    /// The threads that run background work.
     pub background: Background,
 }
 

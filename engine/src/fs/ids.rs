@@ -1,4 +1,7 @@
-//! Where ids come from: the time and the operating system's randomness, or a counter in tests.
+//! Ids: 128 bits, from the time and the operating system's randomness, or from a counter in tests.
+//!
+//! They stand in the engine because it needs one itself: each new store has an id, which [`Environment`](crate::Environment) provides, and
+//! which its checksums are keyed by. The services take their ids from the same source. They share no crate but the engine.
 #![allow(
     clippy::disallowed_types,
     reason = "ids are a seam of their own, and the time in them has to go on where an earlier process left it"
@@ -42,7 +45,7 @@ impl IdSource for RandomIds {
             let random = u128::from_le_bytes(ids.pop().expect("it was just filled"));
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let time = now.unwrap_or_default().as_nanos() >> TIME_SHIFT;
-            // What is too much of the time for its bits is shifted out.
+            // The bits of the time that do not fit are shifted out.
             time << RANDOM_BITS | random >> (u128::BITS - RANDOM_BITS)
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! A page that is new in the cache has to be found, and in a virtual machine perhaps fetched from the host first: a MiB took
 //! 0.5 to 4 ms of the processor in one, and 0.2 ms when the disk took it from a buffer that is used again and again.
-//! Where memory is at hand and the disk is slow it is the other way round. So both are tried, and what costs less goes on.
+//! Where memory is at hand and the disk is slow it is the other way round. So both are tried, and the cheaper way is used.
 #![allow(
     clippy::disallowed_types,
     reason = "part of the seam that the rest of the engine goes through"
@@ -108,7 +108,7 @@ enum WritePath {
     Direct,
 }
 
-/// What each way has cost of late, in nanoseconds for a KiB; 0 before it was tried.
+/// The recent cost of each way, in nanoseconds for a KiB; 0 before it was tried.
 #[derive(Debug, Default)]
 struct Pace {
     writes: AtomicU64,
@@ -145,7 +145,7 @@ impl Pace {
     }
 }
 
-/// What the calling thread has had of the processor.
+/// The processor time of the calling thread.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -153,8 +153,8 @@ fn processor_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{DiskFs, Fs, PageBuffer};
     use super::*;
+    use crate::fs::{DiskFs, Fs, PageBuffer};
 
     #[test]
     fn what_was_written_in_any_way_is_read() {

@@ -23,14 +23,14 @@ const PIECE_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct GatheredFile {
     file: DirectFile,
-    /// Bytes that are allocated. What is written behind the last whole page of them goes to the file at once.
+    /// Bytes that are allocated. Bytes behind the last whole page of them go to the file at once.
     length: u64,
     pending: Mutex<Pending>,
     /// Held while pending bytes are written, so that two writes of one page come in their order.
     writing: Mutex<PageBuffer>,
 }
 
-/// What is to be written, from the beginning of a page on.
+/// The bytes to be written, from the beginning of a page on.
 #[derive(Debug, Default)]
 struct Pending {
     start: u64,
@@ -163,9 +163,9 @@ impl Drop for GatheredFile {
     reason = "part of the seam that the rest of the engine goes through"
 )]
 mod tests {
-    use super::super::disk_file::DiskFile;
-    use super::super::{DiskFs, Fs, LogWrites};
     use super::*;
+    use crate::fs::disk_file::DiskFile;
+    use crate::fs::{DiskFs, Fs, LogWrites};
     use proptest::prelude::*;
     use std::path::Path;
 
@@ -174,7 +174,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Append(usize),
-        /// Where a write ended, or before that: what stood behind it is forgotten.
+        /// Where a write ended, or before that: bytes behind it are forgotten.
         WriteAt(usize, usize),
         Sync,
         Read,

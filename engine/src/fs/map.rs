@@ -3,7 +3,7 @@
 //! A page of a mapping that cannot be had is a signal (SIGBUS) instead of an error: the disk failed to read it, the file system
 //! has shut itself down, or something has cut the file short. So each mapping is watched: a handler puts an empty page in
 //! the place of the lost one and notes the loss, and the write that met it answers an error. Nothing but the log is mapped:
-//! a lost page of what is read would be zeros, after its checksum was verified.
+//! a lost page of a file that is read would be zeros, after its checksum was verified.
 //!
 //! A segment is mapped only where the file system keeps the blocks that it gave: on those that copy on write (btrfs) a full
 //! disk would show here too.
@@ -39,7 +39,7 @@ pub(super) struct LogMap {
 struct Progress {
     /// Where the last write ended.
     written: usize,
-    /// What stands before this is not mapped any more.
+    /// Bytes before this are not mapped any more.
     released: usize,
 }
 
@@ -81,7 +81,7 @@ impl LogMap {
         self.watch.check()
     }
 
-    /// Takes what is written full out of the mapping; to be called before a sync. Otherwise the kernel protects each page by
+    /// Takes full pages out of the mapping; to be called before a sync. Otherwise the kernel protects each page by
     /// itself when it writes it, and interrupts every processor that the process runs on each time: that was a seventh of
     /// the processor time of a put.
     pub(super) fn release_written(&self) -> io::Result<()> {
@@ -91,7 +91,7 @@ impl LogMap {
         let start = std::mem::replace(&mut progress.released, end);
         drop(progress);
         if start < end {
-            // SAFETY: The mapping is shared with the file: what was written stays in the page cache, and would be mapped
+            // SAFETY: The mapping is shared with the file: written bytes stay in the page cache, and would be mapped
             // again if it was touched. That this fails harms nothing.
             let _ = unsafe {
                 self.map
@@ -186,7 +186,7 @@ fn install() -> Option<(libc::sigaction, usize)> {
     }
 }
 
-/// Called by the kernel in the thread that met the fault. What it returns to tries its access again.
+/// Called by the kernel in the thread that met the fault. After the return the thread repeats its access.
 extern "C" fn on_fault(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -199,7 +199,7 @@ extern "C" fn on_fault(
     // atomics, `mmap`, `sigaction`, `raise`. The page that is replaced lies in a mapping of this module that is in use: a
     // thread is writing to it.
     unsafe {
-        // Only a fault has an address; what another process sends has not.
+        // Only a fault has an address; a signal from another process has none.
         let is_fault = (*info).si_code > 0;
         let address = (*info).si_addr() as usize;
         let holds = |slot: &&Slot| {
@@ -217,7 +217,7 @@ extern "C" fn on_fault(
         }
         match previous.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {
-                // The fault comes again when we return; what was sent does not.
+                // The fault comes again when we return; a signal that was sent does not.
                 libc::sigaction(signal, previous, null_mut());
                 if !is_fault {
                     libc::raise(signal);

@@ -1,7 +1,7 @@
 //! The seam between the engine and everything outside: files and time.
 //!
 //! Every byte of the engine goes through [`Fs`], so that a test can fail any call or cut the power after it. Errors are the
-//! operating system's own here; `directory.rs` adds what was attempted and on which file.
+//! operating system's own here; `directory.rs` adds the attempt and the file.
 
 #[cfg(target_os = "linux")]
 mod direct;
@@ -49,7 +49,7 @@ pub trait Fs: Send + Sync + Debug {
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Creates a file for reading and writing; what was there before is gone. The name is durable after `sync_directory`.
+    /// Creates a file for reading and writing; an existing one is emptied. The name is durable after `sync_directory`.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// As `create`, for a file that will take large writes in order.
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -58,7 +58,7 @@ pub trait Fs: Send + Sync + Debug {
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading and for writing in place, creating it if absent, and gives it at least `length` bytes that
-    /// are allocated, so that writing them takes no space. What they hold is zeros or what was there.
+    /// are allocated, so that writing them takes no space. They hold zeros, or their earlier contents.
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>>;
     /// Renames over whatever has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -82,12 +82,12 @@ pub trait Fs: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 
-/// When what is written to a log has to be with the operating system.
+/// When the bytes written to a log have to be with the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogWrites {
     /// When the write returns: the death of the process takes nothing.
     AtOnce,
-    /// When a sync returns that began after the write. What stood behind a write may become zeros, to the end of its page.
+    /// When a sync returns that began after the write. Bytes behind a write may become zeros, to the end of its page.
     AtSync,
 }
 
@@ -96,7 +96,7 @@ pub enum LogWrites {
 pub struct Space {
     /// All there is.
     pub total: u64,
-    /// What may still be written.
+    /// Bytes that may still be written.
     pub free: u64,
 }
 
@@ -116,8 +116,8 @@ pub trait LockGuard: Send + Sync + Debug {}
 pub trait File: Send + Sync + Debug {
     /// Reads at most `buffer.len()` bytes; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As `read_at`. If the disk has to be asked, `around` is, once, and the system reads what it answers at the same time, so that
-    /// it is in memory when it is wanted.
+    /// As `read_at`. If the disk has to be asked, calls `around` once, and the system reads that range at the same time, so that it is in
+    /// memory when it is wanted.
     fn read_around_at(
         &self,
         buffer: &mut [u8],
@@ -129,8 +129,8 @@ pub trait File: Send + Sync + Debug {
     }
     /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// As `write_at`, for one of many large writes in order. It need not be quick to read afterwards. What is in whole pages of
-    /// 4 KiB, in memory as in the file, costs less.
+    /// As `write_at`, for one of many large writes in order. It need not be quick to read afterwards. Whole pages of 4 KiB,
+    /// in memory as in the file, cost less.
     fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_at(bytes, offset)
     }
@@ -145,7 +145,7 @@ pub trait File: Send + Sync + Debug {
     fn lose_unsynced(&self) {}
 }
 
-/// What time it is, as the time since some fixed moment; never goes back.
+/// A clock: the time since some fixed moment, which never goes back.
 pub trait Clock: Send + Sync + Debug {
     /// The time now.
     fn now(&self) -> Duration;

@@ -5,7 +5,7 @@ use std::fmt;
 /// File numbers stay below this.
 pub(crate) const NUMBER_MAX: u64 = 1 << 56;
 
-/// What a file holds. The numbers are on disk.
+/// The kinds of files. The numbers are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Wal = 1,

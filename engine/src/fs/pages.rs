@@ -1,6 +1,6 @@
 //! Memory in whole pages, which a file can be written from past the page cache.
 
-/// What the place in the file, the place in memory and the length of a write past the cache are multiples of.
+/// Bytes of a page. Offset, address and length of a write past the cache are multiples of this.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Bytes that are copied at a time. The C library has longer copies done by one instruction (`rep movsb`), which took 305 us for a

@@ -1,7 +1,7 @@
 //! SpaceReserve: puts fail while less than the reserve is free, so that deletions and background work can still proceed.
 //!
 //! Deleting gives space back only after flushes, merges and collections, all of which write before they remove. Deletions and background
-//! work therefore take what there is.
+//! work may therefore use the reserve.
 
 use crate::fs::Space;
 use crate::fs::directory::Directory;
@@ -20,7 +20,7 @@ pub(crate) struct SpaceReserve {
     directory: Directory,
     reserve_bytes: u64,
     quota_bytes: Option<u64>,
-    /// What may be taken before the file system is asked again.
+    /// Bytes that may be taken before the file system is asked again.
     left: AtomicU64,
     is_short: AtomicBool,
     /// Bytes of all memtables, sealed ones included: they are still to be written.

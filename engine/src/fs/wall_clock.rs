@@ -1,7 +1,7 @@
 //! The time of day that records keep. One clock serves all services of a process and never goes back.
 //!
 //! The clock of a machine is stepped: by time synchronisation, by a resumed virtual machine, by hand. A record stamped after a
-//! step back would look older than what it replaces. [`SystemWallClock`] follows the system's clock by running slower or faster for a while
+//! step back would look older than the one it replaces. [`SystemWallClock`] follows the system's clock by running slower or faster for a while
 //! instead of stepping with it, so that the order of times within a process is the order of writes.
 //!
 //! Only the order within one process is promised. After a restart the clock begins at the system's time again.
@@ -90,7 +90,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Follows one clock that may step by means of another that may not.
 #[derive(Debug)]
 struct Follower {
-    /// What was returned last, and the steady time then.
+    /// The time that was returned last, and the steady time then.
     now: SystemTime,
     steady: Duration,
     /// Since when, in steady time, the followed clock has been ahead by a step.

@@ -1,4 +1,4 @@
-//! Who is registered for a sync.
+//! Registrations of threads and tasks for a sync.
 
 use crate::fs::{FaultFs, MemoryFs, Operation};
 use crate::{Background, Batch, Config, Db, Durability, Environment, KeyspaceOptions};

@@ -1,4 +1,4 @@
-//! What is kept in memory of the files: blocks, indexes and filters of SSTables and small values of the value log within one
+//! Cache: blocks, indexes and filters of SSTables and small values of the value log, in memory within one
 //! number of bytes, open files within one number of handles. Nothing is allocated before it is used. A small value counts as a
 //! block.
 
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// What an entry costs beside its bytes.
+/// The cost of an entry beside its bytes.
 const ENTRY_BYTES: u64 = 64;
 
 #[derive(Debug, Clone)]
@@ -52,14 +52,14 @@ impl Drop for Cache {
     }
 }
 
-/// What was missed lately: the marks of four blocks, the newest last, in each place that the hash of a block names.
+/// Recent misses. The hash of a block names a place, which holds the marks of four blocks, the newest last.
 #[derive(Debug)]
 struct Missed(Box<[AtomicU64]>);
 
 const MARK_BITS: u32 = 16;
 const MARKS: usize = 4;
 
-/// About what a block takes, for estimating how many there will be.
+/// The usual size of a block, for an estimate of how many there will be.
 const BLOCK_BYTES_EXPECTED: usize = 4096;
 
 /// Checks for a full cache on every 64th insertion.
@@ -93,7 +93,7 @@ impl Missed {
 const STEPS: u64 = 32;
 const UNUSED_STEPS_MAX: u64 = 3;
 
-/// A merge reads each block once: it must not push out what readers use.
+/// A merge reads each block once: it must not push out blocks that readers use.
 const MERGE_BYTES: usize = 256 << 10;
 const MERGE_FILES: usize = 16;
 
@@ -203,7 +203,7 @@ impl Cache {
         }
     }
 
-    /// Sets `bytes` aside for what shall stay in memory; `false` if that would leave less than half for blocks.
+    /// Sets `bytes` aside for an index or a filter that stays in memory; `false` if that would leave less than half for blocks.
     pub(crate) fn pin(&self, bytes: u64) -> bool {
         let fits = |pinned: u64| Some(pinned + bytes).filter(|sum| *sum <= self.pinned_max);
         let pinned = self

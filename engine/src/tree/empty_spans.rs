@@ -77,7 +77,7 @@ impl EmptySpans {
         (gap.as_of <= at && *key < gap.end[..]).then(|| gap.end.clone())
     }
 
-    /// Begins to explore what a scan at `at` walks from `start` on. `None` if a put that the scan does not see may lie there.
+    /// Begins to explore the span that a scan at `at` walks from `start` on. `None` if a put that the scan does not see may lie there.
     pub(crate) fn explore(&self, start: &[u8], at: SequenceNumber) -> Option<u64> {
         let mut state = lock(&self.state);
         self.in_use.store(true, Ordering::Release);

@@ -96,7 +96,7 @@ impl Tree {
         chosen.unwrap_or(config.sstable_bytes)
     }
 
-    /// What the keyspace chose instead of the usual.
+    /// The options of the keyspace that differ from the defaults.
     pub(crate) fn compression(&self) -> Option<Compression> {
         self.options.get().and_then(|options| options.compression)
     }

@@ -31,7 +31,7 @@ impl LiveFile {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    /// What reads it; made when it is first asked for.
+    /// Its reader; made when it is first asked for.
     pub(crate) fn reader(&self) -> Result<&Arc<SstableReader>> {
         if let Some(reader) = self.reader.get() {
             return Ok(reader);

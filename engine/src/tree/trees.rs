@@ -32,7 +32,7 @@ impl Default for Trees {
 }
 
 impl Trees {
-    /// What every tree of this open store is made with.
+    /// The number of this open store, which every tree of it is made with.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }

@@ -1,7 +1,7 @@
 //! Removal of segments that nothing refers to, and the choice of those worth rewriting.
 //!
-//! What refers to a segment is never counted up and down: it is the sum over the live SSTables, each of which knows what it
-//! refers to, and the memtables. So the account cannot drift, and it is right after every restart.
+//! References to a segment are never counted up and down: they are summed over the memtables and the live SSTables, each of which knows
+//! its own. So the account cannot drift, and it is right after every restart.
 
 use super::{ValueLog, lock};
 use crate::Result;

@@ -82,7 +82,7 @@ struct Writable {
     end: AtomicU64,
     /// Chunks given a place and not yet written.
     writing: AtomicU64,
-    /// Bytes written; what of them was synced stands in `synced`, whose lock is held during a sync.
+    /// Bytes written; those that are synced are counted in `synced`, whose lock is held during a sync.
     written: AtomicU64,
     synced: Mutex<u64>,
     /// The same as in `synced`, to be looked at during a sync.
@@ -95,7 +95,7 @@ struct Writable {
 impl Writable {
     fn note_hole(&self) {
         self.has_hole.store(true, Ordering::Relaxed);
-        // What was written of it is to be synced too: the length of the file is about to go into the manifest.
+        // Its bytes are to be synced too: the length of the file is about to go into the manifest.
         self.written.fetch_add(1, Ordering::Release);
     }
 
@@ -255,7 +255,7 @@ impl ValueLog {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Gives chunk records of `length` bytes their place, behind what was written last to `preferred` unless another thread
+    /// Gives chunk records of `length` bytes their place, behind the last write to `preferred` unless another thread
     /// writes there. `in_pages`: where a page begins. The caller writes them and settles the place.
     fn reserve(&self, length: u64, preferred: Option<u64>, in_pages: bool) -> Result<Place> {
         let (segments, active) = match self.choose(preferred, false)? {
@@ -454,7 +454,7 @@ impl ValueLog {
         let mut offset = HEADER_BYTES;
         let mut sum = 0u64;
         while offset < size {
-            // What a crash or a full disk left half written has no reference; only a segment whose sum is known is whole.
+            // No reference leads to a chunk that a crash or a full disk left half written; only a segment whose sum is known is whole.
             let is_cut = size - offset < CHUNK_HEADER_BYTES as u64;
             if is_cut && known.is_none() {
                 return Ok(found);
@@ -574,7 +574,7 @@ pub(crate) fn adopt(
     Ok(meta)
 }
 
-/// What can be said of a segment that no manifest lists.
+/// The entry of a segment that no manifest lists.
 pub(crate) fn describe(file: &OpenFile, store: u128, number: u64) -> Result<Option<SegmentMeta>> {
     match check_segment(file, store, number) {
         Err(Error::Corrupt { .. }) => return Ok(None),

@@ -161,11 +161,10 @@ impl LogValue {
             return Ok(value);
         }
         let value = self.read_chunk(0)?;
-        match cache.admits(segment, offset) {
-            true => cache.insert(segment, offset, value.clone()),
-            false => {
-                cache.count_read();
-            }
+        if cache.admits(segment, offset) {
+            cache.insert(segment, offset, value.clone());
+        } else {
+            cache.count_read();
         }
         Ok(value)
     }

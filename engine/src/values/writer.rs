@@ -20,8 +20,8 @@ const JOINED_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of small values that are written in one write at most: short enough to be in the processor's cache still.
 const TOGETHER_BYTES_MAX: u64 = 96 << 10;
-/// So many are written in whole pages, so that the page cache can be passed by: a page that is new there may have to be fetched from
-/// the host first. What fills the pages before and behind them is a sixth of them at most.
+/// From this many bytes on they are written in whole pages, so that the page cache can be passed by: a page that is new there may have
+/// to be fetched from the host first. The fillers before and behind them are a sixth of them at most.
 const IN_PAGES_BYTES_MIN: u64 = 48 << 10;
 
 /// Tells the values apart that this process has streamed.
@@ -34,7 +34,7 @@ static WRITERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub struct ValueWriter {
     log: Arc<ValueLog>,
-    /// What it takes room from; `None` for what makes room.
+    /// The reserve that it takes space from; `None` for work that makes space.
     room: Option<Arc<SpaceReserve>>,
     /// The record of a chunk that is not whole yet; its header is written last.
     record: Option<PageBuffer>,
@@ -232,7 +232,7 @@ impl UnwrittenChunk {
     /// Writes it. Blocks for the disk.
     pub fn write(mut self) -> Result<WrittenChunk> {
         if let Some(room) = &self.room {
-            // What was written of the value so far is to be given back soon.
+            // The space of the chunks written so far is to be given back soon.
             let retire = |_: &_| self.log.retire();
             room.take(self.payload().len() as u64).inspect_err(retire)?;
         }
@@ -243,7 +243,7 @@ impl UnwrittenChunk {
     }
 }
 
-/// What stands before the bytes of a chunk, and the checksum in it.
+/// The header of a chunk, and the checksum in it.
 fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER_BYTES], u64) {
     let mut head = [0; CHUNK_HEADER_BYTES];
     head[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -262,7 +262,7 @@ impl Place {
         }
     }
 
-    /// Writes what fills the page before, if anything does; answers its checksum.
+    /// Writes the filler of the page before, if there is one; answers its checksum.
     fn write_filler(&self) -> Result<u64> {
         let offset = self.offset - self.filler;
         let (record, sum) = filler_record(self.segment.number, offset, self.filler);
@@ -276,17 +276,16 @@ impl Place {
     fn write(&self, payload: &[u8]) -> Result<u64> {
         let file = &self.segment.file;
         let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
-        match payload.len() <= JOINED_BYTES_MAX {
-            true => file.write(&[&head, payload].concat(), self.offset)?,
-            false => {
-                file.write(&head, self.offset)?;
-                file.write(payload, self.offset + head.len() as u64)?;
-            }
+        if payload.len() <= JOINED_BYTES_MAX {
+            file.write(&[&head, payload].concat(), self.offset)?;
+        } else {
+            file.write(&head, self.offset)?;
+            file.write(payload, self.offset + head.len() as u64)?;
         }
         Ok(sum)
     }
 
-    /// Writes a chunk that stands behind room for its header, and what fills the page before; answers the sum of their checksums.
+    /// Writes a chunk that stands behind room for its header, and the filler of the page before; answers the sum of their checksums.
     /// A whole chunk is not about to be read.
     fn write_record(&self, record: &mut PageBuffer, is_whole: bool) -> Result<u64> {
         let filler = self.write_filler()?;
@@ -304,7 +303,7 @@ impl Place {
 }
 
 impl ValueLog {
-    /// Memory for a chunk record, or for those of small values with what fills their last page.
+    /// Memory for a chunk record, or for those of small values with the filler of their last page.
     fn buffer(&self) -> PageBuffer {
         let together = TOGETHER_BYTES_MAX as usize + 2 * PAGE_BYTES;
         let room = together.max(CHUNK_HEADER_BYTES + self.chunk_bytes);
@@ -346,7 +345,7 @@ impl ValueLog {
         Ok(LargeValue::whole(place.extent(payload.len()), place.pin))
     }
 
-    /// What has got a place is written, and the checksums in it add up to this; or it is not.
+    /// Ends a write: its checksums add up to this, or it has failed.
     fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
         let segment = &place.segment;
         match &written {
@@ -446,7 +445,7 @@ fn filler_record(segment: u64, offset: u64, bytes: u64) -> (Vec<u8>, u64) {
     ([&head[..], &payload].concat(), sum)
 }
 
-/// What a chunk takes of a segment.
+/// Bytes of a segment that a chunk takes.
 fn record_bytes(payload: &[u8]) -> u64 {
     (CHUNK_HEADER_BYTES + payload.len()) as u64
 }

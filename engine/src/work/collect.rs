@@ -30,7 +30,7 @@ impl Work {
         if dead.is_empty() {
             return Ok(sealed);
         }
-        // What hides the values in these segments may be in the log only: it must not be lost after they are gone.
+        // The changes that hide the values of these segments may be in the log only: they must not be lost after the segments are gone.
         self.parts.log.sync().sync_all()?;
         let removed = self.parts.value_log.remove(&dead)?;
         tracing::info!(

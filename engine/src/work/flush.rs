@@ -186,7 +186,7 @@ impl Work {
         Ok(())
     }
 
-    /// What the keyspace consists of once an edit is in the manifest. The caller holds the lock of the manifest.
+    /// The files of the keyspace once an edit is in the manifest. The caller holds the lock of the manifest.
     pub(crate) fn next_version(
         &self,
         tree: &Tree,

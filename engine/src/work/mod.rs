@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a thread waits before it tries again what failed for lack of space, or looks at the clock.
+/// How long a thread waits before it repeats work that failed for lack of space, or looks at the clock.
 const RETRY: Duration = Duration::from_millis(1000);
 
-/// Over what time it is measured how much is written.
+/// The period over which the rate of writes is measured.
 const REST: Duration = Duration::from_millis(250);
 
 /// The background work of an open store.
@@ -50,7 +50,7 @@ pub(crate) struct Counters {
 }
 
 impl Work {
-    /// `signal` is what the parts were told to wake.
+    /// `signal` is the one that the parts wake.
     pub(crate) fn new(parts: Arc<Parts>, signal: Arc<Signal>) -> Work {
         Work {
             parts,

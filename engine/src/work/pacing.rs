@@ -1,4 +1,4 @@
-//! Pacing: how fast changes come, and what makes a writer wait before it takes any lock.
+//! Pacing: measures how fast changes come, and makes writers wait before they take any lock.
 
 use super::scheduler::Job;
 use super::{REST, RETRY, Work};
@@ -97,7 +97,7 @@ impl Work {
         Ok(())
     }
 
-    /// Whether even what makes room has to wait for some.
+    /// Whether even work that makes space has to wait for some.
     fn is_over_all_limits(&self) -> bool {
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
         bytes > self.parts.config.memory_bytes_max.saturating_mul(2)

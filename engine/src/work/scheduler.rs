@@ -1,4 +1,4 @@
-//! The scheduler: background work as jobs, the loops of the threads that run them, and what a lack of space does to them.
+//! The scheduler: background work as jobs, the loops of the threads that run them, and their reaction to a lack of space.
 
 use super::{REST, RETRY, Work};
 use crate::base::health::Wakes;
@@ -61,7 +61,7 @@ impl Work {
         let _guard = lock(&self.flushing);
         self.seal_aged();
         let ran = self.note(Job::Flush, self.flush_one());
-        // Only what changed something is told: a round without work would wake the threads for another one.
+        // Only after a change: a round without work would wake the threads for another one.
         if matches!(ran, Ok(true)) {
             self.notify();
         }
@@ -123,12 +123,12 @@ impl Work {
 
     /// The loop of the compaction thread.
     pub(crate) fn maintenance_loop(&self) {
-        crate::tree::sstable::prepare();
+        crate::format::sstable::compress::prepare();
         let idle = || if self.is_at_rest() { RETRY } else { REST };
         self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
     }
 
-    /// Runs what there is to do, and waits for more, as long as `idle` says at most.
+    /// Runs the pending jobs, and waits for more, at most as long as `idle` says.
     fn work_loop(&self, run: impl Fn() -> Result<bool>, idle: impl Fn() -> Duration) {
         while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
             let seen = self.signal.round();

@@ -1,4 +1,4 @@
-//! Batch: what becomes visible together; its encoding is the WAL payload.
+//! Batch: changes that become visible together; its encoding is the WAL payload.
 
 use crate::base::codec::{put_bytes, put_optional, put_varint};
 use crate::base::config::{BATCH_BYTES_MAX, KEY_BYTES_MAX};
@@ -9,7 +9,7 @@ use crate::values::{LargeValue, Pin};
 use crate::{Error, KeyRange, Keyspace, Result};
 use std::sync::Arc;
 
-/// What becomes visible, and survives, together; may span keyspaces. Later changes win over earlier ones of one key.
+/// Changes that become visible, and survive, together; may span keyspaces. Later changes win over earlier ones of one key.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) payload: Vec<u8>,

@@ -1,10 +1,7 @@
-//! Group commit: one leader logs, syncs and applies for everyone waiting.
+//! CommitLog: the path of a write. Batches that `queue.rs` has put in order go to the log and into the memtables, and become visible.
+//! Waiting for the disk is the task of `durability.rs`.
 //!
-//! Writers queue their batches and try for the log. Who gets it commits the whole queue: numbers the batches, appends them
-//! to the WAL in one write, applies them to the memtables, publishes the last sequence number, and wakes the others, whose
-//! batches are done. Waiting for the disk is the task of `durability.rs`.
-//!
-//! A memtable is sealed between groups only: before one is applied, or after it was published. So what a memtable holds becomes visible
+//! A memtable is sealed between groups only: before one is applied, or after it was published. So a memtable becomes visible as a
 //! whole, whichever memtables a reader looks at first.
 //!
 //! Invariant: published batches are with the operating system, in sequence order (at `Disk` after the sync that their writers wait
@@ -13,7 +10,6 @@
 use crate::base::counter::count;
 use crate::base::health::{Health, Wakes};
 use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber};
-use crate::base::mutex::lock;
 use crate::format::change::{Change, Changes};
 use crate::format::edit::EditLog;
 use crate::fs::Clock;
@@ -28,42 +24,29 @@ use crate::values::ValueLog;
 use crate::write::durability::SharedSync;
 use crate::write::log::Log;
 use crate::write::log::segments::LogSegments;
+use crate::write::queue::{CommitQueue, GROUP_BYTES_MAX, Queued, Request, Stages};
 use crate::write::reads::CheckedReads;
 use crate::{Background, Batch, Config, Durability, Error, Result};
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, TryLockError};
-use std::thread::Thread;
-use std::time::Duration;
 
-/// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
-const GROUP_BYTES_MAX: usize = 4 << 20;
-
-/// After how long writers notice that their leader has panicked.
-const PANIC_NOTICED: Duration = Duration::from_secs(1);
-
-/// How often a writer looks whether the log is free before it sleeps.
-const LEAD_TRIES: usize = 50;
-
-/// One batch in the queue.
+/// A batch in the queue.
 #[derive(Debug)]
-struct Request {
+pub(crate) struct PendingBatch {
     payload: Vec<u8>,
     count: u64,
     put_bytes: u64,
     has_range_deletion: bool,
     /// Kept until the memtable refers to the values.
     _pins: Vec<Pin>,
-    /// What must not have changed.
+    /// Reads that must not have changed.
     reads: Option<CheckedReads>,
-    outcome: OnceLock<Result<SequenceNumber>>,
-    writer: Thread,
 }
 
 /// Whether changes are applied as they are made, or again from the log.
 ///
 /// Again, they all come into one memtable of their keyspace. Where the process sealed its memtables is not known, and any other
-/// place may lie between a value and what replaced it: the value may be gone by now, and nothing may refer to it.
+/// place may lie between a value and its replacement: the value may be gone by now, and nothing may refer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
     Live,
@@ -85,11 +68,10 @@ pub(crate) struct CommitLog {
     reserve: Arc<SpaceReserve>,
     /// Background work, which is told of sealed memtables.
     work: Arc<dyn Wakes>,
-    queue: Mutex<VecDeque<Arc<Request>>>,
-    log: Mutex<Log>,
+    queue: CommitQueue<CommitLog>,
 }
 
-/// What a [`CommitLog`] is made of.
+/// The parts of a [`CommitLog`].
 pub(crate) struct CommitParts {
     pub(crate) config: Arc<Config>,
     pub(crate) background: Background,
@@ -132,6 +114,7 @@ impl CommitLog {
             parts.health.clone(),
             sync.clone(),
         );
+        let queue = CommitQueue::new(parts.health.clone(), Log::default());
         CommitLog {
             config: parts.config,
             clock: parts.clock,
@@ -144,8 +127,7 @@ impl CommitLog {
             snapshots: parts.snapshots,
             reserve: parts.reserve,
             work: parts.work,
-            queue: Mutex::default(),
-            log: Mutex::default(),
+            queue,
         }
     }
 
@@ -198,168 +180,32 @@ impl CommitLog {
             .inspect_err(|error| self.health.note(error))
     }
 
-    /// Commits a batch, unless what it rests on may have changed; on return it is visible. Answers its last sequence number. Errors:
+    /// Commits a batch, unless one of its reads may have changed; on return it is visible. Answers its last sequence number. Errors:
     /// `Conflict`.
     pub(crate) fn commit(
         &self,
         batch: Batch,
         reads: Option<CheckedReads>,
     ) -> Result<SequenceNumber> {
-        let request = Arc::new(Request {
+        let pending = PendingBatch {
             put_bytes: batch.put_bytes,
             has_range_deletion: batch.has_range_deletion(),
             payload: batch.payload,
             count: batch.count,
             _pins: batch.pins,
             reads,
-            outcome: OnceLock::new(),
-            writer: std::thread::current(),
-        });
-        lock(&self.queue).push_back(request.clone());
-        loop {
-            self.try_to_lead()?;
-            if let Some(outcome) = request.outcome.get() {
-                return outcome.clone();
-            }
-            // The lock holder commits this batch or wakes this thread; the timeout detects a leader that panicked.
-            std::thread::park_timeout(PANIC_NOTICED);
-        }
-    }
-
-    /// Commits what is queued, if the log is free.
-    fn try_to_lead(&self) -> Result<()> {
-        for _ in 0..LEAD_TRIES {
-            match self.log.try_lock() {
-                Ok(mut log) => {
-                    while let Some(group) = self.take_group() {
-                        self.commit_group(&mut log, group);
-                    }
-                    drop(log);
-                    self.wake_next_leader();
-                    return Ok(());
-                }
-                Err(TryLockError::Poisoned(_)) => return Err(self.broken()),
-                // A group takes a few microseconds; to sleep and be woken takes longer.
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-            }
-        }
-        Ok(())
-    }
-
-    /// Call after unlocking the log: a batch queued meanwhile has no leader.
-    fn wake_next_leader(&self) {
-        let next = lock(&self.queue).front().cloned();
-        if let Some(request) = next {
-            request.writer.unpark();
-        }
+        };
+        self.queue.commit(self, pending)
     }
 
     /// Does something with the log that is not a commit.
     pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
-        let done = act(&mut lock(&self.log));
-        self.wake_next_leader();
-        done
+        self.queue.with_log(act)
     }
 
-    /// A leader has panicked: any part of its group may have been applied.
-    fn broken(&self) -> Error {
-        let error = Error::ReadOnly {
-            reason: "a commit was broken off by a panic".into(),
-        };
-        self.health.fail(&error);
-        error
-    }
-
-    fn take_group(&self) -> Option<Vec<Arc<Request>>> {
-        let mut queue = lock(&self.queue);
-        let mut bytes = 0;
-        let fits = |request: &&Arc<Request>| {
-            let before = bytes;
-            bytes += request.payload.len();
-            before < GROUP_BYTES_MAX
-        };
-        let count = queue.iter().take_while(fits).count();
-        (count > 0).then(|| queue.drain(..count).collect())
-    }
-
-    fn commit_group(&self, log: &mut Log, group: Vec<Arc<Request>>) {
-        let group = &without_conflicts(group)[..];
-        if group.is_empty() {
-            return;
-        }
-        let first = log.last_sequence + 1;
-        let logged = self
-            .health
-            .check_writable()
-            .and_then(|()| self.append(log, group));
-        if let Err(error) = logged {
-            group
-                .iter()
-                .for_each(|request| answer(request, Err(error.clone())));
-            return;
-        }
-        group
-            .iter()
-            .filter(|request| request.has_range_deletion)
-            .for_each(|request| self.seal_covered(request));
-        let mut next = first;
-        let mut full = Vec::new();
-        for request in group {
-            full.extend(self.apply(request, next));
-            next += request.count;
-            count(&self.counters.put_bytes, request.put_bytes);
-        }
-        self.snapshots.publish(next - 1);
-        if !full.is_empty() {
-            for tree in full {
-                tree.seal(self.clock.now());
-            }
-            self.work.wake_everyone();
-        }
-        for request in group {
-            answer(request, Ok(next - 1));
-        }
-    }
-
-    /// Numbers the batches and hands them to the operating system.
-    fn append(&self, log: &mut Log, group: &[Arc<Request>]) -> Result<()> {
-        let mut next = log.last_sequence + 1;
-        if self.is_in_memory() {
-            log.last_sequence += group.iter().map(|request| request.count).sum::<u64>();
-            return Ok(());
-        }
-        self.segments.provide_wal(log)?;
-        let wal = log.wal.as_mut().expect("provide_wal left one");
-        let was_half_full = wal.is_half_full();
-        log.group.clear();
-        for request in group {
-            wal.frame(&mut log.group, next, self.sync.durable(), &request.payload);
-            next += request.count;
-        }
-        // The numbers are used up even if this fails: what a failed write left behind must not look like what follows.
-        log.last_sequence = next - 1;
-        let bytes = log.group.len() as u64;
-        if let Err(error) = wal.append(&mut log.group) {
-            if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
-                self.health.fail(&error);
-            }
-            return Err(error);
-        }
-        count(&self.counters.logged_bytes, bytes);
-        if log.group.capacity() > GROUP_BYTES_MAX {
-            log.group = Vec::new();
-        }
-        self.sync.appended(next - 1);
-        if wal.is_half_full() && !was_half_full {
-            self.sync.want_segment();
-        }
-        self.segments.note_length(wal);
-        Ok(())
-    }
-
-    /// Seals the memtables of which a batch deletes a span with many rows: a scan would have to visit each row.
-    fn seal_covered(&self, request: &Request) {
-        for change in request.changes() {
+    /// Seals memtables before a batch deletes a span of many rows in them: a scan would have to visit each row.
+    fn seal_covered(&self, batch: &PendingBatch) {
+        for change in batch.changes() {
             if let Change::DeleteRange {
                 keyspace,
                 start,
@@ -372,11 +218,6 @@ impl CommitLog {
                 }
             }
         }
-    }
-
-    fn apply(&self, request: &Request, first: SequenceNumber) -> Vec<Arc<Tree>> {
-        let last = first + request.count - 1;
-        self.apply_changes((first..).zip(request.changes()), last, Applied::Live)
     }
 
     /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time. Answers the keyspaces whose
@@ -457,39 +298,102 @@ impl CommitLog {
     }
 }
 
-impl Request {
+impl Stages for CommitLog {
+    type Batch = PendingBatch;
+    type Log = Log;
+    /// The keyspaces whose memtable has grown to its limit.
+    type Applied = Vec<Arc<Tree>>;
+
+    fn conflicts(&self, batch: &PendingBatch, before: &[Arc<Request<PendingBatch>>]) -> bool {
+        batch.reads.as_ref().is_some_and(|reads| {
+            let mut changes = before.iter().flat_map(|request| request.batch().changes());
+            reads.may_have_changed() || changes.any(|change| reads.are_changed_by(&change))
+        })
+    }
+
+    fn log(&self, log: &mut Log, group: &[Arc<Request<PendingBatch>>]) -> Result<SequenceNumber> {
+        self.health.check_writable()?;
+        let first = log.last_sequence + 1;
+        if self.is_in_memory() {
+            log.last_sequence += group
+                .iter()
+                .map(|request| request.batch().count)
+                .sum::<u64>();
+            return Ok(first);
+        }
+        self.segments.provide_wal(log)?;
+        let wal = log.wal.as_mut().expect("provide_wal left one");
+        let was_half_full = wal.is_half_full();
+        log.group.clear();
+        let mut next = first;
+        for batch in group.iter().map(|request| request.batch()) {
+            wal.frame(&mut log.group, next, self.sync.durable(), &batch.payload);
+            next += batch.count;
+        }
+        // The numbers are used up even if this fails: the remains of a failed write must not look like the next frames.
+        log.last_sequence = next - 1;
+        let bytes = log.group.len() as u64;
+        if let Err(error) = wal.append(&mut log.group) {
+            if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
+                self.health.fail(&error);
+            }
+            return Err(error);
+        }
+        count(&self.counters.logged_bytes, bytes);
+        if log.group.capacity() > GROUP_BYTES_MAX {
+            log.group = Vec::new();
+        }
+        self.sync.appended(next - 1);
+        if wal.is_half_full() && !was_half_full {
+            self.sync.want_segment();
+        }
+        self.segments.note_length(wal);
+        Ok(first)
+    }
+
+    fn apply(&self, group: &[Arc<Request<PendingBatch>>], first: SequenceNumber) -> Vec<Arc<Tree>> {
+        let batches = || group.iter().map(|request| request.batch());
+        batches()
+            .filter(|batch| batch.has_range_deletion)
+            .for_each(|batch| self.seal_covered(batch));
+        let mut next = first;
+        let mut full = Vec::new();
+        for batch in batches() {
+            let last = next + batch.count - 1;
+            let changes = (next..).zip(batch.changes());
+            full.extend(self.apply_changes(changes, last, Applied::Live));
+            next += batch.count;
+            count(&self.counters.put_bytes, batch.put_bytes);
+        }
+        full
+    }
+
+    fn publish(&self, last: SequenceNumber, full: Vec<Arc<Tree>>) {
+        self.snapshots.publish(last);
+        if !full.is_empty() {
+            for tree in full {
+                tree.seal(self.clock.now());
+            }
+            self.work.wake_everyone();
+        }
+    }
+}
+
+impl Queued for PendingBatch {
+    fn bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+impl PendingBatch {
     fn changes(&self) -> impl Iterator<Item = Change<'_>> {
         let changes = Changes::new(&self.payload);
         changes.map(|change| change.expect("the payload was encoded by a batch"))
     }
-}
-
-/// The group without the batches of which something they rest on was changed, by what is visible or by one before them.
-fn without_conflicts(mut group: Vec<Arc<Request>>) -> Vec<Arc<Request>> {
-    if group.iter().all(|request| request.reads.is_none()) {
-        return group;
-    }
-    let mut before: Vec<Arc<Request>> = Vec::with_capacity(group.len());
-    for request in group.drain(..) {
-        let conflicts = request.reads.as_ref().is_some_and(|reads| {
-            let mut changes = before.iter().flat_map(|request| request.changes());
-            reads.may_have_changed() || changes.any(|change| reads.are_changed_by(&change))
-        });
-        if conflicts {
-            answer(&request, Err(Error::Conflict));
-        } else {
-            before.push(request);
-        }
-    }
-    before
-}
-
-fn answer(request: &Request, outcome: Result<SequenceNumber>) {
-    request
-        .outcome
-        .set(outcome)
-        .expect("a batch is in one group");
-    request.writer.unpark();
 }
 
 #[cfg(test)]
@@ -500,7 +404,7 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    /// What a lookup of `k` finds in a store with a tiny memtable, if the batch becomes visible during the lookup, after `before`
+    /// The result of a lookup of `k` in a store with a tiny memtable, if the batch becomes visible during the lookup, after `before`
     /// questions for the sequence number to read at.
     fn found_during(batch: impl FnOnce(&mut Batch, [&Keyspace; 2]), before: u32) -> Option<Kind> {
         let config = Config {

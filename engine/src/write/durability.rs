@@ -4,7 +4,7 @@
 //! The value log is synced at the same time as the log, by a thread of its own where there is one: a power cut may leave a frame
 //! without its value, and then the log ends there.
 //!
-//! Invariant: what counts as durable was synced in the order of the sequence numbers, and so were the values that it points to;
+//! Invariant: changes that count as durable were synced in the order of their sequence numbers, with the values they point to;
 //! after a failed sync nothing is written any more.
 
 use crate::Result;
@@ -44,18 +44,18 @@ const UNSYNCED_MIN: Duration = Duration::from_millis(20);
 /// Stands for no time in `oldest_unsynced`.
 const NEVER: u64 = u64::MAX;
 
-/// What the sync thread is to do next.
+/// The next task of the sync thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Make a log segment ready.
     Segment,
-    /// Sync what was appended.
+    /// Sync the changes that were appended.
     Sync,
     /// Everything is synced, and nothing was written for a while. Said once for each rest.
     Rest,
 }
 
-/// What a sync of the log makes durable beside it: the values that it points to.
+/// The values that the log points to. A sync of the log makes them durable too.
 pub(crate) trait Values: Send + Sync + fmt::Debug {
     fn is_unsynced(&self) -> bool;
     fn sync(&self) -> Result<()>;
@@ -103,7 +103,7 @@ pub(crate) struct SharedSync {
 struct Progress {
     appended: SequenceNumber,
     durable: SequenceNumber,
-    /// The segments that hold what is not durable; the last of them is being appended to.
+    /// The segments with changes that are not durable; the last of them is being appended to.
     files: Vec<OpenFile>,
     /// Whether a segment is to be made ready.
     wants_segment: bool,
@@ -212,7 +212,7 @@ impl SharedSync {
         self.durable.store(sequence, Ordering::Release);
     }
 
-    /// What follows is appended to this file.
+    /// From now on changes are appended to this file.
     pub(crate) fn begin_file(&self, file: &OpenFile) {
         lock(&self.progress).files.push(file.clone());
     }
@@ -282,7 +282,7 @@ impl SharedSync {
         Due::Sync
     }
 
-    /// Whether the oldest change that is not durable is older than `part` quarters of what it may be.
+    /// Whether the oldest change that is not durable is older than `part` quarters of the limit.
     pub(crate) fn is_sync_late(&self, part: u32) -> bool {
         let oldest = self.oldest_unsynced.load(Ordering::Acquire);
         if oldest == NEVER || self.config.durability != Durability::Process {
@@ -367,7 +367,7 @@ impl SharedSync {
         Ok(())
     }
 
-    /// Syncs what has been appended, and wakes its waiters.
+    /// Syncs the changes that have been appended, and wakes their waiters.
     fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
         let _guard = PanicGuard::new(&self.health, "a sync");
         progress.running = true;
@@ -380,7 +380,7 @@ impl SharedSync {
             self.values_wanted.notify_one();
         }
         drop(progress);
-        // In the order in which they were written, so that what a power cut leaves is a prefix.
+        // In the order in which they were written, so that a power cut leaves a prefix.
         let synced = files
             .iter()
             .try_for_each(OpenFile::sync)
@@ -454,8 +454,8 @@ impl SharedSync {
         }
     }
 
-    /// Those whom the last sync has let go are about to come back with their next batches: a sync that waits for a moment
-    /// serves them together with those who came meanwhile, instead of the two in turn.
+    /// Waits a moment for the writers that the last sync has served: they are about to come back with their next batches. One sync
+    /// then serves them and the writers that came meanwhile, instead of two syncs in turn.
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         let expected = progress.present;
         if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {
@@ -544,7 +544,7 @@ fn wait<'a>(
     }
 }
 
-/// Who waits for a sync.
+/// A thread or a task that waits for a sync.
 #[derive(Debug)]
 struct Waiter {
     sequence: SequenceNumber,
@@ -567,7 +567,7 @@ fn unpark_me() -> Waker {
 }
 
 impl Progress {
-    /// Takes out those whose wait is over, and first of all one thread to lead the next sync.
+    /// Takes out the waiters whose wait is over, and first of all one thread to lead the next sync.
     fn take_ready(&mut self, all: bool) -> Vec<Waiter> {
         let durable = self.durable;
         let is_ready = |waiter: &Waiter| all || waiter.sequence <= durable;
@@ -588,11 +588,11 @@ impl Progress {
 #[must_use = "a write is acknowledged only once its ticket has completed"]
 pub struct Ticket(Option<Awaited>);
 
-/// What a ticket waits for.
+/// The sync that a ticket waits for.
 struct Awaited {
     sync: Arc<SharedSync>,
     sequence: SequenceNumber,
-    /// What wakes the task that is registered for it.
+    /// The waker of the task that is registered for it.
     registered: Option<Waker>,
 }
 

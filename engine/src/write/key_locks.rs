@@ -14,6 +14,7 @@ use crate::base::mutex::lock;
 use crate::base::sync::thread::{self, Thread};
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, thread_local};
 use crate::{Error, Result};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -26,6 +27,11 @@ const SHARDS: usize = 64;
 
 /// How often the first waiter may be passed by others.
 const PASSED_MAX: u64 = 64;
+
+/// Keys of a transaction that take no memory of their own: most writes lock a container and a blob, or a table and an entity.
+const INLINE_KEYS: usize = 2;
+
+type Keys = SmallVec<[(LockedKey, Mode); INLINE_KEYS]>;
 
 thread_local! {
     /// How many transactions of this thread hold a lock, in any store.
@@ -43,7 +49,7 @@ pub(crate) struct LockedKey {
 /// Which other transactions may hold the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Those that rely on the key to stay as it is.
+    /// Transactions that rely on the key to stay as it is.
     Shared,
     /// None.
     Exclusive,
@@ -103,7 +109,7 @@ struct Waiter {
 pub(crate) struct HeldLocks<'l> {
     locks: &'l KeyLocks,
     /// In ascending order.
-    keys: Vec<(LockedKey, Mode)>,
+    keys: Keys,
     stays_with_thread: PhantomData<MutexGuard<'l, ()>>,
 }
 
@@ -126,7 +132,7 @@ impl KeyLocks {
     pub(crate) fn begin(&self) -> HeldLocks<'_> {
         HeldLocks {
             locks: self,
-            keys: Vec::new(),
+            keys: Keys::new(),
             stays_with_thread: PhantomData,
         }
     }
@@ -281,15 +287,15 @@ impl HeldLocks<'_> {
         let Some(first) = keys.next().transpose()? else {
             return Ok(());
         };
-        // Without memory of its own for the usual single key.
+        // The usual single key is not moved into a list and out again.
         let Some(second) = keys.next().transpose()? else {
             return self.lock_all(&mut [first]);
         };
-        let mut all = vec![first, second];
+        let mut wanted = Keys::from_slice(&[first, second]);
         for key in keys {
-            all.push(key?);
+            wanted.push(key?);
         }
-        self.lock_all(&mut all)
+        self.lock_all(&mut wanted)
     }
 
     fn lock_all(&mut self, wanted: &mut [(LockedKey, Mode)]) -> Result<()> {
@@ -314,7 +320,8 @@ impl HeldLocks<'_> {
                 Error::Conflict
             });
         }
-        if !waits {
+        // New keys were taken in their order; only earlier ones may lie behind them.
+        if !waits && had > 0 {
             self.keys.sort_unstable();
         }
         Ok(())

@@ -5,4 +5,5 @@ pub(crate) mod commit;
 pub(crate) mod durability;
 pub(crate) mod key_locks;
 pub(crate) mod log;
+pub(crate) mod queue;
 pub(crate) mod reads;

@@ -89,12 +89,12 @@ fn have_different_rows(mut before: Rows, mut now: Rows) -> Result<bool> {
 }
 
 impl CheckedReads {
-    /// Whether the memtables have a change of what was read. Also `true` if they may have lost one to an SSTable since. Called by
+    /// Whether the memtables have a change of something that was read. Also `true` if they may have lost one to an SSTable since. Called by
     /// the leader that applies commits; does not block for the disk.
     pub(crate) fn may_have_changed(&self) -> bool {
         let Reads { keys, ranges } = &self.reads;
         let is_changed = |tree: &Tree, start: &[u8], end: Option<&[u8]>| {
-            // In this order: what is flushed between the two is seen twice, not missed.
+            // In this order: a memtable that is flushed between the two is seen twice, not missed.
             let view = tree.load_view();
             if tree.flushed_through() > self.since {
                 return true;
@@ -110,7 +110,7 @@ impl CheckedReads {
             .any(|(tree, range)| is_changed(tree, &range.start, range.end.as_deref()))
     }
 
-    /// Whether a change that comes before the batch, and is not applied yet, is one of what was read.
+    /// Whether a change that comes before the batch, and is not applied yet, changes something that was read.
     pub(crate) fn are_changed_by(&self, change: &Change<'_>) -> bool {
         let Reads { keys, ranges } = &self.reads;
         let in_keyspace = |tree: &Tree| tree.id == change.keyspace();

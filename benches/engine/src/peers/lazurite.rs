@@ -33,6 +33,15 @@ impl Lazurite {
     fn write(&self, batch: Batch) -> Outcome<()> {
         Ok(self.db.write(batch)?.wait()?)
     }
+
+    fn write_locked(&self, keys: &[&[u8]], value: &[u8]) -> Outcome<()> {
+        let mut transaction = self.db.begin()?;
+        transaction.lock(keys.iter().map(|key| (&self.rows, *key)))?;
+        transaction.batch().put(&self.rows, keys[0], value);
+        let ticket = transaction.commit()?;
+        drop(transaction);
+        Ok(ticket.wait()?)
+    }
 }
 
 /// Four memtables, as RocksDB has; the log may hold them all.
@@ -55,6 +64,10 @@ fn config(setup: &Setup) -> Config {
 impl Engine for Lazurite {
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
         Ok(self.begin(key, value)?.wait()?)
+    }
+
+    fn put_locked(&self, keys: &[&[u8]], value: &[u8]) -> Option<Outcome<()>> {
+        Some(self.write_locked(keys, value))
     }
 
     fn put_many(&self, rows: &[Row]) -> Outcome<()> {

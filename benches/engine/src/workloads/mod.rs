@@ -4,6 +4,7 @@ mod commits;
 mod delete_range;
 mod fill;
 mod large;
+mod locked;
 mod open;
 mod queue;
 mod read;
@@ -93,6 +94,10 @@ pub(crate) static WORKLOADS: &[Workload] = &[
     Workload {
         name: "commits", help: "Synced commits of one row by 1, 8 and 64 writers", store: Own,
         steps: &[step("commits", commits::run)],
+    },
+    Workload {
+        name: "locked", help: "One row a commit, not synced: without a lock, and with one key or three locked", store: Own,
+        steps: &[step("locked", locked::run)],
     },
     Workload {
         name: "queue", help: "Push to the tail, pop from the head, a million rows in between", store: Own,

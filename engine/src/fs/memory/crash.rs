@@ -1,14 +1,14 @@
-//! What a power cut leaves of the files in memory.
+//! Power cuts for files in memory: which operations survive.
 
 use super::{Change, Contents, Directory, Image, MemoryFs, Names, Node, State, apply_name};
 use crate::base::mutex::lock;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-/// What a disk writes or loses as one.
+/// Bytes that a disk writes or loses as one.
 const SECTOR_BYTES: usize = 512;
 
-/// What survives of the operations that were not synced.
+/// The operations that survive although they were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// None of them.
@@ -153,8 +153,8 @@ fn keep_sectors(image: &mut Image, change: &Change, choices: &mut Choices) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{File, Fs};
     use super::*;
+    use crate::fs::{File, Fs};
     use std::path::Path;
 
     fn fs_with_file(path: &Path) -> (MemoryFs, Arc<dyn File>) {

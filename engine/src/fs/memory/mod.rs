@@ -1,8 +1,8 @@
 //! A file system in memory: the store of `Durability::Memory`, and the disk whose power a test can cut.
 //!
-//! The crashable kind keeps, for each file and directory, what is durable and the ordered operations since its last sync; a directory
+//! The crashable kind keeps, for each file and directory, the durable contents and the ordered operations since its last sync; a directory
 //! itself is durable once the one above it was synced; a log that is written at syncs is in memory of the process until then.
-//! [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only what is there now.
+//! [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only the present contents.
 
 #[cfg(any(test, feature = "testing"))]
 mod crash;
@@ -93,7 +93,7 @@ enum Change {
 }
 
 impl MemoryFs {
-    /// Keeps only what is there now: for stores that live in memory.
+    /// Keeps only the present contents: for stores that live in memory.
     pub fn volatile() -> MemoryFs {
         MemoryFs {
             crashable: false,
@@ -112,7 +112,7 @@ impl MemoryFs {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    /// Keeps what is durable apart from what is not, for [`MemoryFs::crash`].
+    /// Keeps durable contents apart from the rest, for [`MemoryFs::crash`].
     pub fn crashable() -> MemoryFs {
         MemoryFs {
             crashable: true,
@@ -400,7 +400,7 @@ impl File for MemoryFile {
         let Some(before) = before else { return Ok(()) };
         let allocated = contents.allocate(contents.durable.allocated(), &self.0.room);
         if allocated.is_err() {
-            // What a failed sync was for is lost.
+            // The changes that a failed sync was for are lost.
             contents.durable = before;
         }
         allocated

@@ -7,16 +7,16 @@ use crate::fs::PAGE_BYTES;
 use std::io;
 use std::sync::Mutex;
 
-/// What was not written yet goes with the process.
+/// Bytes that were not written yet are lost with the process.
 #[derive(Debug)]
 pub(super) struct UnsyncedLog {
     file: MemoryFile,
-    /// Bytes that are allocated. What lies behind the last whole page of them goes to the file at once.
+    /// Bytes that are allocated. Bytes behind the last whole page of them go to the file at once.
     length: u64,
     pending: Mutex<Pending>,
 }
 
-/// What is to be written, in one piece.
+/// The bytes to be written, in one piece.
 #[derive(Debug, Default)]
 struct Pending {
     start: u64,
@@ -32,7 +32,7 @@ impl UnsyncedLog {
         }
     }
 
-    /// Writes whole pages: what stood behind the bytes becomes zeros, to the end of the page.
+    /// Writes whole pages: the rest of the last page becomes zeros.
     fn write_out(&self, pending: &mut Pending) -> io::Result<()> {
         if pending.bytes.is_empty() {
             return Ok(());

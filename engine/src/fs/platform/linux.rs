@@ -38,7 +38,7 @@ pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
     }
 }
 
-/// Reads what is in memory; else asks for the pages around it as well.
+/// Reads from memory if the bytes are there; else asks for the pages around them as well.
 pub(in crate::fs) fn read_around_at(
     file: &fs::File,
     buffer: &mut [u8],
@@ -61,7 +61,7 @@ pub(in crate::fs) fn read_around_at(
     super::read_at(file, buffer, offset)
 }
 
-/// Lets the calling thread stand back by so many steps of `nice`.
+/// Lowers the priority of the calling thread by this many steps of `nice`.
 pub(crate) fn lower_priority(nice: i32) {
     if nice > 0 {
         // Linux takes it for the calling thread alone. Without it the thread is only less polite.

@@ -1,4 +1,4 @@
-//! Systems other than Linux: what Linux adds is left out.
+//! Systems other than Linux, without the additions of Linux.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// Opens for reading. With the right to write where there is one: Windows does not sync a file without it, and a store that opens syncs
-/// what it reads of its log.
+/// the log that it reads.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
     match OpenOptions::new().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(path),

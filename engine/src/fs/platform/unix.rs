@@ -52,7 +52,7 @@ pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
     })
 }
 
-/// What is allocated, which a log is ahead of its contents, or will be: some file systems allocate late.
+/// The allocated bytes, or the length if that is more: a log is allocated ahead of its contents, and some file systems allocate late.
 pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     found.len().max(found.blocks() * BLOCK_BYTES)

@@ -31,7 +31,7 @@ pub enum Operation {
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It answers this error. A failed write has written its first half; what a failed sync was for is lost.
+    /// It answers this error. A failed write has written its first half; the changes that a failed sync was for are lost.
     Error(io::ErrorKind),
     /// It panics.
     Panic,
@@ -46,7 +46,7 @@ pub struct Fault {
     pub path: String,
     /// Which of the calls that count fails first; the first is 1.
     pub nth: u64,
-    /// What the call does.
+    /// The outcome of the call.
     pub failure: Failure,
     /// Whether all later calls that count fail too.
     pub sticky: bool,

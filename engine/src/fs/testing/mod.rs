@@ -1,4 +1,4 @@
-//! What tests put in place of the outside: a file system that fails on cue, clocks that they move, ids that count, seeds. The disk whose power
+//! Stand-ins for the outside, for tests: a file system that fails on cue, clocks that they move, ids that count, seeds. The disk whose power
 //! can be cut is [`MemoryFs`](crate::fs::MemoryFs). Feature `testing`.
 
 mod clock;

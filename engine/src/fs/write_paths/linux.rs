@@ -61,7 +61,7 @@ pub(in crate::fs) fn open_log(
     })
 }
 
-/// Writes zeros behind what is there, up to `length`.
+/// Writes zeros behind the present contents, up to `length`.
 fn fill(file: &DiskFile, present: u64, length: u64) -> io::Result<()> {
     let zeros = [0; LOG_WRITE_BYTES];
     let first = present.next_multiple_of(LOG_WRITE_BYTES as u64);

@@ -1,6 +1,6 @@
 //! Merges the sources of a keyspace, newest source first, into the live rows of a range.
 //!
-//! What makes it right: for one key, all versions of a newer source are newer than all of an older source, and a range
+//! It rests on this: for one key, all versions of a newer source are newer than all of an older source, and a range
 //! tombstone hides every version of its span in older sources. So of several rows with one key the newest source wins, and
 //! older sources can seek past a covered span instead of walking it.
 
@@ -267,7 +267,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Moves each source to the bound, or past what newer sources say is deleted there.
+    /// Moves each source to the bound, or past the span that newer sources have deleted there.
     fn seek_sources(&mut self, bound: Option<&[u8]>) -> Result<()> {
         let looks_ahead = self.has_range_tombstones && self.scan.direction == Direction::Forward;
         let goes_on = std::mem::take(&mut self.goes_on);

@@ -1,5 +1,5 @@
 //! The rows of one source (a memtable, or a run of SSTables) as of a sequence number: the newest version of each key, in
-//! either direction. Tombstones are rows too: the merge needs them to hide what older sources hold.
+//! either direction. Tombstones are rows too: the merge needs them to hide rows of older sources.
 
 use super::ScanRange;
 use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
@@ -13,7 +13,7 @@ use crate::{Direction, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// One source, positioned on a row or at its end. What a row consists of may be asked for only on one.
+/// One source, positioned on a row or at its end. Key, number and value may be asked for only on a row.
 #[allow(
     clippy::large_enum_variant,
     reason = "most sources are runs, and a box for each would cost every scan an allocation"
@@ -197,7 +197,7 @@ impl MemtableRows {
         }
     }
 
-    /// Drops what lies beyond the end of the scan.
+    /// Drops the rows beyond the end of the scan.
     fn end_with_the_scan(&mut self) {
         let end = self.scan.range.end.as_deref();
         let is_inside = |index: usize| is_before_end(self.fetched.key(index), end);

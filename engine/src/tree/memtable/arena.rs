@@ -10,7 +10,7 @@ use bytes::Bytes;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Records of at least this many bytes get a chunk of their own.
 const RECORD_BYTES_ALONE: usize = CHUNK_BYTES / 8;
-/// What a processor fetches from memory at a time.
+/// Bytes of a cache line: a processor fetches that much from memory at a time.
 const CACHE_LINE_BYTES: usize = 64;
 const ROWS_PER_CHUNK: usize = 1 << 12;
 
@@ -162,7 +162,7 @@ impl Arena {
         std::hint::black_box(ends.map(|end| bytes.get(end).copied()));
     }
 
-    /// Has the beginning of the row's value fetched, and with it what is left of the key, without waiting for them.
+    /// Has the beginning of the row's value fetched, and with it the rest of the key, without waiting for them.
     pub(super) fn touch_start(&self, id: RowId) {
         let row = self.row(id);
         let bytes = self.chunks[row.chunk as usize].bytes();

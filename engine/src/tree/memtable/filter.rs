@@ -1,7 +1,7 @@
 //! The filter of a memtable that has grown: a lookup of a key that is not in it looks at one cache line instead of walking a
 //! tree whose nodes are nowhere near.
 
-use crate::tree::sstable::filter::{LINE_BYTES, bits, line};
+use crate::format::sstable::filter::{LINE_BYTES, bits, line};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +10,8 @@ pub(super) const FILTER_BYTES: usize = 128 << 10;
 const LINES: usize = FILTER_BYTES / LINE_BYTES;
 const WORDS_PER_LINE: usize = LINE_BYTES / 8;
 
-/// The Bloom filter of the keys in a memtable: of the form of those in SSTables, and of one size. One thread adds; what is
-/// added before a sequence number is published is there for all who read at it.
+/// The Bloom filter of the keys in a memtable: of the form of those in SSTables, and of one size. One thread adds; keys
+/// added before a sequence number is published are there for every reader at it.
 #[derive(Debug, Default)]
 pub(super) struct KeyFilter(OnceLock<Box<[AtomicU64]>>);
 

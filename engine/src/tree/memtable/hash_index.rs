@@ -32,7 +32,7 @@ pub(super) struct HashIndex {
 #[repr(align(64))]
 struct Page([[u64; LINE_SLOTS]; PAGE_LINES]);
 
-/// What the index knows of a key.
+/// The answer of the index for a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Newest(RowId),
@@ -45,7 +45,7 @@ fn tag_of(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// What is in the slot of a row; never [`FREE`].
+/// The content of the slot of a row; never [`FREE`].
 fn filled(tag: u32, row: RowId) -> u64 {
     u64::from(tag) << 32 | (u64::from(row) + 1)
 }
@@ -150,7 +150,7 @@ impl HashIndex {
         }
     }
 
-    /// Adds a page, and moves to it what belongs there.
+    /// Adds a page, and moves the slots to it that belong there.
     fn split(&mut self) {
         self.pages.push(Page::new());
         let added = self.pages.len() - 1;

@@ -1,9 +1,9 @@
 //! Index: a B+-tree from keys to the newest row of each, for one writer.
 //!
-//! A node does not hold keys. It holds, for each, the eight bytes behind what all keys that are routed to the node share
-//! (its *head*), the eight behind those (its *tail*), and the number of a row that has the whole key. So a search in a node looks at
-//! one array of integers, at another where heads are equal, and at a key only where tails are too. What the keys of a node share is known from the separators on both sides of it; at
-//! the two edges of the tree it is what all keys share.
+//! A node does not hold keys. All keys that are routed to it share a prefix; it holds, for each, the eight bytes behind that (its
+//! *head*), the eight behind those (its *tail*), and the number of a row that has the whole key. So a search in a node looks at one
+//! array of integers, at another where heads are equal, and at a key only where tails are too. The prefix is known from the separators
+//! on both sides of the node; at the two edges of the tree it is the common prefix of all keys.
 //!
 //! Keys are never removed. Invariants: the heads of a node ascend; every key routed to a node starts with the same `skip`
 //! bytes; nodes but the root and those at the right edge are at least half full.
@@ -72,7 +72,7 @@ pub(super) struct Index {
     height: usize,
     /// The leaf at the right edge.
     last_leaf: NodeId,
-    /// What all keys begin with.
+    /// The common prefix of all keys.
     common: Vec<u8>,
 }
 
@@ -329,7 +329,7 @@ impl Index {
         }
         let common = shared(key, &self.common);
         self.common.truncate(common);
-        // Only nodes at the edges rely on what all keys share.
+        // Only nodes at the edges rely on the prefix that all keys share.
         let (mut left, mut right) = (self.root, self.root);
         for _ in 0..self.height {
             for node in [left, right] {
@@ -561,7 +561,7 @@ mod tests {
             let (mut index, mut arena) = (Index::default(), Arena::default());
             let mut expected = BTreeMap::new();
             for (i, key) in keys.into_iter().enumerate() {
-                // A few keys do not share what the others do.
+                // A few keys do not share the prefix of the others.
                 let key = if bare.contains(&i) { key } else { [&prefix[..], &key].concat() };
                 let row = insert(&mut index, &mut arena, &key, i as u64 + 1);
                 expected.insert(key, row);

@@ -81,14 +81,14 @@ struct Rows {
     value_bytes: u64,
 }
 
-/// What a memtable knows of a key at a sequence number.
+/// The state of a key in a memtable at a sequence number.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) entry: Option<Entry>,
     pub(crate) deleted: SequenceNumber,
 }
 
-/// Counts for deciding when to flush, and what.
+/// Counts that decide when a memtable is flushed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Summary {
     pub(crate) first_sequence: Option<SequenceNumber>,
@@ -562,7 +562,7 @@ impl Rows {
         (row, previous)
     }
 
-    /// Of `newest` and what is older, keeps what readers at or behind `floor` can see, as far as that is found in a few steps.
+    /// Of `newest` and older versions, keeps those that readers at or behind `floor` can see, as far as they are found in a few steps.
     fn unlink_unseen(&mut self, newest: RowId, floor: SequenceNumber) {
         let mut id = newest;
         let mut steps = 0;
@@ -729,7 +729,7 @@ mod tests {
         let memtable = Memtable::new(Duration::ZERO);
         let last = 2 * GROWN_ROWS_MIN as u64;
         for sequence in 1..=last {
-            // A deletion has to hide what older sources have.
+            // A deletion has to hide the versions of older sources.
             let kind = if sequence % 3 == 0 {
                 Kind::Delete
             } else {

@@ -1,10 +1,10 @@
 //! A cursor over all versions of one SSTable, in both directions.
 
 use super::SstableReader;
-use super::block::{self, BlockCursor};
-use super::index::IndexBlock;
 use super::reader::Partition;
 use crate::base::key::{Entry, SequenceNumber};
+use crate::format::sstable::block::{self, BlockCursor};
+use crate::format::sstable::index::IndexBlock;
 use crate::tree::cache::Cache;
 use crate::{Error, Result};
 use bytes::Bytes;

@@ -1,11 +1,13 @@
 //! Shows an SSTable: footer, index, data blocks with their entries, filter and range tombstones.
 
-use super::block::BlockCursor;
-use super::index::IndexBlock;
-use super::{BlockHandle, SstableReader, TRAILER_BYTES, malformed};
+use super::{SstableReader, malformed};
 use crate::Result;
 use crate::format::dump::{Dump, End, Escaped, Row};
 use crate::format::fragment;
+use crate::format::sstable::block::BlockCursor;
+use crate::format::sstable::footer::FOOTER_BYTES;
+use crate::format::sstable::index::IndexBlock;
+use crate::format::sstable::{BlockHandle, TRAILER_BYTES};
 use bytes::Bytes;
 
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
@@ -14,7 +16,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
         Err(error) => return dump.damage(dump.length, format_args!("footer: {error}")),
     };
     let footer = reader.footer;
-    let offset = dump.length - super::FOOTER_BYTES as u64;
+    let offset = dump.length - FOOTER_BYTES as u64;
     dump.line(format_args!(
         "{offset:>10}  footer: {} entries, {} deletes, index of depth {}, checksum ok",
         footer.entries, footer.tombstones, footer.index_depth

@@ -14,7 +14,7 @@ const TIMES_MAX: u16 = 7;
 pub(super) struct Readahead(OnceLock<Box<[AtomicU16]>>);
 
 impl Readahead {
-    /// The disk has to be asked for what is at `offset` of a file of `length` bytes: what to read with it.
+    /// The range to read together with a block at `offset`, in a file of `length` bytes, that the disk has to be asked for.
     pub(super) fn of(&self, offset: u64, length: u64) -> Option<Range<u64>> {
         let parts = self.0.get_or_init(|| {
             let count = length.div_ceil(PART_BYTES);

@@ -1,18 +1,19 @@
 //! Reads one SSTable: opening, blocks, and the lookup by key.
 
-use super::block::{self, Lookup};
 use super::cursor::SstableCursor;
-use super::index::IndexBlock;
+use super::malformed;
 use super::readahead::Readahead;
-use super::{
-    BlockHandle, FOOTER_BYTES, FOOTER_MAGIC, Footer, TRAILER_BYTES, decompress, filter, malformed,
-};
-use crate::base::codec::{Decoder, checksum};
+use crate::base::codec::checksum;
 use crate::base::key::{Entry, SequenceNumber};
 use crate::format::edit::FileMeta;
 use crate::format::fragment;
 use crate::format::fragment::{Cover, Fragment};
 use crate::format::header::{HEADER_BYTES, check_header};
+use crate::format::sstable::block::{self, Lookup};
+use crate::format::sstable::compress::decompress;
+use crate::format::sstable::footer::{FOOTER_BYTES, Footer};
+use crate::format::sstable::index::IndexBlock;
+use crate::format::sstable::{BLOCK_BYTES_MAX, BlockHandle, TRAILER_BYTES, filter};
 use crate::fs::directory::OpenFile;
 use crate::fs::name::{FileKind, FileName};
 use crate::tree::cache::Cache;
@@ -58,7 +59,7 @@ struct Scratch {
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// For blocks of which only one row is needed: reused memory is in the processor's cache.
+    /// For blocks that are read for one row: reused memory is in the processor's cache.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
@@ -131,7 +132,7 @@ impl SstableReader {
         Ok(())
     }
 
-    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] is what to release.
+    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] are to be released.
     fn pin(&self, cache: &Cache, bytes: u64) -> bool {
         let pinned = cache.pin(bytes);
         if pinned {
@@ -192,7 +193,7 @@ impl SstableReader {
     fn stored_length(&self, handle: BlockHandle) -> Option<u64> {
         let length = handle.length.checked_add(TRAILER_BYTES as u64)?;
         let end = handle.offset.checked_add(length)?;
-        (end <= self.length && length <= u64::from(super::BLOCK_BYTES_MAX)).then_some(length)
+        (end <= self.length && length <= u64::from(BLOCK_BYTES_MAX)).then_some(length)
     }
 
     pub(super) fn block(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
@@ -235,8 +236,8 @@ impl SstableReader {
         }))
     }
 
-    /// Takes the index into memory, as far as there is room, and the first block into the cache: what is left of rows that
-    /// were deleted from the front begins there.
+    /// Takes the index into memory, as far as there is room, and the first block into the cache: rows that are deleted from the
+    /// front leave the rest there.
     pub(crate) fn warm(&self, cache: &Cache) {
         let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
         (0..self.partitions.len()).all(is_pinned);
@@ -397,40 +398,7 @@ impl SstableReader {
 fn read_footer(file: &OpenFile, number: u64, length: u64) -> Result<Footer> {
     let offset = length - FOOTER_BYTES as u64;
     let bytes = file.read_exact(offset, FOOTER_BYTES)?;
-    let summed = FOOTER_BYTES - 16;
-    let sum = u64::from_le_bytes(
-        bytes[summed..summed + 8]
-            .try_into()
-            .expect("eight bytes follow"),
-    );
-    if bytes[summed + 8..] != *FOOTER_MAGIC || sum != checksum(number, offset, &[&bytes[..summed]])
-    {
-        return Err(file.corrupt(offset, "the checksum of the footer does not match"));
-    }
-    let footer = decode_footer(&bytes).filter(|footer| matches!(footer.index_depth, 1 | 2));
-    footer.ok_or_else(|| file.corrupt(offset, "the footer does not decode"))
-}
-
-fn decode_footer(bytes: &[u8]) -> Option<Footer> {
-    let mut decoder = Decoder::new(bytes);
-    let mut handle = || {
-        Some(BlockHandle {
-            offset: decoder.u64()?,
-            length: decoder.u64()?,
-        })
-    };
-    let (index, filter, range_tombstones) = (handle()?, handle()?, handle()?);
-    let (entries, tombstones) = (decoder.u64()?, decoder.u64()?);
-    let _sequences = (decoder.u64()?, decoder.u64()?);
-    let index_depth = decoder.u32()?;
-    Some(Footer {
-        index,
-        filter,
-        range_tombstones,
-        index_depth,
-        entries,
-        tombstones,
-    })
+    Footer::decode(&bytes, number, offset).map_err(|reason| file.corrupt(offset, reason))
 }
 
 #[cfg(test)]
@@ -447,18 +415,22 @@ mod tests {
         let directory = Directory::new(Arc::new(fs), path);
         let name = FileName::Numbered(FileKind::Sstable, 7);
         let file = directory.create(name).unwrap();
-        let mut footer = vec![0; HEADER_BYTES as usize + FOOTER_BYTES];
-        let offset = HEADER_BYTES as usize;
-        footer[offset + 80..offset + 84].copy_from_slice(&1u32.to_le_bytes());
-        let sum = checksum(
-            7,
-            HEADER_BYTES,
-            &[&footer[offset..offset + FOOTER_BYTES - 16]],
-        );
-        footer[offset + FOOTER_BYTES - 16..][..8].copy_from_slice(&sum.to_le_bytes());
-        footer[offset + FOOTER_BYTES - 8..].copy_from_slice(FOOTER_MAGIC);
-        file.write(&footer, 0).unwrap();
-        let reader = SstableReader::of_file(&file, 7, footer.len() as u64).unwrap();
+        let footer = Footer {
+            index: BlockHandle::default(),
+            filter: BlockHandle::default(),
+            range_tombstones: BlockHandle::default(),
+            index_depth: 1,
+            entries: 0,
+            tombstones: 0,
+            sequences: (0, 0),
+        };
+        let bytes = [
+            &[0; HEADER_BYTES as usize][..],
+            &footer.encode(7, HEADER_BYTES),
+        ]
+        .concat();
+        file.write(&bytes, 0).unwrap();
+        let reader = SstableReader::of_file(&file, 7, bytes.len() as u64).unwrap();
         for (offset, length) in [(0, 1 << 29), (100, 100), (u64::MAX, 1), (0, u64::MAX)] {
             let read = reader.read_block(&file, BlockHandle { offset, length });
             let Err(Error::Corrupt { reason, .. }) = read else {

@@ -1,10 +1,11 @@
 //! Reads a whole SSTable, and finds all that is wrong with it.
 
-use super::block::BlockCursor;
-use super::index::IndexBlock;
-use super::{BlockHandle, SstableReader, malformed};
+use super::{SstableReader, malformed};
 use crate::base::key::SequenceNumber;
 use crate::format::edit::FileMeta;
+use crate::format::sstable::BlockHandle;
+use crate::format::sstable::block::BlockCursor;
+use crate::format::sstable::index::IndexBlock;
 use crate::fs::directory::OpenFile;
 use crate::tree::cache::Cache;
 use crate::{Error, Result};
@@ -29,7 +30,7 @@ impl SstableReader {
     }
 }
 
-/// What is known while an SSTable is verified.
+/// The state of the verification of an SSTable.
 struct Verification<'a> {
     reader: &'a SstableReader,
     file: &'a OpenFile,

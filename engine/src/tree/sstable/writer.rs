@@ -1,8 +1,5 @@
 //! Writes one SSTable, front to back, in memory bounded by a block, the index and ten bits per key.
 
-use super::block::BlockBuilder;
-use super::index::IndexBuilder;
-use super::{BlockHandle, FOOTER_MAGIC, TRAILER_BYTES, compress, filter};
 use crate::base::codec::{checksum, hash};
 use crate::base::config::Compression;
 use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber, later_end, successor};
@@ -11,6 +8,11 @@ use crate::format::fragment;
 use crate::format::fragment::Fragment;
 use crate::format::header::encode_header;
 use crate::format::pointer::ValuePointer;
+use crate::format::sstable::block::BlockBuilder;
+use crate::format::sstable::compress::compress;
+use crate::format::sstable::footer::Footer;
+use crate::format::sstable::index::IndexBuilder;
+use crate::format::sstable::{BlockHandle, TRAILER_BYTES, filter};
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 use crate::{KeyRange, Result};
@@ -228,31 +230,20 @@ impl SstableWriter {
         if !fragments.is_empty() {
             spans = self.append_block(&fragment::encode(fragments), self.options.compression)?;
         }
-        let footer = self.encode_footer([index, filter, spans], index_depth);
-        self.append(&footer)?;
+        let footer = Footer {
+            index,
+            filter,
+            range_tombstones: spans,
+            index_depth,
+            entries: self.entries,
+            tombstones: self.tombstones,
+            sequences: self.sequences,
+        };
+        let offset = self.written + self.buffer.len() as u64;
+        self.append(&footer.encode(self.number, offset))?;
         self.flush(self.buffer.len())?;
         self.file.sync()?;
         Ok(self.meta(fragments))
-    }
-
-    fn encode_footer(&self, handles: [BlockHandle; 3], index_depth: u32) -> Vec<u8> {
-        let offset = self.written + self.buffer.len() as u64;
-        let mut out = Vec::new();
-        for handle in handles {
-            out.extend_from_slice(&handle.offset.to_le_bytes());
-            out.extend_from_slice(&handle.length.to_le_bytes());
-        }
-        out.extend_from_slice(&self.entries.to_le_bytes());
-        out.extend_from_slice(&self.tombstones.to_le_bytes());
-        out.extend_from_slice(&self.sequences.0.to_le_bytes());
-        out.extend_from_slice(&self.sequences.1.to_le_bytes());
-        out.extend_from_slice(&index_depth.to_le_bytes());
-        out.extend_from_slice(&[0; 12]);
-        let sum = checksum(self.number, offset, &[&out]);
-        out.extend_from_slice(&sum.to_le_bytes());
-        out.extend_from_slice(FOOTER_MAGIC);
-        debug_assert_eq!(out.len(), super::FOOTER_BYTES);
-        out
     }
 
     fn meta(&self, fragments: &[Fragment]) -> FileMeta {

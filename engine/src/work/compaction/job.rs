@@ -1,4 +1,4 @@
-//! Compaction jobs: what was picked is done, and installed.
+//! Compaction jobs: run a plan of the picker, and install its outputs.
 
 use super::merge::{Merge, MergeSpec};
 use super::overlap_split::OverlapSplit;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 /// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
-/// What part of a full SSTable one is at least that a merge leaves alone although something comes right beside it.
+/// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
 impl Work {
@@ -74,12 +74,12 @@ impl Work {
             retention,
             &config,
             dense,
-            // What is about to come into level 0 is joined with the rest of it.
+            // A file that is about to come into level 0 is joined with the others there.
             view.immutable.is_empty() && self.is_at_rest(),
         ))
     }
 
-    /// Percentage of garbage that a value-log segment may have: less at rest, when copying what is alive disturbs nobody, and
+    /// Percentage of garbage that a value-log segment may have: less at rest, when copies of live values disturb no writer, and
     /// least when space is short.
     pub(crate) fn garbage_percent_max(&self) -> u64 {
         if self.parts.reserve.is_short() {
@@ -99,7 +99,7 @@ impl Work {
         let percent = self.garbage_percent_max();
         let references = self.parts.trees.value_references();
         let mut wasteful = self.parts.value_log.wasteful(&references, percent);
-        // When space is short: the copies of what is alive in one fit into the reserve.
+        // When space is short: the copies of the live values of one fit into the reserve.
         let at_once = if self.parts.reserve.is_short() {
             1
         } else {

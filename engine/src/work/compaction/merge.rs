@@ -25,12 +25,12 @@ use std::sync::Arc;
 /// otherwise, which is milliseconds.
 const KEYS_PER_SLICE: u32 = 64;
 
-/// What part of a full SSTable a stretch of new keys has to be for an output to end behind it.
+/// An output ends behind a stretch of new keys that is at least this part of a full SSTable.
 const APPENDED_PART: u64 = 8;
 
 type File = Arc<LiveFile>;
 
-/// What a merge is to do.
+/// The task of a merge.
 #[derive(Debug)]
 pub(crate) struct MergeSpec<'a> {
     /// The level that it writes.
@@ -188,8 +188,8 @@ impl<'a> Merge<'a> {
         self.store.parts.directory.sync()
     }
 
-    /// The deleted spans of all inputs that are still needed for what lies below. What they cover among the inputs goes
-    /// by all of them, so the dropped ones are kept until the merge ends; `finish_output` sorts them out.
+    /// The deleted spans of all inputs that are still needed for files below. Rows of the inputs are dropped by all of them, so
+    /// spans that are dropped themselves are kept until the merge ends; `finish_output` sorts them out.
     fn merge_fragments(&self) -> Result<Vec<Fragment>> {
         let mut all = RangeTombstones::default();
         let files = self.spec.runs.iter().flatten().chain(self.spec.below);
@@ -218,7 +218,7 @@ impl<'a> Merge<'a> {
         self.pass_files_of_next_level(key);
         let bytes = self.writer.as_ref().map_or(0, SstableWriter::bytes);
         if bytes == 0 {
-            // What lies before the first key of an output does not lie below it.
+            // A file before the first key of an output does not lie below it.
             self.passed_bytes = 0;
         }
         let is_full = bytes >= self.sstable_bytes;
@@ -235,7 +235,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Counts what the present output lies over: a merge that takes it further down has to rewrite much of that.
+    /// Counts the files that the present output lies over: a merge that takes it further down has to rewrite most of them.
     fn pass_files_of_next_level(&mut self, key: &[u8]) {
         let next = self.version.levels.get(self.spec.level + 1);
         let rest = next.and_then(|files| files.get(self.passed..));

@@ -1,8 +1,8 @@
-//! Which files of the level that a merge writes into it has to rewrite: those that something comes into. The others stay
-//! where they are, between its outputs.
+//! OverlapSplit: the files of the target level that a merge has to rewrite, because keys come into them. The others stay where they are,
+//! between its outputs.
 //!
-//! What is written in order, and deleted in order, falls into few places of a level: a merge costs what comes in, not what
-//! stands there.
+//! Rows that are written and deleted in order fall into few places of a level: the cost of a merge follows from its input, not from
+//! the size of the level.
 
 use crate::base::key::{SEQUENCE_MAX, is_before_end};
 use crate::tree::cache::Cache;
@@ -16,7 +16,7 @@ type File = Arc<LiveFile>;
 /// The files of a level that a merge reaches over, divided.
 #[derive(Debug)]
 pub(crate) struct OverlapSplit {
-    /// What is merged; in key order.
+    /// The files that are merged, in key order.
     pub(crate) rewritten: Vec<File>,
     /// Where those begin that stay: an output ends before each.
     pub(crate) cuts: Vec<Vec<u8>>,
@@ -36,7 +36,7 @@ impl OverlapSplit {
             .collect();
         let mut is_hit = vec![false; files.len()];
         for file in runs.iter().flatten() {
-            // What falls anywhere hits all of them with its first file.
+            // Random keys hit all of them with their first file.
             if is_hit.iter().all(|&is_hit| is_hit) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Picker: what to compact next. Pure: it looks at a version and at limits, and does no I/O.
+//! Picker: plans the next compaction. Pure: it looks at a version and at limits, and does no I/O.
 //!
 //! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0, or a
 //! level over its size, whichever is more so; files full of tombstones, which slow down scans; and while hardly anything is
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 type File = Arc<LiveFile>;
 
-/// What to do.
+/// The next compaction.
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// Remove files, all of whose contents are deleted.
@@ -175,7 +175,7 @@ fn below_level0(version: &Version) -> (usize, Vec<File>) {
         .unwrap_or_else(|| below(1))
 }
 
-/// How many times as large as what joins them the files may be that are rewritten for it.
+/// How many times as large the files may be that are rewritten, compared with the files that join them.
 const JOINED_MAX: u64 = 4;
 
 fn size(files: &[File]) -> u64 {
@@ -213,7 +213,7 @@ fn weight(file: &File) -> u64 {
     file.meta.size + file.meta.value_bytes()
 }
 
-/// Takes something off the level that is most over what it may hold. If it was always the first of them, the next one would
+/// Takes something off the level that is most over its limit. If it was always the first of them, the next one would
 /// grow for as long as much is written, and with it every merge into it.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     match fullest_level(version, config)?.1 {
@@ -227,7 +227,7 @@ pub(crate) fn fullness(version: &Version, config: &Config) -> u128 {
     fullest_level(version, config).map_or(0, |(fullness, _)| fullness)
 }
 
-/// The level that is most over what it may hold, and how full it is; of two that are equally full the upper one.
+/// The level that is most over its limit, and how full it is; of two that are equally full the upper one.
 fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
     let limits = level_limits(version, config);
     let fullness = |level: usize| {
@@ -243,7 +243,7 @@ fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
     full.max_by_key(|&(fullness, _)| fullness)
 }
 
-/// Takes the file down that is cheapest to merge for what it takes off the level.
+/// Takes the file down that is cheapest to merge for each byte it takes off the level.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
     let cost = |file: &&File| {
         let below = size(&overlapping(&version.levels[level + 1], &file.meta.range));
@@ -254,8 +254,8 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
 }
 
 /// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th of the one below it, or
-/// the size of level 1 if that is more: so nearly all stands in the deepest level, and what it overwrites takes little
-/// space, however much the deepest level itself holds of what it may.
+/// the size of level 1 if that is more: so nearly all stands in the deepest level, and overwritten rows take little
+/// space, however full the deepest level itself is.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     let ratio = config.level_ratio;
     let base = config.level_bytes_base;
@@ -286,18 +286,18 @@ fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
         return Plan::Move(vec![file.clone()], level + 1);
     }
     let cuts = cuts(&below, config.sstable_bytes.saturating_mul(BELOW_MAX));
-    match cuts.is_empty() {
-        true => Plan::Merge {
-            runs: vec![vec![file.clone()]],
-            below,
-            level: level + 1,
-        },
-        // A few rows may lie over everything there is: then each part of them goes down by itself.
-        false => Plan::Split(file.clone(), level, cuts),
+    if !cuts.is_empty() {
+        // A few rows may lie over a whole level: then each part of them goes down by itself.
+        return Plan::Split(file.clone(), level, cuts);
+    }
+    Plan::Merge {
+        runs: vec![vec![file.clone()]],
+        below,
+        level: level + 1,
     }
 }
 
-/// Where what lies over these files is to be cut, so that each part lies over `bytes_max` of them, or a single one.
+/// Where a file over these files is to be cut, so that each part lies over `bytes_max` of them, or a single one.
 fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
     let mut cuts = Vec::new();
     let mut bytes = 0;
@@ -360,7 +360,7 @@ fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
 }
 
 /// Overwritten values keep their space until their pointers meet. While the pointers above the deepest level that has any
-/// stand for more than half of what that level's do, and moving them is cheap, they go down; if it costs next to nothing,
+/// stand for more than half the bytes of that level's, and moving them is cheap, they go down; if it costs next to nothing,
 /// because there is little but pointers in the files, always.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
     let bytes = |files: &[File]| {

@@ -7,7 +7,7 @@ pub(crate) mod writer;
 use crate::base::key::SequenceNumber;
 use writer::WalWriter;
 
-/// What the leader holds.
+/// The log as its leader holds it.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// `None` until the first write, and always when the store lives in memory.

@@ -1,4 +1,4 @@
-//! Reading a segment of the log: its whole frames, and what is lost behind them.
+//! Reading a segment of the log: its whole frames, and the lost ones behind them.
 
 use crate::Result;
 use crate::base::config::WAL_SEGMENT_BYTES_MAX;
@@ -27,7 +27,7 @@ pub(crate) struct Segment {
     pub(crate) last_sequence: SequenceNumber,
     /// The highest durable sequence number recorded in any valid frame, including frames after a bad one.
     pub(crate) durable: SequenceNumber,
-    /// What is lost behind `end`, if anything stands there.
+    /// The records that are lost behind `end`, if anything stands there.
     pub(crate) torn: Option<Torn>,
 }
 
@@ -136,7 +136,7 @@ impl Segment {
         })
     }
 
-    /// What is lost of the segment if the log ends before its frame `index`.
+    /// The records of the segment that are lost if the log ends before its frame `index`.
     pub(crate) fn torn_from(&self, index: usize) -> Torn {
         let behind = self.torn.unwrap_or_default();
         let start = self
@@ -156,7 +156,7 @@ impl Segment {
 }
 
 impl Torn {
-    /// Says what was cut off behind `offset` of the log.
+    /// Logs a warning with the number of records that were cut off behind `offset`.
     pub(crate) fn warn(&self, file: &OpenFile, offset: u64) {
         tracing::warn!(
             path = %file.path().display(),
@@ -168,7 +168,7 @@ impl Torn {
     }
 }
 
-/// What stands at the end of the frames, if it is not zeros.
+/// The torn records at the end of the frames, if there are not only zeros.
 fn torn_at(bytes: &[u8], offset: usize, behind: &Behind) -> Option<Torn> {
     let rest = &bytes[offset..];
     if behind.batches > 0 {

@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex};
 const FIRST_BYTES: u64 = 1 << 20;
 /// How many times its length a segment may grow to while the next one is being made. Then writers are not admitted until it is.
 const OVERLONG: u64 = 4;
-/// As [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait for the disk. What they write is
-/// bounded by how many there are; beyond this the next one makes the segment itself.
+/// As [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait for the disk. Their number
+/// bounds their writes; beyond this the next one makes the segment itself.
 const OVERLONG_ADMITTED: u64 = 64;
 /// Bytes beyond which no segment grows, whatever its length is: recovery reads it as a whole.
 const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
@@ -266,7 +266,7 @@ impl LogSegments {
         Ok(made)
     }
 
-    /// Lets go of segments that the manifest no longer lists. Some of full length are kept, to be used again.
+    /// Releases segments that the manifest no longer lists. Some of full length are kept, to be used again.
     pub(crate) fn release_wals(&self, numbers: &[u64]) {
         let mut removed = Vec::new();
         {

@@ -128,8 +128,8 @@ impl WalWriter {
     /// Appends a group of frames in one write. After a failure the end has not moved.
     pub(crate) fn append(&mut self, group: &mut Vec<u8>) -> Result<()> {
         let end = self.end + group.len() as u64;
-        // A segment that is used again holds old frames behind the end. Zeros there tell a clean end from a torn frame. What
-        // is gathered until a sync has zeros to the end of its page anyway.
+        // A segment that is used again holds old frames behind the end. Zeros there tell a clean end from a torn frame.
+        // Writes that are gathered until a sync have zeros to the end of their page anyway.
         if self.writes == LogWrites::AtOnce {
             let room = self.length.saturating_sub(end) as usize;
             group.resize(group.len() + room.min(FRAME_HEADER_BYTES), 0);
@@ -139,7 +139,7 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Takes back what a failed append may have added to the length of the file.
+    /// Cuts off the bytes that a failed append may have added to the file.
     pub(crate) fn undo(&self) -> Result<()> {
         self.file.set_length(self.end.max(self.length))
     }

@@ -19,10 +19,10 @@
 //! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do: a search looks at one
 //! array of integers, and at keys only where heads are equal.
 
-use super::index::Heads;
 use crate::base::codec::Decoder;
 use crate::base::codec::put_varint;
 use crate::base::key::{Kind, SequenceNumber, head, shared};
+use crate::format::sstable::index::Heads;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -233,7 +233,7 @@ impl Layout {
     }
 }
 
-/// What stands before the rest of the key: three lengths and the tag.
+/// The head of an entry, before the rest of its key: three lengths and the tag.
 #[inline]
 fn fields(decoder: &mut Decoder<'_>) -> Option<([usize; 3], u64)> {
     // Nearly always each of the four is a single byte.
@@ -304,7 +304,7 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
     Ok(Lookup::Behind)
 }
 
-/// What [`find`] found: of a value, where it stands in the block, or the value itself.
+/// The result of [`find`]: of a value, where it stands in the block, or the value itself.
 #[derive(Debug)]
 pub(crate) enum Lookup<V> {
     Found {
@@ -319,7 +319,7 @@ pub(crate) enum Lookup<V> {
 }
 
 impl Lookup<Range<usize>> {
-    /// Makes of the place of a value what can be kept.
+    /// Turns the place of a value into the value.
     pub(crate) fn keep(self, keep: impl FnOnce(Range<usize>) -> Bytes) -> Lookup<Bytes> {
         match self {
             Lookup::Found {
@@ -376,7 +376,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Lets go of the block.
+    /// Releases the block.
     pub(crate) fn unload(&mut self) {
         self.on_entry = false;
         self.data = Bytes::new();

@@ -11,10 +11,10 @@
 //!
 //! A separator is at or behind the last key of its block, and before the first of the next unless both are versions of one key.
 
-use super::BlockHandle;
-use super::block::Malformed;
 use crate::base::codec::Decoder;
 use crate::base::key::{first_head_not_below, head, shared};
+use crate::format::sstable::BlockHandle;
+use crate::format::sstable::block::Malformed;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -70,7 +70,7 @@ impl IndexBuilder {
     }
 
     /// Where to cut an index block that is full: in its second half, where neighbouring separators share the shortest prefix. Heads
-    /// leave out what the separators of a block share, so blocks of one partition keep distinct heads.
+    /// leave out the prefix that the separators of a block share, so blocks of one partition keep distinct heads.
     pub(crate) fn best_length(&self) -> usize {
         let in_common =
             |&length: &usize| shared(self.separator(length - 1), self.separator(length));

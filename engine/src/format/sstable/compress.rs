@@ -1,0 +1,95 @@
+//! Compression of the blocks of SSTables.
+
+use crate::base::config::Compression;
+use crate::format::sstable::BLOCK_BYTES_MAX;
+use crossbeam_queue::ArrayQueue;
+use std::sync::LazyLock;
+use zstd::bulk::{Compressor, Decompressor};
+
+/// Contexts of zstd to be used again: to set one up costs more than a block does. They belong to no thread, because a server
+/// has hundreds that read now and then, and one takes 160 KiB.
+static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| ArrayQueue::new(4));
+static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
+    LazyLock::new(|| ArrayQueue::new(16));
+
+/// Sets up a context for the first read of a block, so that it need not wait for that.
+pub(crate) fn prepare() {
+    let unpacker = Decompressor::new();
+    // With a full queue there is nothing to prepare; without memory the read itself says so.
+    let _ = unpacker.map(|unpacker| UNPACKERS.push(unpacker));
+}
+
+fn pack_zstd(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    out.resize(zstd::zstd_safe::compress_bound(payload.len()), 0);
+    let packer = PACKERS.pop().map_or_else(|| Compressor::new(1), Ok);
+    let mut packer = packer.ok()?;
+    let packed = packer.compress_to_buffer(payload, &mut out[..]).ok();
+    // One too many goes.
+    let _ = PACKERS.push(packer);
+    packed
+}
+
+fn pack_lz4(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    out.resize(lz4_flex::block::get_maximum_output_size(payload.len()), 0);
+    lz4_flex::block::compress_into(payload, out).ok()
+}
+
+fn unpack_lz4(payload: &[u8], out: &mut [u8]) -> Option<usize> {
+    lz4_flex::block::decompress_into(payload, out).ok()
+}
+
+fn unpack_zstd(payload: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mut unpacker = UNPACKERS.pop().map_or_else(Decompressor::new, Ok).ok()?;
+    let unpacked = unpacker.decompress_to_buffer(payload, out).ok();
+    let _ = UNPACKERS.push(unpacker);
+    unpacked
+}
+
+/// Packs `payload` into `out`, unless that saves less than an eighth.
+pub(crate) fn compress<'a>(
+    payload: &'a [u8],
+    compression: Compression,
+    out: &'a mut Vec<u8>,
+) -> (Compression, &'a [u8]) {
+    let packed = match compression {
+        Compression::None => None,
+        Compression::Zstd => pack_zstd(payload, out),
+        Compression::Lz4 => pack_lz4(payload, out),
+    };
+    match packed {
+        Some(length) if length + payload.len() / 8 < payload.len() => (compression, &out[..length]),
+        _ => (Compression::None, payload),
+    }
+}
+
+/// Undoes `compress`, to a block of `length` bytes in `out`, unless the payload is the block. The checksum has been verified;
+/// `Err` says why the bytes are still not a block.
+pub(crate) fn decompress<'a>(
+    payload: &'a [u8],
+    compression: u8,
+    length: u32,
+    out: &'a mut Vec<u8>,
+) -> std::result::Result<&'a [u8], &'static str> {
+    let unpack = match compression {
+        0 if payload.len() == length as usize => return Ok(payload),
+        1 if length <= BLOCK_BYTES_MAX && is_zstd_length(payload, length) => unpack_zstd,
+        2 if length <= BLOCK_BYTES_MAX && is_lz4_ratio(payload.len(), length) => unpack_lz4,
+        _ => return Err("the block has an unknown compression or a wrong length"),
+    };
+    out.resize(length as usize, 0);
+    match unpack(payload, out) {
+        Some(count) if count == out.len() => Ok(out),
+        _ => Err("the block does not decompress to its length"),
+    }
+}
+
+/// LZ4 packs at most 255 bytes into one: a length beyond that is not believed before memory is taken for it.
+fn is_lz4_ratio(packed: usize, length: u32) -> bool {
+    length as usize / 255 <= packed
+}
+
+/// A frame of zstd says how long its contents are.
+fn is_zstd_length(payload: &[u8], length: u32) -> bool {
+    let contents = zstd::zstd_safe::get_frame_content_size(payload);
+    matches!(contents, Ok(Some(contents)) if contents == u64::from(length))
+}

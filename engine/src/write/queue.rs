@@ -1,0 +1,205 @@
+//! CommitQueue: group commit. One leader commits the batches of everyone who waits.
+//!
+//! Writers queue their batches and try for the log. The one that gets it commits the whole queue: it calls the four functions of
+//! [`Stages`] for each group and wakes the other writers, whose batches are done. The log, and how a batch is applied, are the
+//! business of `commit.rs`; `tests/interleavings.rs` runs this file in many orders of its steps.
+//!
+//! Invariants: groups are logged, applied and published one after the other, in the order of their sequence numbers. A queued batch
+//! has a leader, or its writer is awake or about to be woken.
+
+use crate::base::health::Health;
+use crate::base::key::SequenceNumber;
+use crate::base::mutex::lock;
+use crate::base::sync::thread::{self, Thread};
+use crate::base::sync::{Mutex, spin_loop};
+use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock, TryLockError};
+use std::time::Duration;
+
+/// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
+pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// After how long writers notice that their leader has panicked.
+const PANIC_NOTICED: Duration = Duration::from_secs(1);
+
+/// How often a writer looks whether the log is free before it sleeps.
+const LEAD_TRIES: usize = 50;
+
+/// A batch that can be queued.
+pub(crate) trait Queued {
+    /// Its bytes in the log.
+    fn bytes(&self) -> usize;
+    /// How many sequence numbers it takes.
+    fn count(&self) -> u64;
+}
+
+/// How a group of batches becomes visible. The leader calls these, and holds the log meanwhile.
+pub(crate) trait Stages {
+    type Batch: Queued + Debug;
+    /// The log. Each group has the numbers behind those of the group before it.
+    type Log: Debug;
+    /// Work that applying leaves for the moment when the group is visible.
+    type Applied;
+
+    /// Whether something that the batch rests on was changed, by a batch that is visible or by one before it in its group.
+    fn conflicts(&self, batch: &Self::Batch, before: &[Arc<Request<Self::Batch>>]) -> bool;
+    /// Numbers the batches and appends them to the log. Returns the first number. After an error none of them is there.
+    fn log(
+        &self,
+        log: &mut Self::Log,
+        group: &[Arc<Request<Self::Batch>>],
+    ) -> Result<SequenceNumber>;
+    /// Applies the batches to the memtables. The first has the number `first`.
+    fn apply(&self, group: &[Arc<Request<Self::Batch>>], first: SequenceNumber) -> Self::Applied;
+    /// Makes everything up to `last` visible.
+    fn publish(&self, last: SequenceNumber, applied: Self::Applied);
+}
+
+/// A batch in the queue, and its writer.
+#[derive(Debug)]
+pub(crate) struct Request<B> {
+    batch: B,
+    outcome: OnceLock<Result<SequenceNumber>>,
+    writer: Thread,
+}
+
+impl<B> Request<B> {
+    pub(crate) fn batch(&self) -> &B {
+        &self.batch
+    }
+
+    fn answer(&self, outcome: Result<SequenceNumber>) {
+        let answered = self.outcome.set(outcome);
+        assert!(answered.is_ok(), "a batch is in one group");
+        self.writer.unpark();
+    }
+}
+
+/// The batches that wait to be committed, and the log.
+#[derive(Debug)]
+pub(crate) struct CommitQueue<S: Stages> {
+    health: Arc<Health>,
+    queue: Mutex<VecDeque<Arc<Request<S::Batch>>>>,
+    log: Mutex<S::Log>,
+}
+
+impl<S: Stages> CommitQueue<S> {
+    pub(crate) fn new(health: Arc<Health>, log: S::Log) -> CommitQueue<S> {
+        CommitQueue {
+            health,
+            queue: Mutex::new(VecDeque::new()),
+            log: Mutex::new(log),
+        }
+    }
+
+    /// Commits a batch; on return it is visible. Returns the last sequence number of its group. Errors: `Conflict`; those of
+    /// [`Stages::log`].
+    pub(crate) fn commit(&self, stages: &S, batch: S::Batch) -> Result<SequenceNumber> {
+        let request = Arc::new(Request {
+            batch,
+            outcome: OnceLock::new(),
+            writer: thread::current(),
+        });
+        lock(&self.queue).push_back(request.clone());
+        loop {
+            self.try_to_lead(stages)?;
+            if let Some(outcome) = request.outcome.get() {
+                return outcome.clone();
+            }
+            // The lock holder commits this batch or wakes this thread; the timeout detects a leader that panicked.
+            thread::park_timeout(PANIC_NOTICED);
+        }
+    }
+
+    /// Commits the queued batches, if the log is free.
+    fn try_to_lead(&self, stages: &S) -> Result<()> {
+        for _ in 0..LEAD_TRIES {
+            match self.log.try_lock() {
+                Ok(mut log) => {
+                    while let Some(group) = self.take_group() {
+                        commit_group(stages, &mut log, group);
+                    }
+                    drop(log);
+                    self.wake_next_leader();
+                    return Ok(());
+                }
+                Err(TryLockError::Poisoned(_)) => return Err(self.broken()),
+                // A group takes a few microseconds; to sleep and be woken takes longer.
+                Err(TryLockError::WouldBlock) => spin_loop(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Call after unlocking the log: a batch queued meanwhile has no leader.
+    fn wake_next_leader(&self) {
+        let next = lock(&self.queue).front().cloned();
+        if let Some(request) = next {
+            request.writer.unpark();
+        }
+    }
+
+    /// Does something with the log that is not a commit.
+    pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut S::Log) -> T) -> T {
+        let done = act(&mut lock(&self.log));
+        self.wake_next_leader();
+        done
+    }
+
+    /// A leader has panicked: any part of its group may have been applied.
+    fn broken(&self) -> Error {
+        let error = Error::ReadOnly {
+            reason: "a commit was broken off by a panic".into(),
+        };
+        self.health.fail(&error);
+        error
+    }
+
+    fn take_group(&self) -> Option<Vec<Arc<Request<S::Batch>>>> {
+        let mut queue = lock(&self.queue);
+        let mut bytes = 0;
+        let fits = |request: &&Arc<Request<S::Batch>>| {
+            let before = bytes;
+            bytes += request.batch.bytes();
+            before < GROUP_BYTES_MAX
+        };
+        let count = queue.iter().take_while(fits).count();
+        (count > 0).then(|| queue.drain(..count).collect())
+    }
+}
+
+fn commit_group<S: Stages>(stages: &S, log: &mut S::Log, mut group: Vec<Arc<Request<S::Batch>>>) {
+    refuse_conflicts(stages, &mut group);
+    if group.is_empty() {
+        return;
+    }
+    let first = match stages.log(log, &group) {
+        Ok(first) => first,
+        Err(error) => {
+            let refuse = |request: Arc<Request<_>>| request.answer(Err(error.clone()));
+            return group.into_iter().for_each(refuse);
+        }
+    };
+    let count: u64 = group.iter().map(|request| request.batch.count()).sum();
+    let last = first + count - 1;
+    let applied = stages.apply(&group, first);
+    stages.publish(last, applied);
+    group.iter().for_each(|request| request.answer(Ok(last)));
+}
+
+/// Takes the batches out of the group that must not be committed.
+fn refuse_conflicts<S: Stages>(stages: &S, group: &mut Vec<Arc<Request<S::Batch>>>) {
+    let mut kept = 0;
+    for at in 0..group.len() {
+        let request = &group[at];
+        if stages.conflicts(&request.batch, &group[..kept]) {
+            request.answer(Err(Error::Conflict));
+        } else {
+            group.swap(kept, at);
+            kept += 1;
+        }
+    }
+    group.truncate(kept);
+}
