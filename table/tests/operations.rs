@@ -799,6 +799,47 @@ fn row_key_without_a_partition_seeks_in_each_large_partition() {
 }
 
 #[test]
+fn rows_that_the_hosted_service_would_read_are_counted_or_estimated() {
+    let service = partitioned(10, 10_000);
+    let azure = |filter: &str| service.query(&filtered(filter)).cost.azure_examined;
+    let exact = |filter: &str| azure(filter).filter(|count| count.is_exact).unwrap().rows;
+    let about = |filter: &str, rows: u64| {
+        let count = azure(filter).unwrap();
+        let is_close = (rows * 2 / 3..rows * 3 / 2).contains(&count.rows);
+        assert!(!count.is_exact && is_close, "{filter}: {count}");
+    };
+    let first = "PartitionKey eq '000001'";
+    assert_eq!(exact(&format!("{first} and RowKey eq '00007'")), 1);
+    assert_eq!(exact(&format!("{first} and RowKey ge '09990'")), 10);
+    assert_eq!(exact(&format!("{first} and N eq 5")), 10_000);
+    about("RowKey eq '05000'", 100_000);
+    about("false", 100_000);
+    let two = "(RowKey eq '00001' or RowKey eq '00002')";
+    about(&format!("{first} and {two}"), 10_000);
+    let last = "PartitionKey ge '000009'";
+    about(&format!("{last} and RowKey eq '00002'"), 10_000);
+    assert_eq!(azure("PartitionKey lt ''"), None);
+}
+
+#[test]
+fn rows_behind_the_end_of_a_page_do_not_count() {
+    let service = partitioned(10, 100);
+    let query = Query {
+        top: Some(2),
+        ..filtered("RowKey eq '00007' or RowKey eq '00060'")
+    };
+    let cost = service.query(&query).cost;
+    let count = cost.azure_examined.unwrap();
+    assert!(count.rows >= 100 && count.rows <= 150, "{count}");
+    let nothing = Query {
+        top: Some(0),
+        ..query
+    };
+    let count = service.query(&nothing).cost.azure_examined.unwrap();
+    assert_eq!(count.to_string(), "0");
+}
+
+#[test]
 fn row_key_in_many_tiny_partitions_costs_no_more_than_a_scan() {
     let service = partitioned(100_000, 1);
     for (filter, access) in [

@@ -82,6 +82,9 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
             let plan = plan_name(page.cost.azure_access);
             put(&mut response, "x-lazurite-azure-plan", plan);
         }
+        if let Some(rows) = page.cost.azure_examined {
+            put(&mut response, "x-lazurite-azure-examined", rows.to_string());
+        }
         put(
             &mut response,
             "x-lazurite-examined",
