@@ -5,8 +5,9 @@ use std::fmt::Write;
 use lazurite_bench_common::page::{escape, head, sentence_case};
 use lazurite_bench_common::{number, thousands};
 
-use super::report::{Report, bytes};
+use super::report::{Report, bytes, or_dash};
 use super::run::{Finding, Measured};
+use super::usage::AzureRows;
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 320.0;
@@ -44,6 +45,7 @@ pub(super) fn page(report: &Report) -> String {
     for finding in &report.findings {
         section(&mut page, report, finding);
     }
+    advice(&mut page, report);
     page.push_str("</body></html>\n");
     page
 }
@@ -87,10 +89,54 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
     page.push_str(&chart("Rows examined", designs, |design| {
         design.ask.examined.unwrap_or_default() as f64
     }));
+    page.push_str(&chart(
+        "Rows the hosted service would examine",
+        designs,
+        |design| {
+            let rows = design.ask.azure_examined.map(AzureRows::rows);
+            rows.unwrap_or_default() as f64
+        },
+    ));
     page.push_str(&chart("Price a month", designs, |design| {
         report.monthly(finding, design).total()
     }));
     page.push_str("</div></section>");
+}
+
+/// What the server's advisor says, with the requests that led to it; nothing if it has no advisor or no advice.
+fn advice(page: &mut String, report: &Report) {
+    let findings = report.findings.iter();
+    let mut given = findings.filter(|finding| !finding.advice.is_empty());
+    let Some(first) = given.next() else { return };
+    page.push_str(
+        "<section id=\"advice\"><h2>What the advisor of the server says</h2>\
+         <p>The server watched the requests of every design. Some of the requests that led to each piece of advice follow it.</p>",
+    );
+    for finding in std::iter::once(first).chain(given) {
+        let pattern = finding.pattern;
+        let _ = write!(
+            page,
+            "<h3><a href=\"#{}\">{}</a></h3><dl>",
+            pattern.name,
+            escape(pattern.title)
+        );
+        for advice in &finding.advice {
+            let _ = write!(
+                page,
+                "<dt>{} ({})</dt><dd>{}. {}",
+                escape(&advice.title),
+                escape(&advice.designs.join(", ")),
+                escape(&sentence_case(&advice.finding)),
+                escape(&advice.remedy)
+            );
+            for request in &advice.requests {
+                let _ = write!(page, "<br><code>{}</code>", escape(request));
+            }
+            page.push_str("</dd>");
+        }
+        page.push_str("</dl>");
+    }
+    page.push_str("</section>");
 }
 
 fn table(page: &mut String, report: &Report, finding: &Finding) {
@@ -100,6 +146,7 @@ fn table(page: &mut String, report: &Report, finding: &Finding) {
         "requests to write",
         "requests to answer",
         "rows examined",
+        "by the hosted service",
         "received",
         "stored",
         "ms to answer",
@@ -113,7 +160,8 @@ fn table(page: &mut String, report: &Report, finding: &Finding) {
             escape(design.design),
             thousands(design.build.requests),
             thousands(design.ask.requests),
-            design.ask.examined.map_or("not reported".into(), thousands),
+            or_dash(design.ask.examined.map(thousands)),
+            or_dash(design.ask.azure_examined),
             bytes(design.ask.received_bytes),
             bytes(design.stored.bytes()),
             number(design.ask.seconds * 1e3),

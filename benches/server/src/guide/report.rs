@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::pattern::{Measure, Pattern};
 use super::prices::Prices;
 use super::run::{Finding, Measured};
+use super::usage::{AzureRows, Usage};
 
 /// What a run found.
 pub(super) struct Report {
@@ -91,6 +92,8 @@ impl Report {
                 "requests": design.ask.requests,
                 "refused": design.build.refused + design.ask.refused,
                 "examined": design.ask.examined,
+                "azure_examined": design.ask.azure_examined.map(AzureRows::rows),
+                "azure_examined_is_exact": design.ask.azure_examined.map(AzureRows::is_exact),
                 "received_bytes": design.ask.received_bytes,
                 "hottest_partition_writes": design.build.hottest_partition(),
                 "stored_bytes": design.stored.bytes(),
@@ -101,12 +104,23 @@ impl Report {
                 "price_per_month": self.monthly(finding, design).total(),
             })
         });
+        let advice = finding.advice.iter().map(|advice| {
+            json!({
+                "rule": advice.rule,
+                "title": advice.title,
+                "finding": advice.finding,
+                "remedy": advice.remedy,
+                "designs": advice.designs,
+                "requests": advice.requests,
+            })
+        });
         json!({
             "name": finding.pattern.name,
             "title": finding.pattern.title,
             "sentence": self.sentence(finding),
             "warning": finding.warning(),
             "wrong": finding.wrong,
+            "advice": advice.collect::<Vec<_>>(),
             "writes": finding.writes,
             "questions": finding.questions,
             "designs": designs.collect::<Vec<_>>(),
@@ -214,11 +228,25 @@ impl Finding {
                 design.design,
                 list(&design.ask.plans),
                 list(&design.ask.azure_plans)
-            )
+            ) + &rows_instead(&design.ask)
         });
         let texts: Vec<String> = texts.collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     }
+}
+
+/// `, with ~80,000 rows examined instead of 40`; empty if the server does not say.
+fn rows_instead(ask: &Usage) -> String {
+    let (Some(here), Some(azure)) = (ask.examined, ask.azure_examined) else {
+        return String::new();
+    };
+    let here = thousands(here);
+    format!(", with {azure} rows examined instead of {here}")
+}
+
+/// A figure, or `-` where the server does not report it.
+pub(super) fn or_dash(figure: Option<impl ToString>) -> String {
+    figure.map_or("-".into(), |figure| figure.to_string())
 }
 
 fn saving(before: f64, after: f64, fewer: &str) -> String {
@@ -244,18 +272,27 @@ pub(super) fn bytes(count: u64) -> String {
 /// Prints the table, a sentence for each pattern, and the verdict.
 pub(super) fn print(report: &Report) {
     println!(
-        "\n{:44} {:>8} {:>8} {:>10} {:>10} {:>10} {:>9} {:>11}",
-        "pattern", "writes", "requests", "examined", "received", "stored", "ask ms", "price/month"
+        "\n{:44} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
+        "pattern",
+        "writes",
+        "requests",
+        "examined",
+        "by Azure",
+        "received",
+        "stored",
+        "ask ms",
+        "price/month"
     );
     for finding in &report.findings {
         println!("{}", finding.pattern.title);
         for design in &finding.designs {
-            let examined = design.ask.examined.map_or("-".into(), thousands);
             println!(
-                "  {:42} {:>8} {:>8} {examined:>10} {:>10} {:>10} {:>9} {:>11}",
+                "  {:42} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
                 design.design,
                 thousands(design.build.requests),
                 thousands(design.ask.requests),
+                or_dash(design.ask.examined.map(thousands)),
+                or_dash(design.ask.azure_examined),
                 bytes(design.ask.received_bytes),
                 bytes(design.stored.bytes()),
                 number(design.ask.seconds * 1e3),
@@ -270,6 +307,7 @@ pub(super) fn print(report: &Report) {
             println!("  note: {warning}");
         }
     }
+    print_advice(report);
     let prices = &report.prices;
     for line in &report.comparison {
         println!("{line}");
@@ -285,6 +323,24 @@ pub(super) fn print(report: &Report) {
         number(prices.items_kept),
         report.verdict()
     );
+}
+
+/// What the server's advisor says of each pattern, with the first request that led to it.
+fn print_advice(report: &Report) {
+    let mut is_first = true;
+    for finding in &report.findings {
+        for advice in &finding.advice {
+            if std::mem::take(&mut is_first) {
+                println!("\nadvice of the server");
+            }
+            let designs = advice.designs.join(", ");
+            println!("{} ({designs}): {}", finding.pattern.title, advice.title);
+            println!("  seen: {}", advice.finding);
+            if let Some(request) = advice.requests.first() {
+                println!("  such as {request}");
+            }
+        }
+    }
 }
 
 #[cfg(test)]
