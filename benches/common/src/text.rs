@@ -25,6 +25,15 @@ pub fn number(figure: f64) -> String {
     }
 }
 
+/// `3 runs`, `1 run`.
+pub fn runs(count: u16) -> String {
+    if count == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{count} runs")
+    }
+}
+
 /// Parses a share, above 0 and at most 1, from the command line.
 pub fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| "not a number".to_owned())?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazurite_bench_common::page::{Buckets, RunReport, Section, buckets};
-use lazurite_bench_common::{MachineUse, Measurement, Results, median, number};
+use lazurite_bench_common::{MachineUse, Measurement, Results, median, number, runs as text_of};
 
 use crate::tables::{GROUPS, Line, Tables};
 
@@ -72,7 +72,7 @@ pub(crate) fn report(
     });
     RunReport {
         title: "The engine and others, measured".into(),
-        subject: format!("Medians of {runs} runs, the engines in turn."),
+        subject: format!("Medians of {}, the engines in turn.", text_of(runs)),
         verdict,
         noisy,
         sections: sections

@@ -63,7 +63,7 @@ impl Tables<'_> {
     /// How our figure compares with the best of the others; `-` without others.
     pub(crate) fn ratio_text(&self, line: &Line) -> String {
         let ratio = self.ratio(line.workload, line.figure, line.better);
-        ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"))
+        ratio.map_or("-".into(), number)
     }
 
     /// Memory of each workload, and how busy others kept the machine meanwhile.

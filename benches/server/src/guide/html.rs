@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
-use lazurite_bench_common::page::{escape, head, sentence_case};
+use lazurite_bench_common::page::{escape, head, prose, sentence_case};
 use lazurite_bench_common::{number, thousands};
 
 use super::report::{Report, bytes, or_dash};
 use super::run::{Finding, Measured};
-use super::usage::AzureRows;
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 320.0;
@@ -83,22 +82,23 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
     table(page, report, finding);
     let designs = &finding.designs;
     page.push_str("<div class=\"charts\">");
+    let count = |count: u64| (count as f64, thousands(count));
     page.push_str(&chart("Requests to answer", designs, |design| {
-        design.ask.requests as f64
+        count(design.ask.requests)
     }));
     page.push_str(&chart("Rows examined", designs, |design| {
-        design.ask.examined.unwrap_or_default() as f64
+        count(design.ask.examined.unwrap_or_default())
     }));
-    page.push_str(&chart(
-        "Rows the hosted service would examine",
-        designs,
-        |design| {
-            let rows = design.ask.azure_examined.map(AzureRows::rows);
-            rows.unwrap_or_default() as f64
-        },
-    ));
+    if finding.is_cheaper_here() {
+        let title = "Rows the hosted service would examine";
+        page.push_str(&chart(title, designs, |design| {
+            let rows = design.ask.azure_examined.unwrap_or_default();
+            (rows.rows() as f64, rows.to_string())
+        }));
+    }
     page.push_str(&chart("Price a month", designs, |design| {
-        report.monthly(finding, design).total()
+        let price = report.monthly(finding, design).total();
+        (price, number(price))
     }));
     page.push_str("</div></section>");
 }
@@ -124,10 +124,10 @@ fn advice(page: &mut String, report: &Report) {
             let _ = write!(
                 page,
                 "<dt>{} ({})</dt><dd>{}. {}",
-                escape(&advice.title),
+                prose(&advice.title),
                 escape(&advice.designs.join(", ")),
-                escape(&sentence_case(&advice.finding)),
-                escape(&advice.remedy)
+                prose(&sentence_case(&advice.finding)),
+                prose(&advice.remedy)
             );
             for request in &advice.requests {
                 let _ = write!(page, "<br><code>{}</code>", escape(request));
@@ -173,9 +173,9 @@ fn table(page: &mut String, report: &Report, finding: &Finding) {
 }
 
 /// Horizontal bars from zero, one for each design; nothing if all are zero.
-fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -> String {
-    let figures: Vec<f64> = designs.iter().map(figure).collect();
-    let most = figures.iter().copied().fold(0.0, f64::max);
+fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> (f64, String)) -> String {
+    let figures: Vec<(f64, String)> = designs.iter().map(figure).collect();
+    let most = figures.iter().map(|(value, _)| *value).fold(0.0, f64::max);
     if most <= 0.0 {
         return String::new();
     }
@@ -184,7 +184,7 @@ fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -
         "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" font-size=\"13\">\
          <text x=\"0\" y=\"15\" font-weight=\"600\">{title}</text>"
     );
-    for (number_of, (design, value)) in designs.iter().zip(&figures).enumerate() {
+    for (number_of, (design, (value, label))) in designs.iter().zip(&figures).enumerate() {
         let top = TITLE_HEIGHT + ROW_HEIGHT * number_of as f64;
         let width = value / most * (WIDTH - FIGURE_WIDTH);
         let is_advised = number_of + 1 == designs.len();
@@ -199,7 +199,7 @@ fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -
             width.max(1.0),
             width.max(1.0) + 6.0,
             top + LABEL_HEIGHT + BAR_HEIGHT * 0.85,
-            number(*value)
+            escape(label)
         );
     }
     svg.push_str("</svg>");
@@ -235,7 +235,9 @@ mod tests {
             measured
         };
         let designs = [design("scan", 100), design("point", 25)];
-        let svg = chart("Requests", &designs, |design| design.ask.requests as f64);
+        let svg = chart("Requests", &designs, |design| {
+            (design.ask.requests as f64, "label".into())
+        });
         assert!(
             svg.contains("width=\"250.0\"") && svg.contains("width=\"62.5\""),
             "{svg}"

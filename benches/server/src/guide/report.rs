@@ -213,6 +213,14 @@ impl Measured {
 }
 
 impl Finding {
+    /// Whether the hosted service would examine other rows than this server does.
+    pub(super) fn is_cheaper_here(&self) -> bool {
+        self.designs.iter().any(|design| {
+            let azure = design.ask.azure_examined;
+            azure.is_some_and(|azure| Some(azure.rows()) != design.ask.examined)
+        })
+    }
+
     /// Where our server is cleverer than the hosted service.
     pub(super) fn warning(&self) -> Option<String> {
         let differing = self.designs.iter().filter(|design| {

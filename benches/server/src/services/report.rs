@@ -1,7 +1,9 @@
 //! The report of a run: a section for each case, with the latencies of each peer.
 
 use lazurite_bench_common::page::{RunReport, Section};
-use lazurite_bench_common::{Better, MachineUse, Measurement, Results, median, number};
+use lazurite_bench_common::{
+    Better, MachineUse, Measurement, Results, median, number, runs as text_of,
+};
 
 use super::tables::COLUMNS;
 
@@ -31,7 +33,8 @@ pub(super) fn report(results: &Results, machine: &MachineUse, runs: u16) -> RunR
     RunReport {
         title: "The services and other servers, measured".into(),
         subject: format!(
-            "Medians of {runs} runs, the servers in turn. Latencies are of the first kind of request."
+            "Medians of {}, the servers in turn. Latencies are of the first kind of request.",
+            text_of(runs)
         ),
         verdict,
         noisy,
