@@ -17,8 +17,8 @@ body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
 .sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
-td{white-space:nowrap}td:first-child,th:first-child{text-align:left}tr{border-bottom:1px solid var(--line)}\
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
+td{white-space:nowrap}td:first-child,th:first-child{text-align:left}td:first-child{white-space:normal;min-width:8rem}tr{border-bottom:1px solid var(--line)}\
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
 .naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}code{overflow-wrap:anywhere}h3{font-size:1rem}a{color:var(--advised)}";
 
 /// Sizes of a chart, in units of its view box.
