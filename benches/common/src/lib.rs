@@ -18,7 +18,7 @@ pub use random::Random;
 pub use report_files::ReportFiles;
 pub use results::{Better, Findings, OURS, Results, median};
 pub use significance::mann_whitney;
-pub use text::{number, runs, share, thousands};
+pub use text::{counted, number, share, thousands};
 
 /// A result of a whole program, its error ready to be printed.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

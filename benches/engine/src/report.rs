@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazurite_bench_common::page::{Buckets, RunReport, Section, buckets};
-use lazurite_bench_common::{MachineUse, Measurement, Results, median, number, runs as text_of};
+use lazurite_bench_common::{MachineUse, Measurement, Results, counted, median, number};
 
 use crate::tables::{GROUPS, Line, Tables};
 
@@ -61,9 +61,10 @@ pub(crate) fn report(
             "other processes kept {others:.1} cores busy in the middle workload"
         ));
     }
+    let workloads = counted(cases.len(), "workload");
     let verdict = match results.mismatches() {
-        0 => format!("{} workloads, every answer was right", cases.len()),
-        wrong => format!("{wrong} wrong answers in {} workloads", cases.len()),
+        0 => format!("{workloads}, every answer was right"),
+        wrong => format!("{wrong} wrong answers in {workloads}"),
     };
     let tables = Tables { results, peers };
     let sections = GROUPS.iter().map(|(title, lines)| {
@@ -72,7 +73,10 @@ pub(crate) fn report(
     });
     RunReport {
         title: "The engine and others, measured".into(),
-        subject: format!("Medians of {}, the engines in turn.", text_of(runs)),
+        subject: format!(
+            "Medians of {}, the engines in turn.",
+            counted(runs.into(), "run")
+        ),
         verdict,
         noisy,
         sections: sections

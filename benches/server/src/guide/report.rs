@@ -1,6 +1,6 @@
 //! The report: a table in the terminal and JSON, each pattern ending in one sentence.
 
-use lazurite_bench_common::{Better, Measurement, measurements, number, page, thousands};
+use lazurite_bench_common::{Better, Measurement, counted, measurements, number, page, thousands};
 use serde_json::{Value, json};
 
 use super::pattern::{Measure, Pattern};
@@ -45,11 +45,11 @@ impl Report {
 
     /// The last line.
     pub(super) fn verdict(&self) -> String {
-        let count = self.findings.len();
+        let patterns = counted(self.findings.len(), "pattern");
         match (&self.error, self.wrongs()) {
-            (Some(error), _) => format!("ended early after {count} patterns: {error}"),
-            (None, 0) => format!("{count} patterns, every design gave the right answers"),
-            (None, wrongs) => format!("{wrongs} of {count} patterns gave wrong answers"),
+            (Some(error), _) => format!("ended early after {patterns}: {error}"),
+            (None, 0) => format!("{patterns}, every design gave the right answers"),
+            (None, wrongs) => format!("{wrongs} of {patterns} gave wrong answers"),
         }
     }
 

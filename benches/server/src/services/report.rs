@@ -1,9 +1,7 @@
 //! The report of a run: a section for each case, with the latencies of each peer.
 
 use lazurite_bench_common::page::{RunReport, Section};
-use lazurite_bench_common::{
-    Better, MachineUse, Measurement, Results, median, number, runs as text_of,
-};
+use lazurite_bench_common::{Better, MachineUse, Measurement, Results, counted, median, number};
 
 use super::tables::COLUMNS;
 
@@ -26,15 +24,16 @@ pub(super) fn report(results: &Results, machine: &MachineUse, runs: u16) -> RunR
             "other processes kept {others:.1} cores busy in the middle case"
         ));
     }
+    let measured = counted(cases.len(), "case");
     let verdict = match results.mismatches() {
-        0 => format!("{} cases, every answer was right", cases.len()),
-        wrong => format!("{wrong} wrong answers in {} cases", cases.len()),
+        0 => format!("{measured}, every answer was right"),
+        wrong => format!("{wrong} wrong answers in {measured}"),
     };
     RunReport {
         title: "The services and other servers, measured".into(),
         subject: format!(
             "Medians of {}, the servers in turn. Latencies are of the first kind of request.",
-            text_of(runs)
+            counted(runs.into(), "run")
         ),
         verdict,
         noisy,
