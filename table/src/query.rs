@@ -167,13 +167,13 @@ impl TableService {
                 Ok(step)
             },
         )?;
-        let azure_examined = match azure_access {
-            AccessKind::Nothing => None,
-            _ if pager.top == 0 || plan.reads_as_azure() => Some(RowCount::exact(pager.examined)),
-            _ => {
-                let rows = self.estimate_azure(&snapshot, &prefix, &plan, next.as_ref())?;
-                rows.map(|rows| rows.at_least(pager.examined))
-            }
+        let azure_examined = if azure_access == AccessKind::Nothing {
+            None
+        } else if pager.top == 0 || plan.reads_as_azure() {
+            Some(RowCount::exact(pager.examined))
+        } else {
+            let rows = self.estimate_azure(&snapshot, &prefix, &plan, next.as_ref())?;
+            rows.map(|rows| rows.at_least(pager.examined))
         };
         let cost = Cost {
             access,

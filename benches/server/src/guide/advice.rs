@@ -1,6 +1,6 @@
 //! What the advisor of the server says of the designs of a pattern. Only our own server has an advisor.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{Client, Request, Service};
 
@@ -19,6 +19,19 @@ pub(super) struct Advice {
     pub(super) designs: Vec<&'static str>,
     /// Some of the requests that led to it, each with its operation and what it addressed.
     pub(super) requests: Vec<String>,
+}
+
+impl Advice {
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "rule": self.rule,
+            "title": self.title,
+            "finding": self.finding,
+            "remedy": self.remedy,
+            "designs": self.designs,
+            "requests": self.requests,
+        })
+    }
 }
 
 /// The names of a design's tables, containers and queues begin with a prefix.
@@ -82,7 +95,6 @@ fn requests(advice: &Value, prefix: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn advice_belongs_to_the_designs_whose_tables_it_names() {

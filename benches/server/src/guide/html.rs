@@ -80,6 +80,11 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         );
     }
     table(page, report, finding);
+    charts(page, report, finding);
+    page.push_str("</section>");
+}
+
+fn charts(page: &mut String, report: &Report, finding: &Finding) {
     let designs = &finding.designs;
     page.push_str("<div class=\"charts\">");
     let count = |count: u64| (count as f64, thousands(count));
@@ -100,7 +105,7 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         let price = report.monthly(finding, design).total();
         (price, number(price))
     }));
-    page.push_str("</div></section>");
+    page.push_str("</div>");
 }
 
 /// What the server's advisor says, with the requests that led to it; nothing if it has no advisor or no advice.

@@ -3,6 +3,7 @@
 use lazurite_bench_common::{Better, Measurement, counted, measurements, number, page, thousands};
 use serde_json::{Value, json};
 
+use super::advice::Advice;
 use super::pattern::{Measure, Pattern};
 use super::prices::Prices;
 use super::run::{Finding, Measured};
@@ -104,16 +105,7 @@ impl Report {
                 "price_per_month": self.monthly(finding, design).total(),
             })
         });
-        let advice = finding.advice.iter().map(|advice| {
-            json!({
-                "rule": advice.rule,
-                "title": advice.title,
-                "finding": advice.finding,
-                "remedy": advice.remedy,
-                "designs": advice.designs,
-                "requests": advice.requests,
-            })
-        });
+        let advice = finding.advice.iter().map(Advice::to_json);
         json!({
             "name": finding.pattern.name,
             "title": finding.pattern.title,
@@ -292,28 +284,7 @@ pub(super) fn print(report: &Report) {
         "price/month"
     );
     for finding in &report.findings {
-        println!("{}", finding.pattern.title);
-        for design in &finding.designs {
-            println!(
-                "  {:42} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
-                design.design,
-                thousands(design.build.requests),
-                thousands(design.ask.requests),
-                or_dash(design.ask.examined.map(thousands)),
-                or_dash(design.ask.azure_examined),
-                bytes(design.ask.received_bytes),
-                bytes(design.stored.bytes()),
-                number(design.ask.seconds * 1e3),
-                number(report.monthly(finding, design).total())
-            );
-        }
-        println!("  {}", report.sentence(finding));
-        for wrong in &finding.wrong {
-            println!("  WRONG: {wrong}");
-        }
-        if let Some(warning) = finding.warning() {
-            println!("  note: {warning}");
-        }
+        print_finding(report, finding);
     }
     print_advice(report);
     let prices = &report.prices;
@@ -331,6 +302,31 @@ pub(super) fn print(report: &Report) {
         number(prices.items_kept),
         report.verdict()
     );
+}
+
+fn print_finding(report: &Report, finding: &Finding) {
+    println!("{}", finding.pattern.title);
+    for design in &finding.designs {
+        println!(
+            "  {:42} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
+            design.design,
+            thousands(design.build.requests),
+            thousands(design.ask.requests),
+            or_dash(design.ask.examined.map(thousands)),
+            or_dash(design.ask.azure_examined),
+            bytes(design.ask.received_bytes),
+            bytes(design.stored.bytes()),
+            number(design.ask.seconds * 1e3),
+            number(report.monthly(finding, design).total())
+        );
+    }
+    println!("  {}", report.sentence(finding));
+    for wrong in &finding.wrong {
+        println!("  WRONG: {wrong}");
+    }
+    if let Some(warning) = finding.warning() {
+        println!("  note: {warning}");
+    }
 }
 
 /// What the server's advisor says of each pattern, with the first request that led to it.

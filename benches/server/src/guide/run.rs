@@ -75,17 +75,7 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
         .extend(measurements::spread_reason(&report.measurements()));
     report.comparison = old.map_or_else(Vec::new, |old| old.compare(&report.measurements()));
     report::print(&report);
-    // One that cannot be written does not keep the other from being written.
-    let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
-    let html = page::write(args.html.as_deref(), || html::page(&report));
-    // A page with the figures of a broken or partial run would be wrong.
-    let docs = match &args.write_docs {
-        Some(directory) if report.error.is_none() && report.wrongs() == 0 => {
-            docs::write(directory, &report)
-        }
-        _ => Ok(()),
-    };
-    json.and(html).and(docs)?;
+    write_files(args, &report)?;
     match &report.error {
         None => Ok(report.wrongs()),
         Some(error) => Err(format!(
@@ -95,6 +85,21 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
         )
         .into()),
     }
+}
+
+/// Writes JSON, page and figures of documentation where they are asked for. One that cannot be written does not keep the others from
+/// being written.
+fn write_files(args: &GuideArgs, report: &Report) -> Outcome<()> {
+    let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
+    let html = page::write(args.html.as_deref(), || html::page(report));
+    // A page with the figures of a broken or partial run would be wrong.
+    let docs = match &args.write_docs {
+        Some(target) if report.error.is_none() && report.wrongs() == 0 => {
+            docs::write(target, report)
+        }
+        _ => Ok(()),
+    };
+    json.and(html).and(docs)
 }
 
 fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
@@ -167,8 +172,7 @@ fn run_patterns(
             finding => finding?,
         };
         if has_advisor {
-            let all = advice::fetch(&client).unwrap_or_default();
-            finding.advice = advice::of_designs(&all, &bench.prefixes.borrow());
+            finding.advice = bench.advice();
         }
         let seconds = began.elapsed().as_secs_f64();
         eprintln!("{:28} {seconds:6.1} s", pattern.name);
@@ -250,6 +254,12 @@ impl Bench<'_> {
             }
         }
         Ok(finding)
+    }
+
+    /// What the advisor of the server says of the designs that ran.
+    fn advice(&self) -> Vec<Advice> {
+        let all = advice::fetch(self.client).unwrap_or_default();
+        advice::of_designs(&all, &self.prefixes.borrow())
     }
 
     /// A pattern that this server cannot run.
