@@ -1,6 +1,6 @@
 //! Examples of the protocol, one behaviour per test: limits, errors, pages and their cost.
 
-use lazurite_engine::fs::{FaultFs, MemoryFs, Operation as Disk};
+use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs, Operation as Disk};
 use lazurite_engine::{
     Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, ManualWallClock,
     Ticket, WallClock,
@@ -819,6 +819,41 @@ fn rows_that_the_hosted_service_would_read_are_counted_or_estimated() {
     let last = "PartitionKey ge '000009'";
     about(&format!("{last} and RowKey eq '00002'"), 10_000);
     assert_eq!(azure("PartitionKey lt ''"), None);
+}
+
+#[test]
+fn query_succeeds_if_only_its_estimate_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let environment = Environment {
+        fs: Arc::new(disk.clone()),
+        ..Environment::system(Durability::Process)
+    };
+    let config = Config::default();
+    let db = Db::open_with(directory.path(), config, environment).unwrap();
+    let clock = Arc::new(ManualWallClock::new(NOW));
+    let service = TableService::open(&db, clock.clone()).unwrap();
+    wait(service.create_table(ACCOUNT, "people")).unwrap();
+    for row in 0..1000 {
+        let row = entity(&format!("{row:04}"), &[("A", text(100))]);
+        drop(service.insert_entity(ACCOUNT, "people", &row).unwrap());
+    }
+    let rows = db.keyspace("table.entities", KeyspaceOptions::default());
+    db.flush(&rows.unwrap()).unwrap();
+    let query = |filter| service.query_entities(ACCOUNT, "people", &filtered(filter), &|| false);
+    disk.set(Some(Fault {
+        operation: Some(Disk::Read),
+        path: String::new(),
+        nth: 1,
+        failure: Failure::Error(std::io::ErrorKind::Other),
+        sticky: true,
+    }));
+    assert!(query("").is_err(), "rows are read from the disk");
+    assert_eq!(query("false").unwrap().cost.azure_examined, None);
+    disk.set(None);
+    clock.advance(Duration::from_secs(1));
+    let rows = query("false").unwrap().cost.azure_examined.unwrap().rows;
+    assert!((700..1400).contains(&rows), "{rows}");
 }
 
 #[test]
