@@ -109,6 +109,6 @@ mod tests {
         assert_eq!(report.sections[0].histograms[0].1, [(64.0, 20)]);
         assert_eq!(report.measurements[0].values, [9.0, 11.0]);
         assert!(report.noisy[0].contains("0.9 cores"), "{:?}", report.noisy);
-        assert_eq!(report.verdict, "1 cases, every answer was right");
+        assert_eq!(report.verdict, "1 case, every answer was right");
     }
 }
