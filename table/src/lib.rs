@@ -35,6 +35,7 @@ mod clock;
 mod codec;
 mod datetime;
 mod error;
+mod estimate;
 mod filter;
 mod keys;
 mod known_tables;
@@ -53,6 +54,7 @@ pub use check::{check_table_name, entity_bytes, is_metrics_table};
 pub use codec::ValueRef;
 pub use datetime::{DateTime, DateTimeError, DateTimeText};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result};
+pub use estimate::RowCount;
 pub use limits::{
     ACL_IDENTIFIERS_MAX, BINARY_BYTES_MAX, ENTITY_BYTES_MAX, FILTER_BYTES_MAX, FILTER_DEPTH_MAX,
     KEY_UNITS_MAX, PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX,
@@ -64,6 +66,7 @@ pub use transaction::TransactionError;
 pub use view::EntityView;
 
 use clock::{Clock, SweepProgress};
+use estimate::Estimates;
 use known_tables::KnownTables;
 use lazurite_engine::{Compression, Db, Keyspace, KeyspaceOptions, WallClock};
 use std::sync::{Arc, Mutex};
@@ -79,6 +82,7 @@ pub struct TableService {
     known_tables: KnownTables,
     clock: Clock,
     sweep_progress: Mutex<SweepProgress>,
+    estimates: Estimates,
 }
 
 impl TableService {
@@ -93,6 +97,7 @@ impl TableService {
             entities: db.keyspace("table.entities", entity_options())?,
             known_tables: KnownTables::default(),
             sweep_progress: Mutex::default(),
+            estimates: Estimates::default(),
         })
     }
 }

@@ -30,7 +30,15 @@ pub(crate) struct Plan {
     /// `None` if every row in the ranges matches.
     pub(crate) residual: Option<Filter>,
     /// How the hosted service would access the rows.
-    pub(crate) azure_kind: AccessKind,
+    pub(crate) azure: Azure,
+}
+
+/// The access of the hosted service.
+#[derive(Debug, Clone)]
+pub(crate) struct Azure {
+    pub(crate) kind: AccessKind,
+    /// The range that it would read; empty for [`AccessKind::Nothing`].
+    pub(crate) range: KeyRange,
 }
 
 /// One range of keys to read.
@@ -55,10 +63,11 @@ impl Plan {
     pub(crate) fn new(filter: Option<Filter>, key_names: &[&str]) -> Plan {
         let Some(mut filter) = filter else {
             let (table, _) = Region::all().to_access();
+            let azure = Azure::of(&table);
             return Plan {
                 accesses: vec![table],
                 residual: None,
-                azure_kind: AccessKind::Table,
+                azure,
             };
         };
         let columns: Vec<Option<usize>> = key_names.iter().map(|name| filter.slot(name)).collect();
@@ -67,7 +76,7 @@ impl Plan {
             Expression::And(terms) => terms,
             one => vec![one],
         };
-        let azure_kind = planner.azure_kind(&terms);
+        let azure = planner.azure(&terms);
         let term_ranges = planner.all_key_ranges(&terms, false);
         let (regions, complete) = intersect_all(&term_ranges);
         let (accesses, exact): (Vec<Access>, Vec<bool>) =
@@ -83,7 +92,7 @@ impl Plan {
         Plan {
             accesses: join(accesses),
             residual: is_open.then_some(filter),
-            azure_kind,
+            azure,
         }
     }
 
@@ -94,10 +103,14 @@ impl Plan {
             if clipped != access.range {
                 access.range = clipped;
                 access.kind = access.kind.min(AccessKind::PartitionRange);
-                self.azure_kind = self.azure_kind.min(AccessKind::PartitionRange);
             }
             !access.range.is_empty()
         });
+        let azure = intersect(&self.azure.range, range);
+        if azure != self.azure.range {
+            self.azure.range = azure;
+            self.azure.kind = self.azure.kind.min(AccessKind::PartitionRange);
+        }
     }
 
     /// Restricts the plan to the keys from `key` on.
@@ -108,12 +121,40 @@ impl Plan {
         });
     }
 
+    /// Whether the hosted service would read the rows that this plan reads.
+    pub(crate) fn reads_as_azure(&self) -> bool {
+        match &self.accesses[..] {
+            [] => self.azure.range.is_empty(),
+            [only] => only.kind != AccessKind::SkipScan && only.range == self.azure.range,
+            _ => false,
+        }
+    }
+
     /// The most expensive kind of access in the plan.
     pub(crate) fn kind(&self) -> AccessKind {
         match self.accesses.iter().map(|access| access.kind).max() {
             None => AccessKind::Nothing,
             Some(AccessKind::Point) if self.accesses.len() > 1 => AccessKind::Points,
             Some(kind) => kind,
+        }
+    }
+}
+
+impl Azure {
+    fn of(access: &Access) -> Azure {
+        Azure {
+            kind: access.kind,
+            range: access.range.clone(),
+        }
+    }
+
+    fn nothing() -> Azure {
+        Azure {
+            kind: AccessKind::Nothing,
+            range: KeyRange {
+                start: Vec::new(),
+                end: Some(Vec::new()),
+            },
         }
     }
 }
@@ -143,7 +184,8 @@ fn is_single(span: &KeyRange) -> bool {
     })
 }
 
-fn intersect(a: &KeyRange, b: &KeyRange) -> KeyRange {
+/// The keys in both ranges.
+pub(crate) fn intersect(a: &KeyRange, b: &KeyRange) -> KeyRange {
     let start = (&a.start).max(&b.start).clone();
     let end = match (&a.end, &b.end) {
         (Some(a), Some(b)) => Some(a.min(b).clone()),
@@ -348,12 +390,14 @@ impl Planner<'_> {
 
     /// How the hosted service would access the rows: by comparisons of keys that must all be true. Terms of `or`, `not` and `ne` do
     /// not restrict its scans. Source: Azure storage table design guide, "Design for querying".
-    fn azure_kind(&self, terms: &[Expression]) -> AccessKind {
+    fn azure(&self, terms: &[Expression]) -> Azure {
         let mut ranges = Vec::new();
         self.collect_comparisons(terms, &mut ranges);
         let (regions, _) = intersect_all(&ranges);
-        let kind = regions.first().map(|region| region.to_access().0.kind);
-        kind.unwrap_or(AccessKind::Nothing)
+        let azure = regions
+            .first()
+            .map(|region| Azure::of(&region.to_access().0));
+        azure.unwrap_or_else(Azure::nothing)
     }
 
     fn collect_comparisons(&self, terms: &[Expression], ranges: &mut Vec<KeyRanges>) {
@@ -584,7 +628,7 @@ mod tests {
             ),
             ("PartitionKey eq 'p' and PartitionKey eq 'q'", Nothing),
         ] {
-            assert_eq!(plan(filter).azure_kind, kind, "{filter}");
+            assert_eq!(plan(filter).azure.kind, kind, "{filter}");
         }
     }
 
@@ -596,6 +640,28 @@ mod tests {
             end: None,
         });
         assert_eq!(plan.kind(), PartitionRange);
+    }
+
+    #[test]
+    fn hosted_service_reads_the_same_rows_unless_this_server_is_cleverer() {
+        for (filter, is_same) in [
+            ("", true),
+            ("Age gt 5", true),
+            ("PartitionKey eq 'p' and RowKey eq 'r' and Age gt 5", true),
+            ("PartitionKey eq 'p' and RowKey ge 'a'", true),
+            ("PartitionKey gt 'a' and PartitionKey lt 'b'", true),
+            ("PartitionKey eq 'p' and PartitionKey eq 'q'", true),
+            ("RowKey eq 'r'", false),
+            ("PartitionKey gt 'a' and RowKey lt 'b'", false),
+            ("PartitionKey eq 'p' and RowKey ne 'a'", false),
+            ("PartitionKey eq 'p' or PartitionKey eq 'q'", false),
+            ("false", false),
+        ] {
+            let mut plan = plan(filter);
+            assert_eq!(plan.reads_as_azure(), is_same, "{filter}");
+            plan.start_at(vec![b'p']);
+            assert_eq!(plan.reads_as_azure(), is_same, "{filter}");
+        }
     }
 
     #[test]

@@ -7,11 +7,13 @@ use crate::TableService;
 use crate::access::{AccessKind, AccessRange};
 use crate::check::is_metrics_table;
 use crate::codec::{Row, TableRecord, ValueRef};
+use crate::datetime::TICKS_PER_SECOND;
 use crate::error::{Error, InvalidInput, Result};
+use crate::estimate::RowCount;
 use crate::filter::Filter;
 use crate::keys;
 use crate::model::Entity;
-use crate::plan::Plan;
+use crate::plan::{Plan, intersect};
 use crate::skip::Skipper;
 use crate::view::{EntityView, Matcher};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
@@ -47,6 +49,9 @@ pub struct Cost {
     pub azure_access: AccessKind,
     /// Rows read.
     pub examined: usize,
+    /// Rows that the hosted service would read for the page: counted where it reads the same, otherwise estimated. `None` for
+    /// [`AccessKind::Nothing`], and where an estimate failed or would be one of too many in a second.
+    pub azure_examined: Option<RowCount>,
     /// Rows returned.
     pub returned: usize,
 }
@@ -133,7 +138,7 @@ impl TableService {
         if let Some(range) = query.access_range {
             plan.clip(&range.to_key_range());
         }
-        let (access, azure_access) = (plan.kind(), plan.azure_kind);
+        let (access, azure_access) = (plan.kind(), plan.azure.kind);
         if let Some((partition_key, row_key)) = query.continuation {
             plan.start_at(keys::in_table(partition_key, row_key));
         }
@@ -162,13 +167,45 @@ impl TableService {
                 Ok(step)
             },
         )?;
+        let azure_examined = if azure_access == AccessKind::Nothing {
+            None
+        } else if pager.top == 0 || plan.reads_as_azure() {
+            Some(RowCount::exact(pager.examined))
+        } else {
+            // The answer is complete without it, so a block that cannot be read fails only those queries that need the block.
+            let rows = self.estimate_azure(&snapshot, &prefix, &plan, next.as_ref());
+            let rows = rows.ok().flatten();
+            rows.map(|rows| rows.at_least(pager.examined))
+        };
         let cost = Cost {
             access,
             azure_access,
             examined: pager.examined,
+            azure_examined,
             returned: pager.taken,
         };
         Ok(PageEnd { next, cost })
+    }
+
+    /// The rows that the hosted service would read up to the end of the page.
+    fn estimate_azure(
+        &self,
+        snapshot: &Snapshot,
+        prefix: &[u8],
+        plan: &Plan,
+        next: Option<&(String, String)>,
+    ) -> Result<Option<RowCount>> {
+        let page = KeyRange {
+            start: Vec::new(),
+            end: next.map(|(partition_key, row_key)| keys::in_table(partition_key, row_key)),
+        };
+        let range = intersect(&plan.azure.range, &page);
+        if range.is_empty() {
+            return Ok(Some(RowCount::exact(0)));
+        }
+        let second = self.clock.now().ticks() / TICKS_PER_SECOND;
+        let range = within(prefix, &range);
+        self.estimates.rows(second, snapshot, &self.entities, range)
     }
 
     /// One page of the account's tables, with the limits and errors of [`TableService::query_entities`]. A filter may only refer to

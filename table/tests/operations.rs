@@ -1,6 +1,6 @@
 //! Examples of the protocol, one behaviour per test: limits, errors, pages and their cost.
 
-use lazurite_engine::fs::{FaultFs, MemoryFs, Operation as Disk};
+use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs, Operation as Disk};
 use lazurite_engine::{
     Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, ManualWallClock,
     Ticket, WallClock,
@@ -796,6 +796,82 @@ fn row_key_without_a_partition_seeks_in_each_large_partition() {
         "(RowKey eq '00007' or RowKey ge '09999') and N gt 10",
     ));
     assert_eq!((page.cost.examined, page.cost.returned), (30, 10));
+}
+
+#[test]
+fn rows_that_the_hosted_service_would_read_are_counted_or_estimated() {
+    let service = partitioned(10, 10_000);
+    let azure = |filter: &str| service.query(&filtered(filter)).cost.azure_examined;
+    let exact = |filter: &str| azure(filter).filter(|count| count.is_exact).unwrap().rows;
+    let about = |filter: &str, rows: u64| {
+        let count = azure(filter).unwrap();
+        let is_close = (rows * 2 / 3..rows * 3 / 2).contains(&count.rows);
+        assert!(!count.is_exact && is_close, "{filter}: {count}");
+    };
+    let first = "PartitionKey eq '000001'";
+    assert_eq!(exact(&format!("{first} and RowKey eq '00007'")), 1);
+    assert_eq!(exact(&format!("{first} and RowKey ge '09990'")), 10);
+    assert_eq!(exact(&format!("{first} and N eq 5")), 10_000);
+    about("RowKey eq '05000'", 100_000);
+    about("false", 100_000);
+    let two = "(RowKey eq '00001' or RowKey eq '00002')";
+    about(&format!("{first} and {two}"), 10_000);
+    let last = "PartitionKey ge '000009'";
+    about(&format!("{last} and RowKey eq '00002'"), 10_000);
+    assert_eq!(azure("PartitionKey lt ''"), None);
+}
+
+#[test]
+fn query_succeeds_if_only_its_estimate_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let environment = Environment {
+        fs: Arc::new(disk.clone()),
+        ..Environment::system(Durability::Process)
+    };
+    let config = Config::default();
+    let db = Db::open_with(directory.path(), config, environment).unwrap();
+    let clock = Arc::new(ManualWallClock::new(NOW));
+    let service = TableService::open(&db, clock.clone()).unwrap();
+    wait(service.create_table(ACCOUNT, "people")).unwrap();
+    for row in 0..1000 {
+        let row = entity(&format!("{row:04}"), &[("A", text(100))]);
+        drop(service.insert_entity(ACCOUNT, "people", &row).unwrap());
+    }
+    let rows = db.keyspace("table.entities", KeyspaceOptions::default());
+    db.flush(&rows.unwrap()).unwrap();
+    let query = |filter| service.query_entities(ACCOUNT, "people", &filtered(filter), &|| false);
+    disk.set(Some(Fault {
+        operation: Some(Disk::Read),
+        path: String::new(),
+        nth: 1,
+        failure: Failure::Error(std::io::ErrorKind::Other),
+        sticky: true,
+    }));
+    assert!(query("").is_err(), "rows are read from the disk");
+    assert_eq!(query("false").unwrap().cost.azure_examined, None);
+    disk.set(None);
+    clock.advance(Duration::from_secs(1));
+    let rows = query("false").unwrap().cost.azure_examined.unwrap().rows;
+    assert!((700..1400).contains(&rows), "{rows}");
+}
+
+#[test]
+fn rows_behind_the_end_of_a_page_do_not_count() {
+    let service = partitioned(10, 100);
+    let query = Query {
+        top: Some(2),
+        ..filtered("RowKey eq '00007' or RowKey eq '00060'")
+    };
+    let cost = service.query(&query).cost;
+    let count = cost.azure_examined.unwrap();
+    assert!(count.rows >= 100 && count.rows <= 150, "{count}");
+    let nothing = Query {
+        top: Some(0),
+        ..query
+    };
+    let count = service.query(&nothing).cost.azure_examined.unwrap();
+    assert_eq!(count.to_string(), "0");
 }
 
 #[test]

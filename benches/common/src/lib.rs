@@ -7,6 +7,7 @@ pub mod measurements;
 pub mod page;
 pub mod process;
 mod random;
+mod report_files;
 mod results;
 mod significance;
 mod text;
@@ -14,9 +15,10 @@ mod text;
 pub use machine::{MachineUse, MachineWatch};
 pub use measurements::{Measurement, OldRun};
 pub use random::Random;
+pub use report_files::ReportFiles;
 pub use results::{Better, Findings, OURS, Results, median};
 pub use significance::mann_whitney;
-pub use text::{number, share, thousands};
+pub use text::{counted, number, share, thousands};
 
 /// A result of a whole program, its error ready to be printed.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

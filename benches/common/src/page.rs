@@ -17,9 +17,9 @@ body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
 .sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
-td{white-space:nowrap}td:first-child,th:first-child{text-align:left}tr{border-bottom:1px solid var(--line)}\
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
-.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}";
+td{white-space:nowrap}td:first-child,th:first-child{text-align:left}td:first-child{white-space:normal;min-width:8rem}tr{border-bottom:1px solid var(--line)}\
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
+.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}code{overflow-wrap:anywhere}h3{font-size:1rem}a{color:var(--advised)}";
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 320.0;
@@ -138,7 +138,8 @@ impl RunReport {
 
 impl Section {
     fn write_to(&self, page: &mut String) {
-        let _ = write!(page, "<section><h2>{}</h2>", escape(&self.title));
+        let title = escape(&sentence_case(&self.title));
+        let _ = write!(page, "<section><h2>{title}</h2>");
         page.push_str("<div class=\"scroll\"><table><tr>");
         for column in &self.columns {
             let _ = write!(page, "<th>{}</th>", escape(column));
@@ -152,8 +153,9 @@ impl Section {
             page.push_str("</tr>");
         }
         page.push_str("</table></div><div class=\"charts\">");
+        let axis = Axis::of(self.histograms.iter().map(|(_, buckets)| buckets));
         for (name, buckets) in &self.histograms {
-            page.push_str(&histogram(name, buckets));
+            page.push_str(&histogram(name, buckets, axis));
         }
         page.push_str("</div></section>");
     }
@@ -189,25 +191,57 @@ pub fn buckets(latencies: impl IntoIterator<Item = (f64, u64)>) -> Buckets {
         .collect()
 }
 
-/// A bar for each bucket, from zero; the axis names the ends of the first and of the last one.
-fn histogram(title: &str, buckets: &Buckets) -> String {
+/// The axis of the histograms of a section: the ends of its first and last bucket, powers of two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Axis {
+    first: f64,
+    last: f64,
+}
+
+impl Axis {
+    /// One that has room for all.
+    fn of<'a>(all: impl Iterator<Item = &'a Buckets>) -> Axis {
+        let ends = all.flatten().map(|(end, _)| *end);
+        let (first, last) = ends.fold((f64::INFINITY, 1.0_f64), |(first, last), end| {
+            (first.min(end), last.max(end))
+        });
+        Axis {
+            first: first.min(last),
+            last,
+        }
+    }
+
+    fn buckets(self) -> f64 {
+        (self.last / self.first).log2().round() + 1.0
+    }
+
+    /// How many buckets end before this one does.
+    fn place(self, end: f64) -> f64 {
+        (end / self.first).log2().round()
+    }
+}
+
+/// A bar for each bucket, from zero. The axis names the ends of its first and last bucket; between them stands the share of the highest
+/// bar, to which all heights of this histogram relate.
+fn histogram(title: &str, buckets: &Buckets, axis: Axis) -> String {
     let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    let (Some((first, _)), Some((last, _))) = (buckets.first(), buckets.last()) else {
+    let all: u64 = buckets.iter().map(|(_, count)| *count).sum();
+    if all == 0 {
         return String::new();
-    };
+    }
     let height = TITLE_HEIGHT + BARS_HEIGHT + AXIS_HEIGHT;
     let title = escape(title);
     let mut svg = format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\" font-size=\"12\">\
          <text x=\"0\" y=\"15\" font-weight=\"600\">{title}</text>"
     );
-    let width = WIDTH / buckets.len() as f64;
-    for (index, (end, count)) in buckets.iter().enumerate() {
+    let width = WIDTH / axis.buckets();
+    for (end, count) in buckets {
         let bar = *count as f64 / most.max(1) as f64 * BARS_HEIGHT;
         let _ = write!(
             svg,
             "<rect class=\"advised\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{bar:.1}\"><title>up to {}: {}</title></rect>",
-            index as f64 * width,
+            axis.place(*end) * width,
             TITLE_HEIGHT + BARS_HEIGHT - bar,
             (width - 1.0).max(1.0),
             duration(*end),
@@ -216,11 +250,15 @@ fn histogram(title: &str, buckets: &Buckets) -> String {
     }
     let _ = write!(
         svg,
-        "<text x=\"0\" y=\"{:.1}\">up to {}</text><text x=\"{WIDTH}\" y=\"{:.1}\" text-anchor=\"end\">up to {}</text></svg>",
-        height - 4.0,
-        duration(*first),
-        height - 4.0,
-        duration(*last)
+        "<path d=\"M0 {base}H{WIDTH}\" stroke=\"var(--line)\"/><text x=\"0\" y=\"{below:.1}\">up to {}</text>\
+         <text x=\"{:.1}\" y=\"{below:.1}\" text-anchor=\"middle\">highest bar: {:.0} %</text>\
+         <text x=\"{WIDTH}\" y=\"{below:.1}\" text-anchor=\"end\">up to {}</text></svg>",
+        duration(axis.first),
+        WIDTH / 2.0,
+        most as f64 / all as f64 * 100.0,
+        duration(axis.last),
+        base = TITLE_HEIGHT + BARS_HEIGHT,
+        below = height - 4.0,
     );
     svg
 }
@@ -256,6 +294,24 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// Prose as it may stand in HTML, with what stands between backquotes as code.
+pub fn prose(text: &str) -> String {
+    let escaped = escape(text);
+    let mut parts = escaped.split('`');
+    let mut marked = parts.next().unwrap_or_default().to_owned();
+    while let Some(code) = parts.next() {
+        match parts.next() {
+            Some(after) => {
+                let _ = write!(marked, "<code>{code}</code>{after}");
+            }
+            None => {
+                let _ = write!(marked, "`{code}");
+            }
+        }
+    }
+    marked
+}
+
 /// The same with a capital first letter.
 pub fn sentence_case(text: &str) -> String {
     let mut letters = text.chars();
@@ -278,7 +334,9 @@ mod tests {
 
     #[test]
     fn bars_are_as_high_as_their_counts_and_the_axis_has_units() {
-        let svg = histogram("a <b>", &vec![(512.0, 10), (1024.0, 5)]);
+        let buckets = vec![(512.0, 10), (1024.0, 5)];
+        let axis = Axis::of([&buckets].into_iter());
+        let svg = histogram("a <b>", &buckets, axis);
         assert!(
             svg.contains("height=\"60.0\"") && svg.contains("height=\"30.0\""),
             "{svg}"
@@ -287,7 +345,27 @@ mod tests {
             svg.contains("a &lt;b&gt;") && svg.contains("up to 1.02 ms"),
             "{svg}"
         );
-        assert_eq!(histogram("empty", &Vec::new()), "");
+        assert!(svg.contains("highest bar: 67 %"), "{svg}");
+        assert_eq!(histogram("empty", &Vec::new(), axis), "");
+    }
+
+    #[test]
+    fn histograms_of_a_section_share_their_axis() {
+        let (fast, slow) = (vec![(1.0, 4), (2.0, 1)], vec![(4.0, 2), (8.0, 2)]);
+        let axis = Axis::of([&fast, &slow].into_iter());
+        assert_eq!((axis.first, axis.last, axis.buckets()), (1.0, 8.0, 4.0));
+        let svg = histogram("slow", &slow, axis);
+        assert!(
+            svg.contains("x=\"160.0\"") && svg.contains("x=\"240.0\""),
+            "{svg}"
+        );
+        assert!(svg.contains("up to 1.00 us") && svg.contains("up to 8.00 us"));
+    }
+
+    #[test]
+    fn code_in_prose_is_marked() {
+        assert_eq!(prose("a `b<c` d"), "a <code>b&lt;c</code> d");
+        assert_eq!(prose("a `b"), "a `b");
     }
 
     #[test]

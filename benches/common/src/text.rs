@@ -25,6 +25,12 @@ pub fn number(figure: f64) -> String {
     }
 }
 
+/// `1,000 runs`, `1 run`.
+pub fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", thousands(count as u64))
+}
+
 /// Parses a share, above 0 and at most 1, from the command line.
 pub fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
@@ -42,6 +48,12 @@ mod tests {
     fn numbers_are_grouped_by_thousands() {
         let texts = [0, 999, 1000, 336_776].map(thousands);
         assert_eq!(texts, ["0", "999", "1,000", "336,776"]);
+    }
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        let texts = [0, 1, 1000].map(|count| counted(count, "run"));
+        assert_eq!(texts, ["0 runs", "1 run", "1,000 runs"]);
     }
 
     #[test]

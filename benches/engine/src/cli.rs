@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use lazurite_bench_common::share;
+use lazurite_bench_common::{ReportFiles, share};
 
 use crate::peers::Peer;
 use crate::workloads::{Step, WORKLOADS, Workload, steps};
@@ -50,6 +50,8 @@ pub(crate) struct CompareArgs {
     /// Directory in which the stores are made, and removed again [default: the system's for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: ReportFiles,
 }
 
 #[derive(Args)]

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use lazurite_bench_common::{Findings, Outcome, Results, bars, chosen};
+use lazurite_bench_common::{Findings, MachineWatch, Outcome, Results, bars, chosen};
 
 use crate::bars::BARS;
 use crate::cli::CompareArgs;
-use crate::findings::merge;
+use crate::findings::StepFindings;
 use crate::peers::Peer;
+use crate::report::{self, Histograms};
 use crate::step::Child;
 use crate::tables;
 use crate::workloads::{LOAD, Step, Store, WORKLOADS, Workload};
@@ -24,34 +25,64 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome<usize> {
         Some(directory) => tempfile::tempdir_in(directory),
         None => tempfile::tempdir(),
     }?;
-    let workloads = chosen(&args.only, WORKLOADS);
+    let old = args.files.old()?;
+    // The CPU time of the engines, whose processes come and go, is part of each workload's figures.
+    let watch = MachineWatch::start_beside_unknown();
     let peers = chosen(&args.engines, Peer::value_variants().iter().copied());
-    let runs = u64::from(args.runs);
-    let bar = progress(runs * (workloads.len() * peers.len()) as u64);
-    let mut results = Results::default();
+    let mut measured = Measured::default();
+    let ended = run_all(args, scratch.path(), &peers, &mut measured);
+    let Measured {
+        results,
+        histograms,
+    } = &measured;
+    let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
+    tables::print(results, &names);
+    bars::print(results, BARS);
+    let mut report = report::report(results, histograms, &names, &watch.end(), args.runs);
+    if let Err(error) = &ended {
+        report.verdict = format!("ended early: {error}");
+    }
+    args.files.finish(report, old.as_ref())?;
+    ended.map(|()| results.mismatches())
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Measured {
+    results: Results,
+    histograms: Histograms,
+}
+
+fn run_all(
+    args: &CompareArgs,
+    scratch: &Path,
+    peers: &[Peer],
+    measured: &mut Measured,
+) -> Outcome<()> {
+    let workloads = chosen(&args.only, WORKLOADS);
+    let steps = workloads.len() * peers.len() * usize::from(args.runs);
+    let bar = progress(steps as u64);
     for run in 1..=args.runs {
         let bench = Bench {
             scale: args.scale,
-            root: scratch.path().join(run.to_string()),
+            root: scratch.join(run.to_string()),
         };
         for &workload in &workloads {
-            for &peer in &peers {
+            for &peer in peers {
                 let (name, engine) = (workload.name, peer.name());
                 bar.set_message(format!("{name} on {engine}, run {run}"));
                 let started = Instant::now();
-                let findings = bench.run(peer, workload)?;
+                let found = bench.run(peer, workload)?;
                 bar.inc(1);
-                announce(&bar, name, engine, started.elapsed(), &findings);
-                results.add(name, engine, findings);
+                announce(&bar, name, engine, started.elapsed(), &found.findings);
+                measured.results.add(name, engine, found.findings);
+                measured.histograms.add(name, engine, found.latencies);
             }
         }
         fs::remove_dir_all(&bench.root)?;
     }
     bar.finish_and_clear();
-    let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
-    tables::print(&results, &names);
-    bars::print(&results, BARS);
-    Ok(results.mismatches())
+    Ok(())
 }
 
 fn progress(steps: u64) -> ProgressBar {
@@ -83,7 +114,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn run(&self, peer: Peer, workload: &Workload) -> Outcome<Findings> {
+    fn run(&self, peer: Peer, workload: &Workload) -> Outcome<StepFindings> {
         let shared = self.root.join(peer.name());
         match workload.store {
             Store::Own => {
@@ -102,8 +133,8 @@ impl Bench {
         }
     }
 
-    fn run_steps(&self, peer: Peer, steps: &[Step], directory: &Path) -> Outcome<Findings> {
-        let mut all = Findings::default();
+    fn run_steps(&self, peer: Peer, steps: &[Step], directory: &Path) -> Outcome<StepFindings> {
+        let mut all = StepFindings::default();
         for step in steps {
             fs::create_dir_all(directory)?;
             // Pending writes and removals of the previous step must not slow this one down.
@@ -114,7 +145,7 @@ impl Bench {
                 scale: self.scale,
                 directory,
             };
-            merge(&mut all, child.run()?);
+            all.merge(child.run()?);
         }
         Ok(all)
     }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use lazurite_bench_common::page::Buckets;
 use lazurite_bench_common::{Findings, Outcome, Random};
 
 use crate::data::{KEY_BYTES, Shuffle, Values, key, names_row};
 use crate::engine::{Engine, Row, Setup};
-use crate::findings::to_json;
+use crate::findings::StepFindings;
 use crate::peers::Peer;
 use crate::usage::{Latencies, Usage, Used, disk_bytes, wait_until_idle};
 
@@ -33,6 +34,7 @@ pub(crate) struct Context {
     pub(crate) scale: f64,
     pub(crate) values: Values,
     figures: Mutex<BTreeMap<String, f64>>,
+    latencies: Mutex<BTreeMap<String, Buckets>>,
     mismatches: Mutex<Vec<String>>,
 }
 
@@ -44,6 +46,7 @@ impl Context {
             scale,
             values: Values::new(),
             figures: Mutex::default(),
+            latencies: Mutex::default(),
             mismatches: Mutex::default(),
         }
     }
@@ -88,11 +91,21 @@ impl Context {
             used.cpu.as_secs_f64() * 1e6 / count,
         );
         if let Some(latencies) = latencies {
-            for (name, share) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
-                self.figure(format!("{prefix}{name}"), latencies.quantile_us(share));
-            }
-            self.figure(format!("{prefix}worst_us"), latencies.worst_us());
+            self.latencies(prefix, latencies);
         }
+    }
+
+    /// Sets the figures of latencies, whose names begin with `prefix`, and keeps their histogram.
+    pub(crate) fn latencies(&self, prefix: &str, latencies: &Latencies) {
+        for (name, share) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
+            self.figure(format!("{prefix}{name}"), latencies.quantile_us(share));
+        }
+        self.figure(format!("{prefix}worst_us"), latencies.worst_us());
+        let phase = prefix.trim_end_matches('_').to_owned();
+        self.latencies
+            .lock()
+            .unwrap()
+            .insert(phase, latencies.buckets());
     }
 
     /// Records a wrong answer unless `holds`.
@@ -104,19 +117,22 @@ impl Context {
 
     /// Prints the findings and waits for SIGKILL, in a step whose process is killed. Ends with the parent.
     pub(crate) fn wait_to_be_killed(&self) -> ! {
-        println!("{}", to_json(&self.findings()));
+        println!("{}", self.findings().to_json());
         // An error, or the end of the input, means that the parent is gone.
         let _ = stdin().read(&mut [0]);
         std::process::exit(1)
     }
 
     /// The figures and the wrong answers so far.
-    pub(crate) fn findings(&self) -> Findings {
+    pub(crate) fn findings(&self) -> StepFindings {
         let mismatches = self.mismatches.lock().unwrap();
-        Findings {
-            figures: self.figures.lock().unwrap().clone(),
-            mismatches: mismatches.len(),
-            wrong: mismatches.iter().take(MISMATCHES_MAX).cloned().collect(),
+        StepFindings {
+            findings: Findings {
+                figures: self.figures.lock().unwrap().clone(),
+                mismatches: mismatches.len(),
+                wrong: mismatches.iter().take(MISMATCHES_MAX).cloned().collect(),
+            },
+            latencies: self.latencies.lock().unwrap().clone(),
         }
     }
 

@@ -170,6 +170,11 @@ impl Zipf {
     }
 
     pub(crate) fn next(&self, random: &mut Random) -> u64 {
+        self.shuffle.at(self.rank(random))
+    }
+
+    /// The place of a row among the favourites, the first of which has place 0.
+    pub(crate) fn rank(&self, random: &mut Random) -> u64 {
         let (unit, count) = (random.unit(), self.shuffle.count);
         let weight = unit * self.zeta;
         let rank = if weight < 1.0 {
@@ -179,7 +184,7 @@ impl Zipf {
         } else {
             (count as f64 * (self.eta * unit - self.eta + 1.0).powf(self.alpha)) as u64
         };
-        self.shuffle.at(rank.min(count - 1))
+        rank.min(count - 1)
     }
 }
 

@@ -62,6 +62,10 @@ pub(crate) trait Engine: Send + Sync {
     fn keeps_unsynced(&self) -> bool {
         true
     }
+    /// How often the log was synced since the store was opened; `None` if the engine does not say.
+    fn syncs(&self) -> Option<u64> {
+        None
+    }
     /// Begins a commit of one key and returns its ticket; `None` if the engine has no tickets.
     fn submit(&self, _key: &[u8], _value: &[u8]) -> Option<Outcome<Ticket>> {
         None

@@ -8,6 +8,7 @@ mod data;
 mod engine;
 mod findings;
 mod peers;
+mod report;
 mod step;
 mod tables;
 mod usage;

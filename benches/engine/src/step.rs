@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lazurite_bench_common::Outcome;
 use lazurite_bench_common::process::{Process, watching_memory};
-use lazurite_bench_common::{Findings, Outcome};
 
 use crate::cli::StepArgs;
 use crate::context::Context;
-use crate::findings::{from_json, to_json};
+use crate::findings::StepFindings;
 use crate::peers::Peer;
 use crate::usage::Usage;
 use crate::workloads::Step;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &StepArgs) -> Outcome<usize> {
     context.figure("peak_resident_mib", peak_kib as f64 / 1024.0);
     context.figure("peak_anonymous_mib", anonymous_kib as f64 / 1024.0);
     context.figure("other_cores", before.since().other_cores);
-    println!("{}", to_json(&context.findings()));
+    println!("{}", context.findings().to_json());
     Ok(0)
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Child<'a> {
 
 impl Child<'_> {
     /// The parent: runs the step in a process of its own, kills it if the step asks for that, and returns its findings.
-    pub(crate) fn run(&self) -> Outcome<Findings> {
+    pub(crate) fn run(&self) -> Outcome<StepFindings> {
         let mut child = self.command()?.spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or("the child has no output")?;
@@ -57,7 +57,7 @@ impl Child<'_> {
         if !self.step.is_killed && !status.success() {
             return Err(format!("{self} failed").into());
         }
-        from_json(&line).ok_or_else(|| format!("{self} printed {line:?}").into())
+        StepFindings::from_json(&line).ok_or_else(|| format!("{self} printed {line:?}").into())
     }
 
     fn command(&self) -> Outcome<Command> {

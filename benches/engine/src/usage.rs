@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 
 use lazurite_bench_common::Outcome;
+use lazurite_bench_common::page::{Buckets, buckets};
 use lazurite_bench_common::process::{self, Process, Written, machine_busy};
 
 /// Background work is over after this many idle windows in a row.
@@ -116,6 +117,16 @@ impl Latencies {
 
     pub(crate) fn worst_us(&self) -> f64 {
         self.0.max() as f64 / 1e3
+    }
+
+    /// Counts of latencies, for a chart.
+    pub(crate) fn buckets(&self) -> Buckets {
+        buckets(self.0.iter_recorded().map(|value| {
+            (
+                value.value_iterated_to() as f64 / 1e3,
+                value.count_at_value(),
+            )
+        }))
     }
 
     pub(crate) fn mean_us(&self) -> f64 {

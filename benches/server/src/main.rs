@@ -13,7 +13,6 @@ mod load;
 mod many_clients;
 mod neighbours;
 mod report;
-mod report_files;
 mod server;
 mod services;
 mod slow_disk;

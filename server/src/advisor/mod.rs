@@ -13,7 +13,6 @@ use crate::table::address::Address;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, LOCATION};
-use hyper::body::Body as _;
 use lazurite_advisor::rules::{LARGE_BYTES, LARGE_PROPERTIES, RETURN_DEQUEUE_COUNT};
 use lazurite_advisor::{
     Advice, Advisor, Delivered, EntitySize, Keys, QueryFacts, Request, Service,
@@ -105,7 +104,12 @@ impl Watched {
     }
 
     /// Adds the facts of the answer, and hands the request to the advisor. Writes new advice into the log.
-    pub fn end(mut self, advisor: &Advisor, response: &mut Response<Body>, now: SystemTime) {
+    pub fn end<B: hyper::body::Body>(
+        mut self,
+        advisor: &Advisor,
+        response: &mut Response<B>,
+        now: SystemTime,
+    ) {
         let request = &mut self.request;
         request.duration = now.duration_since(request.at).unwrap_or_default();
         request.status = response.status().as_u16();

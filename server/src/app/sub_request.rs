@@ -1,7 +1,9 @@
-//! A request inside a batch: authenticated, logged and counted as if it had come alone.
+//! A request inside a batch: authenticated, logged, counted and watched by the advisor as if it had come alone.
 
+use crate::advisor::Watched;
 use crate::analytics::Entry;
 use crate::app::{App, Routed};
+use crate::auth::Caller;
 use crate::blob::{PartFuture, SubRequests};
 use crate::layers::analytics::log_entry;
 use crate::layers::secondary::check_location;
@@ -59,6 +61,7 @@ struct Inner {
     target: Uri,
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
+    watched: Option<Box<Watched>>,
 }
 
 impl Inner {
@@ -69,6 +72,7 @@ impl Inner {
             method: context.method.clone(),
             target: context.target.clone(),
             entry: None,
+            watched: None,
         }
     }
 
@@ -80,6 +84,7 @@ impl Inner {
             method: outer.method.clone(),
             target: outer.target.clone(),
             entry: None,
+            watched: None,
         }
     }
 
@@ -88,6 +93,8 @@ impl Inner {
         let facts = routed.facts(&context);
         let caller = app.authenticator.authenticate(&context)?;
         let properties = app.properties.get(context.service, &context.account);
+        let is_anonymous = matches!(caller, Caller::Anonymous);
+        self.watched = Watched::begin(&app.advisor, &context, facts.logged, is_anonymous);
         self.entry = log_entry(&context, facts.logged, &caller, &properties);
         check_location(&context, facts.changes_state)?;
         routed
@@ -97,10 +104,14 @@ impl Inner {
 
     fn log(self, app: &App, context: &Context, response: &Response<Bytes>) {
         let status = response.status().as_u16();
-        if let Some(entry) = self.entry {
-            let sized = response.clone().map(Full::new);
-            app.analytics
-                .take(entry.end(&sized, app.services.clock.now()));
+        if self.entry.is_some() || self.watched.is_some() {
+            let (mut sized, now) = (response.clone().map(Full::new), app.services.clock.now());
+            if let Some(entry) = self.entry {
+                app.analytics.take(entry.end(&sized, now));
+            }
+            if let Some(watched) = self.watched {
+                watched.end(&app.advisor, &mut sized, now);
+            }
         }
         let (peer, method) = (context.peer.ip(), self.method.as_str());
         app.access_log

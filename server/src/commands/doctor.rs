@@ -15,7 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -254,7 +254,9 @@ impl Target {
             .map_err(|_| "AccountKey is not base64")?;
         let url = format!("/{}/{name}", endpoint.path).replace("//", "/");
         let headers = self.signed_headers(title, &key, &url);
-        let answer = endpoint.ask(&url, &headers.ok_or("AccountKey cannot sign")?);
+        let headers = headers.ok_or("AccountKey cannot sign")?;
+        let address = endpoint.address_or_loopback();
+        let answer = address.and_then(|address| endpoint.ask_at(address, &url, &headers));
         let answer = answer.map_err(|reason| {
             format!(
                 "nothing answers on {} ({reason}): see `lazurite doctor`",
@@ -411,13 +413,29 @@ impl Endpoint {
         (format!("/{}{path}", self.path).replace("//", "/"), query)
     }
 
+    fn address(&self) -> Result<SocketAddr, String> {
+        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
+        let mut addresses = addresses.map_err(|error| error.to_string())?;
+        addresses.next().ok_or_else(|| "no address".to_owned())
+    }
+
+    /// As [`Endpoint::address`]. A name below `localhost` is this machine, also where the system does not know the name.
+    /// Source: RFC 6761, section 6.3.
+    fn address_or_loopback(&self) -> Result<SocketAddr, String> {
+        self.address().or_else(|reason| {
+            let is_local = self.host.to_ascii_lowercase().ends_with(".localhost");
+            let loopback = (Ipv4Addr::LOCALHOST, self.port).into();
+            is_local.then_some(loopback).ok_or(reason)
+        })
+    }
+
     /// One request, over TLS if the endpoint says so.
     fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
+        self.ask_at(self.address()?, target, headers)
+    }
+
+    fn ask_at(&self, address: SocketAddr, target: &str, headers: &str) -> Result<Answer, String> {
         let text = |error: std::io::Error| error.to_string();
-        let mut addresses = (self.host.as_str(), self.port)
-            .to_socket_addrs()
-            .map_err(text)?;
-        let address = addresses.next().ok_or("no address")?;
         let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(text)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(text)?;

@@ -404,7 +404,7 @@ fn route_read(address: Address) -> Result<Route> {
 }
 
 /// Headers of the answer to a read that stand in its part too, as the service spells them.
-const READ_HEADERS: [&str; 8] = [
+const READ_HEADERS: [&str; 9] = [
     "Content-Type",
     "ETag",
     "x-ms-continuation-NextPartitionKey",
@@ -412,6 +412,7 @@ const READ_HEADERS: [&str; 8] = [
     "x-lazurite-plan",
     "x-lazurite-azure-plan",
     "x-lazurite-examined",
+    "x-lazurite-azure-examined",
     "x-lazurite-returned",
 ];
 

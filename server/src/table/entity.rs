@@ -14,7 +14,7 @@ use crate::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
-    AccessKind, AccessRange, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
+    AccessKind, AccessRange, Cost, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
 };
 use std::time::{Duration, Instant};
 
@@ -72,29 +72,25 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
                 token::write(&row_key),
             );
         }
-        put(
-            &mut response,
-            "x-lazurite-plan",
-            plan_name(page.cost.access),
-        );
-        // What the service makes of a filter that contradicts itself is not known.
-        if page.cost.azure_access != AccessKind::Nothing {
-            let plan = plan_name(page.cost.azure_access);
-            put(&mut response, "x-lazurite-azure-plan", plan);
-        }
-        put(
-            &mut response,
-            "x-lazurite-examined",
-            page.cost.examined.to_string(),
-        );
-        put(
-            &mut response,
-            "x-lazurite-returned",
-            page.cost.returned.to_string(),
-        );
+        put_cost(&mut response, &page.cost);
         Ok(response)
     })
     .await
+}
+
+/// What a query cost here, and what it would cost on the hosted service.
+fn put_cost(response: &mut Response<Body>, cost: &Cost) {
+    put(response, "x-lazurite-plan", plan_name(cost.access));
+    // What the service makes of a filter that contradicts itself is not known.
+    if cost.azure_access != AccessKind::Nothing {
+        let plan = plan_name(cost.azure_access);
+        put(response, "x-lazurite-azure-plan", plan);
+    }
+    if let Some(rows) = cost.azure_examined {
+        put(response, "x-lazurite-azure-examined", rows.to_string());
+    }
+    put(response, "x-lazurite-examined", cost.examined.to_string());
+    put(response, "x-lazurite-returned", cost.returned.to_string());
 }
 
 /// How a query reached its rows, for people who design tables.

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::blob::account_sas;
 use crate::http::Request;
 use crate::server::{ACCOUNT, Launch, Server, Service};
 
@@ -240,6 +241,75 @@ fn command_prints_the_advice() {
     assert!(!success && text.contains("lazurite doctor"), "{text}");
     let (success, text) = run("BlobEndpoint=http://127.0.0.1:1/a;SharedAccessSignature=sig=x");
     assert!(!success && text.contains("key of the account"), "{text}");
+}
+
+#[test]
+fn command_asks_an_endpoint_that_names_the_account_in_its_host() {
+    let server = Server::fresh();
+    for service in Service::ALL {
+        let endpoint = server.endpoint(service);
+        let (_, port) = endpoint.rsplit_once(':').unwrap();
+        let port = port.strip_suffix(&format!("/{ACCOUNT}")).unwrap();
+        // Systems differ in whether they know the name.
+        let text = format!(
+            "AccountName={ACCOUNT};AccountKey={};{service:?}Endpoint=http://{ACCOUNT}.{}.localhost:{port}/",
+            crate::server::KEY,
+            format!("{service:?}").to_lowercase()
+        );
+        let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+            .args(["advice", &text])
+            .output()
+            .unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let is_answered = text.starts_with("no advice after 0 requests");
+        assert!(
+            output.status.success() && is_answered,
+            "{service:?}: {text}"
+        );
+        let host = format!("{ACCOUNT}.blob.localhost:{port}");
+        let own = Request::exactly(service, "GET", "/_lazurite/advice")
+            .without("Host")
+            .header("Host", &host);
+        own.send(&server).is(200);
+        assert_ne!(own.unsigned().send(&server).status, 200);
+    }
+}
+
+#[test]
+fn requests_inside_a_blob_batch_are_watched() {
+    let server = Server::fresh();
+    let blob = |method: &str, target: &str| Request::new(Service::Blob, method, target);
+    blob("PUT", "/con?restype=container").send(&server).is(201);
+    for name in ["a", "b", "c"] {
+        blob("PUT", &format!("/con/{name}"))
+            .header("x-ms-blob-type", "BlockBlob")
+            .send(&server)
+            .is(201);
+    }
+    let sas = account_sas("d", "b", "o", "", "https,http");
+    let delete = |name: &str| {
+        format!(
+            "--b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: 1\r\n\r\n\
+             DELETE /{ACCOUNT}/con/{name}?{sas} HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    blob("POST", "/?comp=batch")
+        .header("Content-Type", "multipart/mixed; boundary=b")
+        .body(format!("{}{}--b--\r\n", delete("a"), delete("b")))
+        .send(&server)
+        .is(202);
+    let map = page(Service::Blob, "heatmap").send(&server).is(200).json();
+    let mut rows: Vec<(String, u64)> = map["rows"].as_array().unwrap().iter().map(row).collect();
+    rows.sort();
+    let watched = [("a", 2), ("b", 2), ("c", 1)];
+    let watched = watched.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(rows, watched);
+}
+
+/// Partition and total of a row of the heat map.
+fn row(row: &Value) -> (String, u64) {
+    let partition = row["partition"].as_str().unwrap();
+    (partition.to_owned(), row["total"].as_u64().unwrap())
 }
 
 #[test]

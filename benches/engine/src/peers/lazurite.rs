@@ -119,6 +119,10 @@ impl Engine for Lazurite {
         Ok(self.db.close()?)
     }
 
+    fn syncs(&self) -> Option<u64> {
+        Some(self.db.stats().syncs)
+    }
+
     fn submit(&self, key: &[u8], value: &[u8]) -> Option<Outcome<Ticket>> {
         Some(self.begin(key, value))
     }

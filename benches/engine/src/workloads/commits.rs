@@ -72,7 +72,7 @@ fn wait(context: &Context, engine: &dyn Engine, writers: u64, first_row: u64) ->
         }
         Outcome::Ok((first..row, latencies))
     };
-    let before = Usage::now();
+    let (before, syncs) = (Usage::now(), engine.syncs());
     let done: Vec<_> = thread::scope(|scope| {
         let start = |writer| scope.spawn(move || write(first_row + writer * WRITER_ROWS));
         let threads: Vec<_> = (0..writers).map(start).collect();
@@ -81,7 +81,7 @@ fn wait(context: &Context, engine: &dyn Engine, writers: u64, first_row: u64) ->
             .map(|done| done.expect("a writer does not panic"))
             .collect()
     });
-    let used = before.since();
+    let (used, synced) = (before.since(), engine.syncs());
     let (mut all, mut commits) = (Latencies::new(), 0);
     for writer in done {
         let (rows, latencies) = writer?;
@@ -90,7 +90,16 @@ fn wait(context: &Context, engine: &dyn Engine, writers: u64, first_row: u64) ->
         verify(context, engine, rows)?;
     }
     context.phase(&format!("w{writers}_"), commits, &used, Some(&all));
+    set_syncs(context, &format!("w{writers}_"), [syncs, synced], commits);
     Ok(())
+}
+
+/// Sets how many syncs a commit took, if the engine says.
+fn set_syncs(context: &Context, prefix: &str, [before, after]: [Option<u64>; 2], commits: u64) {
+    if let (Some(before), Some(after)) = (before, after) {
+        let syncs = after.saturating_sub(before) as f64 / commits.max(1) as f64;
+        context.figure(format!("{prefix}syncs_per_commit"), syncs);
+    }
 }
 
 /// Compares some of the rows that were committed.
@@ -118,6 +127,7 @@ fn await_tickets(context: &Context, engine: &dyn Engine, first_row: u64) -> Outc
         .map(|number| Slot::new(number, &woken))
         .collect();
     let (limit, mut latencies) = (context.limit(SECONDS), Latencies::new());
+    let syncs = engine.syncs();
     let (before, started, mut row) = (Usage::now(), Instant::now(), first_row);
     let mut due: Vec<usize> = (0..AWAITED).collect();
     while !due.is_empty() {
@@ -142,6 +152,8 @@ fn await_tickets(context: &Context, engine: &dyn Engine, first_row: u64) -> Outc
         &before.since(),
         Some(&latencies),
     );
+    let syncs = [syncs, engine.syncs()];
+    set_syncs(context, "tickets_", syncs, row - first_row);
     verify(context, engine, first_row..row)?;
     Ok(true)
 }

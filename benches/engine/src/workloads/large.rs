@@ -70,8 +70,7 @@ fn write(
         latencies.record(latency);
     }
     let prefix = ["write", "overwrite"][generation as usize];
-    context.figure(format!("{prefix}_p99_us"), latencies.quantile_us(0.99));
-    context.figure(format!("{prefix}_worst_us"), latencies.worst_us());
+    context.latencies(&format!("{prefix}_"), &latencies);
     Ok(took)
 }
 
@@ -99,7 +98,7 @@ fn read(context: &Context, engine: &dyn Engine, count: u64, value_bytes: usize) 
     }
     std::hint::black_box(sum);
     context.figure("read_mb_s", rate(reads, value_bytes, took));
-    context.figure("read_p99_us", latencies.quantile_us(0.99));
+    context.latencies("read_", &latencies);
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod open;
 mod queue;
 mod read;
 mod scan;
+mod ycsb;
 
 use std::ptr;
 
@@ -90,6 +91,30 @@ pub(crate) static WORKLOADS: &[Workload] = &[
     Workload {
         name: "readwhilewriting", help: "Rows read at random during 20,000 writes a second", store: Shared,
         steps: &[step("readwhilewriting", read::beside_writes)],
+    },
+    Workload {
+        name: "ycsb-a", help: "Half reads, half updates, some rows far more often than others (Zipf)", store: Shared,
+        steps: &[step("ycsb-a", ycsb::a)],
+    },
+    Workload {
+        name: "ycsb-b", help: "95 reads to 5 updates", store: Shared,
+        steps: &[step("ycsb-b", ycsb::b)],
+    },
+    Workload {
+        name: "ycsb-c", help: "Reads only", store: Shared,
+        steps: &[step("ycsb-c", ycsb::c)],
+    },
+    Workload {
+        name: "ycsb-d", help: "95 reads, mostly of the latest rows, to 5 inserts", store: Shared,
+        steps: &[step("ycsb-d", ycsb::d)],
+    },
+    Workload {
+        name: "ycsb-e", help: "95 scans of up to 100 rows to 5 inserts", store: Shared,
+        steps: &[step("ycsb-e", ycsb::e)],
+    },
+    Workload {
+        name: "ycsb-f", help: "Half reads, half reads that are followed by an update of the row", store: Shared,
+        steps: &[step("ycsb-f", ycsb::f)],
     },
     Workload {
         name: "commits", help: "Synced commits of one row by 1, 8 and 64 writers", store: Own,

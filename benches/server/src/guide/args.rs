@@ -43,6 +43,9 @@ pub(crate) struct GuideArgs {
     /// Write the report as one page with charts to this file
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+    /// Write the figures into the pages of this directory, between the comments `figures: NAME` and `end`
+    #[arg(long, value_name = "DIR")]
+    pub(super) write_docs: Option<PathBuf>,
     /// Leave tables, containers and queues in place
     #[arg(long)]
     pub(super) keep: bool,

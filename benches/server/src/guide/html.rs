@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use lazurite_bench_common::page::{escape, head, sentence_case};
+use lazurite_bench_common::page::{escape, head, prose, sentence_case};
 use lazurite_bench_common::{number, thousands};
 
-use super::report::{Report, bytes};
+use super::report::{Report, bytes, or_dash};
 use super::run::{Finding, Measured};
 
 /// Sizes of a chart, in units of its view box.
@@ -44,6 +44,7 @@ pub(super) fn page(report: &Report) -> String {
     for finding in &report.findings {
         section(&mut page, report, finding);
     }
+    advice(&mut page, report);
     page.push_str("</body></html>\n");
     page
 }
@@ -79,18 +80,68 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         );
     }
     table(page, report, finding);
+    charts(page, report, finding);
+    page.push_str("</section>");
+}
+
+fn charts(page: &mut String, report: &Report, finding: &Finding) {
     let designs = &finding.designs;
     page.push_str("<div class=\"charts\">");
+    let count = |count: u64| (count as f64, thousands(count));
     page.push_str(&chart("Requests to answer", designs, |design| {
-        design.ask.requests as f64
+        count(design.ask.requests)
     }));
     page.push_str(&chart("Rows examined", designs, |design| {
-        design.ask.examined.unwrap_or_default() as f64
+        count(design.ask.examined.unwrap_or_default())
     }));
+    if finding.is_cheaper_here() {
+        let title = "Rows the hosted service would examine";
+        page.push_str(&chart(title, designs, |design| {
+            let rows = design.ask.azure_examined.unwrap_or_default();
+            (rows.rows() as f64, rows.to_string())
+        }));
+    }
     page.push_str(&chart("Price a month", designs, |design| {
-        report.monthly(finding, design).total()
+        let price = report.monthly(finding, design).total();
+        (price, number(price))
     }));
-    page.push_str("</div></section>");
+    page.push_str("</div>");
+}
+
+/// What the server's advisor says, with the requests that led to it; nothing if it has no advisor or no advice.
+fn advice(page: &mut String, report: &Report) {
+    let findings = report.findings.iter();
+    let mut given = findings.filter(|finding| !finding.advice.is_empty());
+    let Some(first) = given.next() else { return };
+    page.push_str(
+        "<section id=\"advice\"><h2>What the advisor of the server says</h2>\
+         <p>The server watched the requests of every design. Some of the requests that led to each piece of advice follow it.</p>",
+    );
+    for finding in std::iter::once(first).chain(given) {
+        let pattern = finding.pattern;
+        let _ = write!(
+            page,
+            "<h3><a href=\"#{}\">{}</a></h3><dl>",
+            pattern.name,
+            escape(pattern.title)
+        );
+        for advice in &finding.advice {
+            let _ = write!(
+                page,
+                "<dt>{} ({})</dt><dd>{}. {}",
+                prose(&advice.title),
+                escape(&advice.designs.join(", ")),
+                prose(&sentence_case(&advice.finding)),
+                prose(&advice.remedy)
+            );
+            for request in &advice.requests {
+                let _ = write!(page, "<br><code>{}</code>", escape(request));
+            }
+            page.push_str("</dd>");
+        }
+        page.push_str("</dl>");
+    }
+    page.push_str("</section>");
 }
 
 fn table(page: &mut String, report: &Report, finding: &Finding) {
@@ -100,6 +151,7 @@ fn table(page: &mut String, report: &Report, finding: &Finding) {
         "requests to write",
         "requests to answer",
         "rows examined",
+        "by the hosted service",
         "received",
         "stored",
         "ms to answer",
@@ -113,7 +165,8 @@ fn table(page: &mut String, report: &Report, finding: &Finding) {
             escape(design.design),
             thousands(design.build.requests),
             thousands(design.ask.requests),
-            design.ask.examined.map_or("not reported".into(), thousands),
+            or_dash(design.ask.examined.map(thousands)),
+            or_dash(design.ask.azure_examined),
             bytes(design.ask.received_bytes),
             bytes(design.stored.bytes()),
             number(design.ask.seconds * 1e3),
@@ -125,9 +178,9 @@ fn table(page: &mut String, report: &Report, finding: &Finding) {
 }
 
 /// Horizontal bars from zero, one for each design; nothing if all are zero.
-fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -> String {
-    let figures: Vec<f64> = designs.iter().map(figure).collect();
-    let most = figures.iter().copied().fold(0.0, f64::max);
+fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> (f64, String)) -> String {
+    let figures: Vec<(f64, String)> = designs.iter().map(figure).collect();
+    let most = figures.iter().map(|(value, _)| *value).fold(0.0, f64::max);
     if most <= 0.0 {
         return String::new();
     }
@@ -136,7 +189,7 @@ fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -
         "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" font-size=\"13\">\
          <text x=\"0\" y=\"15\" font-weight=\"600\">{title}</text>"
     );
-    for (number_of, (design, value)) in designs.iter().zip(&figures).enumerate() {
+    for (number_of, (design, (value, label))) in designs.iter().zip(&figures).enumerate() {
         let top = TITLE_HEIGHT + ROW_HEIGHT * number_of as f64;
         let width = value / most * (WIDTH - FIGURE_WIDTH);
         let is_advised = number_of + 1 == designs.len();
@@ -151,7 +204,7 @@ fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> f64) -
             width.max(1.0),
             width.max(1.0) + 6.0,
             top + LABEL_HEIGHT + BAR_HEIGHT * 0.85,
-            number(*value)
+            escape(label)
         );
     }
     svg.push_str("</svg>");
@@ -187,7 +240,9 @@ mod tests {
             measured
         };
         let designs = [design("scan", 100), design("point", 25)];
-        let svg = chart("Requests", &designs, |design| design.ask.requests as f64);
+        let svg = chart("Requests", &designs, |design| {
+            (design.ask.requests as f64, "label".into())
+        });
         assert!(
             svg.contains("width=\"250.0\"") && svg.contains("width=\"62.5\""),
             "{svg}"

@@ -1,11 +1,13 @@
 //! The report: a table in the terminal and JSON, each pattern ending in one sentence.
 
-use lazurite_bench_common::{Better, Measurement, measurements, number, page, thousands};
+use lazurite_bench_common::{Better, Measurement, counted, measurements, number, page, thousands};
 use serde_json::{Value, json};
 
+use super::advice::Advice;
 use super::pattern::{Measure, Pattern};
 use super::prices::Prices;
 use super::run::{Finding, Measured};
+use super::usage::{AzureRows, Usage};
 
 /// What a run found.
 pub(super) struct Report {
@@ -44,11 +46,11 @@ impl Report {
 
     /// The last line.
     pub(super) fn verdict(&self) -> String {
-        let count = self.findings.len();
+        let patterns = counted(self.findings.len(), "pattern");
         match (&self.error, self.wrongs()) {
-            (Some(error), _) => format!("ended early after {count} patterns: {error}"),
-            (None, 0) => format!("{count} patterns, every design gave the right answers"),
-            (None, wrongs) => format!("{wrongs} of {count} patterns gave wrong answers"),
+            (Some(error), _) => format!("ended early after {patterns}: {error}"),
+            (None, 0) => format!("{patterns}, every design gave the right answers"),
+            (None, wrongs) => format!("{wrongs} of {patterns} gave wrong answers"),
         }
     }
 
@@ -91,6 +93,8 @@ impl Report {
                 "requests": design.ask.requests,
                 "refused": design.build.refused + design.ask.refused,
                 "examined": design.ask.examined,
+                "azure_examined": design.ask.azure_examined.map(AzureRows::rows),
+                "azure_examined_is_exact": design.ask.azure_examined.map(AzureRows::is_exact),
                 "received_bytes": design.ask.received_bytes,
                 "hottest_partition_writes": design.build.hottest_partition(),
                 "stored_bytes": design.stored.bytes(),
@@ -101,12 +105,14 @@ impl Report {
                 "price_per_month": self.monthly(finding, design).total(),
             })
         });
+        let advice = finding.advice.iter().map(Advice::to_json);
         json!({
             "name": finding.pattern.name,
             "title": finding.pattern.title,
             "sentence": self.sentence(finding),
             "warning": finding.warning(),
             "wrong": finding.wrong,
+            "advice": advice.collect::<Vec<_>>(),
             "writes": finding.writes,
             "questions": finding.questions,
             "designs": designs.collect::<Vec<_>>(),
@@ -199,6 +205,14 @@ impl Measured {
 }
 
 impl Finding {
+    /// Whether the hosted service would examine other rows than this server does.
+    pub(super) fn is_cheaper_here(&self) -> bool {
+        self.designs.iter().any(|design| {
+            let azure = design.ask.azure_examined;
+            azure.is_some_and(|azure| Some(azure.rows()) != design.ask.examined)
+        })
+    }
+
     /// Where our server is cleverer than the hosted service.
     pub(super) fn warning(&self) -> Option<String> {
         let differing = self.designs.iter().filter(|design| {
@@ -214,11 +228,25 @@ impl Finding {
                 design.design,
                 list(&design.ask.plans),
                 list(&design.ask.azure_plans)
-            )
+            ) + &rows_instead(&design.ask)
         });
         let texts: Vec<String> = texts.collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     }
+}
+
+/// `, with ~80,000 rows examined instead of 40`; empty if the server does not say.
+fn rows_instead(ask: &Usage) -> String {
+    let (Some(here), Some(azure)) = (ask.examined, ask.azure_examined) else {
+        return String::new();
+    };
+    let here = thousands(here);
+    format!(", with {azure} rows examined instead of {here}")
+}
+
+/// A figure, or `-` where the server does not report it.
+pub(super) fn or_dash(figure: Option<impl ToString>) -> String {
+    figure.map_or("-".into(), |figure| figure.to_string())
 }
 
 fn saving(before: f64, after: f64, fewer: &str) -> String {
@@ -244,32 +272,21 @@ pub(super) fn bytes(count: u64) -> String {
 /// Prints the table, a sentence for each pattern, and the verdict.
 pub(super) fn print(report: &Report) {
     println!(
-        "\n{:44} {:>8} {:>8} {:>10} {:>10} {:>10} {:>9} {:>11}",
-        "pattern", "writes", "requests", "examined", "received", "stored", "ask ms", "price/month"
+        "\n{:44} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
+        "pattern",
+        "writes",
+        "requests",
+        "examined",
+        "by Azure",
+        "received",
+        "stored",
+        "ask ms",
+        "price/month"
     );
     for finding in &report.findings {
-        println!("{}", finding.pattern.title);
-        for design in &finding.designs {
-            let examined = design.ask.examined.map_or("-".into(), thousands);
-            println!(
-                "  {:42} {:>8} {:>8} {examined:>10} {:>10} {:>10} {:>9} {:>11}",
-                design.design,
-                thousands(design.build.requests),
-                thousands(design.ask.requests),
-                bytes(design.ask.received_bytes),
-                bytes(design.stored.bytes()),
-                number(design.ask.seconds * 1e3),
-                number(report.monthly(finding, design).total())
-            );
-        }
-        println!("  {}", report.sentence(finding));
-        for wrong in &finding.wrong {
-            println!("  WRONG: {wrong}");
-        }
-        if let Some(warning) = finding.warning() {
-            println!("  note: {warning}");
-        }
+        print_finding(report, finding);
     }
+    print_advice(report);
     let prices = &report.prices;
     for line in &report.comparison {
         println!("{line}");
@@ -285,6 +302,49 @@ pub(super) fn print(report: &Report) {
         number(prices.items_kept),
         report.verdict()
     );
+}
+
+fn print_finding(report: &Report, finding: &Finding) {
+    println!("{}", finding.pattern.title);
+    for design in &finding.designs {
+        println!(
+            "  {:42} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
+            design.design,
+            thousands(design.build.requests),
+            thousands(design.ask.requests),
+            or_dash(design.ask.examined.map(thousands)),
+            or_dash(design.ask.azure_examined),
+            bytes(design.ask.received_bytes),
+            bytes(design.stored.bytes()),
+            number(design.ask.seconds * 1e3),
+            number(report.monthly(finding, design).total())
+        );
+    }
+    println!("  {}", report.sentence(finding));
+    for wrong in &finding.wrong {
+        println!("  WRONG: {wrong}");
+    }
+    if let Some(warning) = finding.warning() {
+        println!("  note: {warning}");
+    }
+}
+
+/// What the server's advisor says of each pattern, with the first request that led to it.
+fn print_advice(report: &Report) {
+    let mut is_first = true;
+    for finding in &report.findings {
+        for advice in &finding.advice {
+            if std::mem::take(&mut is_first) {
+                println!("\nadvice of the server");
+            }
+            let designs = advice.designs.join(", ");
+            println!("{} ({designs}): {}", finding.pattern.title, advice.title);
+            println!("  seen: {}", advice.finding);
+            if let Some(request) = advice.requests.first() {
+                println!("  such as {request}");
+            }
+        }
+    }
 }
 
 #[cfg(test)]

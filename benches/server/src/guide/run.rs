@@ -1,6 +1,6 @@
 //! Runs the patterns one after the other, verifies the answers of every design, and reports.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,8 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lazurite_bench_common::{OldRun, Outcome, measurements, median, page};
 
+use super::advice::{self, Advice, Prefix};
 use super::args::GuideArgs;
 use super::data::Data;
+use super::docs;
 use super::html;
 use super::lab::Lab;
 use super::pattern::{Answers, Design, Pattern};
@@ -37,6 +39,8 @@ pub(super) struct Finding {
     pub(super) designs: Vec<Measured>,
     /// What is wrong with the answers; empty if every design gave the right ones.
     pub(super) wrong: Vec<String>,
+    /// What the advisor of the server says; empty if it has none.
+    pub(super) advice: Vec<Advice>,
     pub(super) writes: usize,
     pub(super) questions: usize,
 }
@@ -71,10 +75,7 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
         .extend(measurements::spread_reason(&report.measurements()));
     report.comparison = old.map_or_else(Vec::new, |old| old.compare(&report.measurements()));
     report::print(&report);
-    // One that cannot be written does not keep the other from being written.
-    let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
-    let html = page::write(args.html.as_deref(), || html::page(&report));
-    json.and(html)?;
+    write_files(args, &report)?;
     match &report.error {
         None => Ok(report.wrongs()),
         Some(error) => Err(format!(
@@ -84,6 +85,21 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
         )
         .into()),
     }
+}
+
+/// Writes JSON, page and figures of documentation where they are asked for. One that cannot be written does not keep the others from
+/// being written.
+fn write_files(args: &GuideArgs, report: &Report) -> Outcome<()> {
+    let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
+    let html = page::write(args.html.as_deref(), || html::page(report));
+    // A page with the figures of a broken or partial run would be wrong.
+    let docs = match &args.write_docs {
+        Some(target) if report.error.is_none() && report.wrongs() == 0 => {
+            docs::write(target, report)
+        }
+        _ => Ok(()),
+    };
+    json.and(html).and(docs)
 }
 
 fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
@@ -130,6 +146,7 @@ fn run_patterns(
     let client = Client::new(server.account.clone());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let run = format!("g{:x}", now.unwrap_or_default().as_secs());
+    let has_advisor = advice::fetch(&client).is_some();
     for pattern in chosen(args) {
         let began = Instant::now();
         let meter = Arc::new(Meter::new(interrupted.clone()));
@@ -141,9 +158,10 @@ fn run_patterns(
             run: &run,
             keep: args.keep,
             serial: Cell::new(0),
+            prefixes: RefCell::default(),
             is_sabotaged: false,
         };
-        let finding = match bench.run_repeatedly(pattern, args.runs) {
+        let mut finding = match bench.run_repeatedly(pattern, args.runs) {
             Err(error @ Error::Refused { status: 507, .. }) => {
                 return Err(format!("the disk of the server is full: {error}").into());
             }
@@ -153,6 +171,9 @@ fn run_patterns(
             }
             finding => finding?,
         };
+        if has_advisor {
+            finding.advice = bench.advice();
+        }
         let seconds = began.elapsed().as_secs_f64();
         eprintln!("{:28} {seconds:6.1} s", pattern.name);
         report.findings.push(finding);
@@ -170,6 +191,8 @@ struct Bench<'a> {
     keep: bool,
     /// Distinguishes the runs of a pattern.
     serial: Cell<usize>,
+    /// Of all designs and runs of the pattern.
+    prefixes: RefCell<Vec<Prefix>>,
     /// Whether the advised design is broken before it is asked.
     is_sabotaged: bool,
 }
@@ -199,6 +222,7 @@ impl Bench<'_> {
             pattern,
             designs: Vec::new(),
             wrong: Vec::new(),
+            advice: Vec::new(),
             writes: (pattern.writes)(self.data),
             questions: (pattern.questions)(self.data),
         };
@@ -208,6 +232,10 @@ impl Bench<'_> {
             let serial = self.serial.get();
             self.serial.set(serial + 1);
             let prefix = format!("{}x{serial}{letters}{number}", self.run);
+            self.prefixes.borrow_mut().push(Prefix {
+                text: prefix.clone(),
+                design: design.name,
+            });
             let lab = Lab::new(
                 self.client.observed(self.meter.clone()),
                 self.data,
@@ -228,6 +256,12 @@ impl Bench<'_> {
         Ok(finding)
     }
 
+    /// What the advisor of the server says of the designs that ran.
+    fn advice(&self) -> Vec<Advice> {
+        let all = advice::fetch(self.client).unwrap_or_default();
+        advice::of_designs(&all, &self.prefixes.borrow())
+    }
+
     /// A pattern that this server cannot run.
     fn failure(&self, pattern: &'static Pattern, error: &Error) -> Finding {
         self.meter.take(Duration::ZERO);
@@ -235,6 +269,7 @@ impl Bench<'_> {
             pattern,
             designs: Vec::new(),
             wrong: vec![error.to_string()],
+            advice: Vec::new(),
             writes: 0,
             questions: 0,
         }
@@ -321,6 +356,7 @@ mod tests {
                 run,
                 keep: false,
                 serial: Cell::new(0),
+                prefixes: RefCell::default(),
                 is_sabotaged,
             };
             match bench.run(pattern) {

@@ -1,10 +1,12 @@
 //! Counts the requests of a design, and what they cost the server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lazurite_bench_common::thousands;
 use ureq::http;
 
 use super::prices::Class;
@@ -18,6 +20,8 @@ pub(super) struct Usage {
     pub(super) refused: u64,
     /// Rows that queries examined; `None` if the server does not report them.
     pub(super) examined: Option<u64>,
+    /// Rows that the hosted service would examine for them.
+    pub(super) azure_examined: Option<AzureRows>,
     /// Bytes of the answers' bodies.
     pub(super) received_bytes: u64,
     /// Requests by the class they are billed as.
@@ -28,6 +32,49 @@ pub(super) struct Usage {
     /// Single writes by partition.
     partitions: HashMap<String, u64>,
     pub(super) seconds: f64,
+}
+
+/// A sum of rows that the hosted service would examine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct AzureRows {
+    rows: u64,
+    has_estimates: bool,
+    /// Whether the server left some queries out.
+    is_partial: bool,
+}
+
+impl AzureRows {
+    /// Adds the figure of a query, such as `20` or `~1200`; `None` if the server did not report it.
+    fn add(&mut self, figure: Option<&str>) {
+        let digits = figure.map(|text| text.trim_start_matches('~'));
+        match digits.and_then(|digits| digits.parse::<u64>().ok()) {
+            Some(rows) => self.rows = self.rows.saturating_add(rows),
+            None => self.is_partial = true,
+        }
+        self.has_estimates |= figure.is_some_and(|text| text.starts_with('~'));
+    }
+
+    pub(super) fn rows(self) -> u64 {
+        self.rows
+    }
+
+    /// Whether the rows are neither estimated nor incomplete.
+    pub(super) fn is_exact(self) -> bool {
+        !self.has_estimates && !self.is_partial
+    }
+}
+
+impl fmt::Display for AzureRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.is_partial {
+            "over "
+        } else if self.has_estimates {
+            "~"
+        } else {
+            ""
+        };
+        write!(f, "{mark}{}", thousands(self.rows))
+    }
 }
 
 impl Usage {
@@ -86,6 +133,8 @@ impl Observer for Meter {
         }
         if let Some(plan) = header("x-lazurite-azure-plan") {
             usage.azure_plans.insert(plan.to_owned());
+            let rows = header("x-lazurite-azure-examined");
+            usage.azure_examined.get_or_insert_default().add(rows);
         }
         if request.service == Service::Table
             && request.has_body()
@@ -98,5 +147,22 @@ impl Observer for Meter {
     fn received(&self, bytes: usize) {
         let mut usage = self.usage.lock().expect("no request panics");
         usage.received_bytes += bytes as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sum_says_what_was_estimated_or_left_out() {
+        let sum = |figures: &[Option<&str>]| {
+            let mut sum = AzureRows::default();
+            figures.iter().for_each(|figure| sum.add(*figure));
+            sum.to_string()
+        };
+        assert_eq!(sum(&[Some("20"), Some("1000")]), "1,020");
+        assert_eq!(sum(&[Some("20"), Some("~1200")]), "~1,220");
+        assert_eq!(sum(&[Some("~1200"), None]), "over 1,200");
     }
 }

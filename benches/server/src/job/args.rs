@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use lazurite_bench_common::share;
+use lazurite_bench_common::{ReportFiles, share};
 
 use crate::client::Service;
-use crate::report_files::ReportFiles;
 use crate::target::Target;
 
 #[derive(clap::Args)]

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 use lazurite_bench_common::page::RunReport;
-use lazurite_bench_common::{MachineWatch, Outcome, Random, thousands};
+use lazurite_bench_common::{MachineWatch, Outcome, Random, counted, thousands};
 
 use crate::client::{Account, Client, Service};
 use crate::job::args::JobArgs;
@@ -30,8 +30,14 @@ pub(crate) fn run(args: &JobArgs) -> Outcome<usize> {
     }
     let mismatches = reports.iter().map(Report::mismatches).sum();
     let verdict = match mismatches {
-        0 => format!("{} runs of the job, every answer was right", args.runs),
-        wrong => format!("{wrong} wrong answers in {} runs of the job", args.runs),
+        0 => format!(
+            "{} of the job, every answer was right",
+            counted(args.runs.into(), "run")
+        ),
+        wrong => format!(
+            "{wrong} wrong answers in {} of the job",
+            counted(args.runs.into(), "run")
+        ),
     };
     let page = RunReport {
         title: "The main job, measured".into(),

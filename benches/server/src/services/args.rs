@@ -1,12 +1,11 @@
 //! The arguments of `services`.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use lazurite_bench_common::share;
+use lazurite_bench_common::{ReportFiles, share};
 
 use super::peers::{Launch, Peer};
 use super::workloads::{WORKLOADS, Workload};
 use crate::client::Service;
-use crate::report_files::ReportFiles;
 
 #[derive(clap::Args)]
 pub(crate) struct ServicesArgs {

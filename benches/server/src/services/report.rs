@@ -1,7 +1,7 @@
 //! The report of a run: a section for each case, with the latencies of each peer.
 
 use lazurite_bench_common::page::{RunReport, Section};
-use lazurite_bench_common::{Better, MachineUse, Measurement, Results, median, number};
+use lazurite_bench_common::{Better, MachineUse, Measurement, Results, counted, median, number};
 
 use super::tables::COLUMNS;
 
@@ -24,14 +24,16 @@ pub(super) fn report(results: &Results, machine: &MachineUse, runs: u16) -> RunR
             "other processes kept {others:.1} cores busy in the middle case"
         ));
     }
+    let measured = counted(cases.len(), "case");
     let verdict = match results.mismatches() {
-        0 => format!("{} cases, every answer was right", cases.len()),
-        wrong => format!("{wrong} wrong answers in {} cases", cases.len()),
+        0 => format!("{measured}, every answer was right"),
+        wrong => format!("{wrong} wrong answers in {measured}"),
     };
     RunReport {
         title: "The services and other servers, measured".into(),
         subject: format!(
-            "Medians of {runs} runs, the servers in turn. Latencies are of the first kind of request."
+            "Medians of {}, the servers in turn. Latencies are of the first kind of request.",
+            counted(runs.into(), "run")
         ),
         verdict,
         noisy,
@@ -107,6 +109,6 @@ mod tests {
         assert_eq!(report.sections[0].histograms[0].1, [(64.0, 20)]);
         assert_eq!(report.measurements[0].values, [9.0, 11.0]);
         assert!(report.noisy[0].contains("0.9 cores"), "{:?}", report.noisy);
-        assert_eq!(report.verdict, "1 cases, every answer was right");
+        assert_eq!(report.verdict, "1 case, every answer was right");
     }
 }

@@ -215,32 +215,37 @@ fn answers_name_the_plan_here_and_that_of_the_hosted_service() {
             insert(&server, &entity).is(201);
         }
     }
-    for (filter, plan, azure_plan, examined) in [
+    for (filter, plan, azure_plan, examined, azure_examined) in [
         (
             "RowKey%20eq%20%2710%27",
             "skip scan",
             Some("table scan"),
             "4",
+            Some("40"),
         ),
         (
             "PartitionKey%20eq%20%27a%27%20and%20(RowKey%20eq%20%2701%27%20or%20RowKey%20eq%20%2703%27)",
             "points",
             Some("partition scan"),
             "2",
+            Some("20"),
         ),
         (
             "PartitionKey%20gt%20%27a%27",
             "partition range scan",
             Some("partition range scan"),
             "20",
+            Some("20"),
         ),
-        ("false", "nothing", Some("table scan"), "0"),
-        ("PartitionKey%20lt%20%27%27", "nothing", None, "0"),
+        ("false", "nothing", Some("table scan"), "0", Some("40")),
+        ("PartitionKey%20lt%20%27%27", "nothing", None, "0", None),
     ] {
         let page = request("GET", &format!("/T1x()?$filter={filter}")).send(&server);
         page.is(200)
             .has_header("x-lazurite-plan", plan)
             .has_header("x-lazurite-examined", examined);
         assert_eq!(page.header("x-lazurite-azure-plan"), azure_plan, "{filter}");
+        let azure = page.header("x-lazurite-azure-examined");
+        assert_eq!(azure, azure_examined, "{filter}");
     }
 }

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use lazurite_bench_common::page::RunReport;
-use lazurite_bench_common::{OldRun, Outcome};
+use crate::page::RunReport;
+use crate::{OldRun, Outcome};
 
+/// `--json`, `--html` and `--compare`.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub(crate) struct ReportFiles {
+pub struct ReportFiles {
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -20,12 +21,12 @@ pub(crate) struct ReportFiles {
 
 impl ReportFiles {
     /// The run to compare with. Read before a run, which would be in vain if the file is of something else.
-    pub(crate) fn old(&self) -> Outcome<Option<OldRun>> {
+    pub fn old(&self) -> Outcome<Option<OldRun>> {
         self.compare.as_deref().map(OldRun::read).transpose()
     }
 
     /// Compares, prints what is to be said after the tables, and writes the files.
-    pub(crate) fn finish(&self, mut report: RunReport, old: Option<&OldRun>) -> Outcome<()> {
+    pub fn finish(&self, mut report: RunReport, old: Option<&OldRun>) -> Outcome<()> {
         report.judge(old);
         println!();
         for line in report.lines() {

@@ -1,0 +1,245 @@
+//! Writes the figures of a run into pages of documentation, between the comments `figures: NAME` and `end`, and finds figures that
+//! stand elsewhere.
+//!
+//! A name is that of a pattern, or `summary`: one sentence for each pattern. Times are left out, because they depend on the machine.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lazurite_bench_common::{Outcome, number, thousands};
+
+use super::patterns::PATTERNS;
+use super::report::{Report, bytes, or_dash};
+use super::run::Finding;
+
+const BEGIN: &str = "<!-- figures: ";
+const BEGIN_END: &str = " -->";
+const END: &str = "<!-- end -->";
+/// The block with the sentences of all patterns.
+const SUMMARY: &str = "summary";
+/// Blocks that other programs write: `.ci/package test`.
+const FOREIGN: [&str; 1] = ["packages"];
+
+/// Writes into `target`, a page or a directory of pages. Blocks of patterns that did not run stay as they are.
+pub(super) fn write(target: &Path, report: &Report) -> Outcome<()> {
+    for page in pages(target)? {
+        let shown = page.display();
+        let text = fs::read_to_string(&page)
+            .map_err(|error| format!("{shown} cannot be read: {error}"))?;
+        let filled = fill(&text, &|name| block(report, name))
+            .map_err(|error| format!("{shown}: {error}"))?;
+        if filled != text {
+            fs::write(&page, filled)
+                .map_err(|error| format!("{shown} cannot be written: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The page, or the pages of the directory in the order of their names.
+fn pages(target: &Path) -> Outcome<Vec<PathBuf>> {
+    if target.is_file() {
+        return Ok(vec![target.to_owned()]);
+    }
+    let shown = target.display();
+    let entries =
+        fs::read_dir(target).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let paths = entries.map(|entry| Ok(entry?.path()));
+    let mut pages: Vec<PathBuf> = paths.collect::<Outcome<_>>()?;
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.sort();
+    Ok(pages)
+}
+
+/// Fills the blocks of a page. `block` returns `None` for a block that is to stay as it is.
+fn fill(
+    page: &str,
+    block: &dyn Fn(&str) -> Result<Option<String>, String>,
+) -> Result<String, String> {
+    let (mut filled, mut rest) = (String::new(), page);
+    while let Some(at) = rest.find(BEGIN) {
+        let (before, found) = rest.split_at(at);
+        let name = found[BEGIN.len()..].split(BEGIN_END).next();
+        let name = name.unwrap_or_default().trim();
+        let end = found.find(END);
+        let end = end.ok_or_else(|| format!("the block of figures `{name}` has no end"))?;
+        filled.push_str(before);
+        match block(name)? {
+            Some(text) => {
+                let _ = write!(filled, "{BEGIN}{name}{BEGIN_END}\n{}\n{END}", text.trim());
+            }
+            None => filled.push_str(&found[..end + END.len()]),
+        }
+        rest = &found[end + END.len()..];
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// The text of a block; `None` if its pattern did not run. Errors: no pattern has the name.
+fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
+    if FOREIGN.contains(&name) {
+        return Ok(None);
+    }
+    if name == SUMMARY {
+        let is_whole = report.findings.len() == PATTERNS.len();
+        return Ok(is_whole.then(|| summary(report)));
+    }
+    let wanted = name.replace('_', "-");
+    if !PATTERNS.iter().any(|pattern| pattern.name == wanted) {
+        return Err(format!("no pattern has the name `{name}`"));
+    }
+    let mut findings = report.findings.iter();
+    let finding = findings.find(|finding| finding.pattern.name == wanted);
+    Ok(finding.map(|finding| figures(report, finding)))
+}
+
+fn summary(report: &Report) -> String {
+    let lines = report.findings.iter().map(|finding| {
+        let sentence = report.sentence(finding);
+        format!("- **{}**: {sentence}", finding.pattern.title)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The designs of a pattern as a table, the sentence on them, and how the figures came about.
+fn figures(report: &Report, finding: &Finding) -> String {
+    let mut text = String::from(
+        "| design | requests to write | requests to answer | rows examined | by the hosted service | received | stored | price a month |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for design in &finding.designs {
+        let cells = [
+            design.design.to_owned(),
+            thousands(design.build.requests),
+            thousands(design.ask.requests),
+            or_dash(design.ask.examined.map(thousands)),
+            or_dash(design.ask.azure_examined),
+            bytes(design.ask.received_bytes),
+            bytes(design.stored.bytes()),
+            format!(
+                "{} {}",
+                number(report.monthly(finding, design).total()),
+                report.prices.currency
+            ),
+        ];
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    let _ = write!(
+        text,
+        "\n**In one sentence**: {}.\n\n{} writes and {} questions, seed {}; prices for {} writes, {} questions and {} items kept a month. \
+         `lazurite-bench guide --only {} --write-docs` wrote these figures.",
+        report.sentence(finding),
+        thousands(finding.writes as u64),
+        thousands(finding.questions as u64),
+        report.seed,
+        number(report.prices.writes),
+        number(report.prices.questions),
+        number(report.prices.items_kept),
+        finding.pattern.name
+    );
+    text
+}
+
+/// Figures with a unit of the report, such as `12 ms` or `40x`, that stand outside of blocks and of code.
+#[cfg(test)]
+fn loose_figures(page: &str) -> Vec<String> {
+    const UNITS: [&str; 13] = [
+        "ms", "us", "µs", "x", "×", "%", "kB", "MB", "GB", "rows", "requests", "USD", "req/s",
+    ];
+    let outside = fill(page, &|_| Ok(Some(String::new()))).unwrap_or_else(|_| page.to_owned());
+    let is_number = |text: &str| {
+        let digits = text.trim_start_matches(['~', '<', '>', '(', '*', '$']);
+        let is_part = |letter: char| letter.is_ascii_digit() || matches!(letter, ',' | '.');
+        digits.starts_with(|letter: char| letter.is_ascii_digit()) && digits.chars().all(is_part)
+    };
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for line in outside.lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        if is_code || is_fence {
+            continue;
+        }
+        // Every second part of a line stands between backquotes.
+        let text: Vec<&str> = line.split('`').step_by(2).collect();
+        let text = text.join(" ");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for (at, word) in words.iter().enumerate() {
+            let word = word.trim_end_matches(['.', ',', ';', ':', ')', '*', '!', '?']);
+            let next = words.get(at + 1).map_or("", |next| {
+                next.trim_end_matches(['.', ',', ';', ':', ')', '*', '!', '?'])
+            });
+            let glued = UNITS.iter().find_map(|unit| word.strip_suffix(unit));
+            if glued.is_some_and(is_number) {
+                found.push(word.to_owned());
+            } else if is_number(word) && UNITS.contains(&next) {
+                found.push(format!("{word} {next}"));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guide::prices::Prices;
+
+    #[test]
+    fn blocks_are_filled_and_all_else_stays() {
+        let page = "# A\n\n<!-- figures: a -->\nold 1 ms\n<!-- end -->\n\ntext\n<!-- figures: b --><!-- end -->";
+        let filled = fill(page, &|name| Ok((name == "a").then(|| "new".to_owned()))).unwrap();
+        assert_eq!(
+            filled,
+            "# A\n\n<!-- figures: a -->\nnew\n<!-- end -->\n\ntext\n<!-- figures: b --><!-- end -->"
+        );
+        let again = fill(&filled, &|_| Ok(None)).unwrap();
+        assert_eq!(again, filled);
+        let open = fill("<!-- figures: a -->\n1", &|_| Ok(None));
+        assert_eq!(open.unwrap_err(), "the block of figures `a` has no end");
+    }
+
+    #[test]
+    fn block_of_an_unknown_pattern_is_an_error_and_that_of_one_that_did_not_run_stays() {
+        let report = Report::new(String::new(), Prices::default(), 1.0, 1);
+        assert_eq!(block(&report, "query-kinds"), Ok(None));
+        assert_eq!(block(&report, "query_kinds"), Ok(None));
+        assert_eq!(block(&report, "summary"), Ok(None));
+        assert_eq!(block(&report, "packages"), Ok(None));
+        assert!(block(&report, "query").unwrap_err().contains("`query`"));
+    }
+
+    #[test]
+    fn figures_outside_of_blocks_and_code_are_found() {
+        let page = "It took 12 ms, 40x less, ~1,200 rows; 5 requests (3.5 MB) and 7%.\n\
+                    `99 ms` in code, 100 entities, 1 MiB, version 1.0.\n\
+                    ```\n8 ms\n```\n<!-- figures: a -->\n9 ms\n<!-- end -->\n";
+        let found = ["12 ms", "40x", "~1,200 rows", "5 requests", "(3.5 MB", "7%"];
+        assert_eq!(loose_figures(page), found);
+    }
+
+    /// Promises, not measurements.
+    const CONTRACT: [&str; 1] = ["250 ms"];
+
+    #[test]
+    fn pages_of_the_guide_and_the_readme_have_no_figures_of_other_origin() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let guide = root.join("server/docs/guide");
+        let mut all = vec![root.join("README.md")];
+        if guide.exists() {
+            all.extend(pages(&guide).unwrap());
+        }
+        for page in all {
+            let text = fs::read_to_string(&page).unwrap();
+            let mut loose = loose_figures(&text);
+            loose.retain(|figure| !CONTRACT.contains(&&**figure));
+            let shown = page.display();
+            assert!(
+                loose.is_empty(),
+                "{shown} has figures that `guide --write-docs` did not write: {loose:?}"
+            );
+        }
+    }
+}
