@@ -219,9 +219,9 @@ pub(crate) const GROUPS: &[(&str, &[Line])] = &[
         line("commits", "tickets_syncs_per_commit", "... syncs/commit", Less),
     ]),
     ("one row a commit, not synced, keys locked", &[
-        Line("locked", "plain_ns", "no key, ns/put", Less),
-        Line("locked", "locked_ns", "the key of the row", Less),
-        Line("locked", "locked3_ns", "three keys", Less),
+        line("locked", "plain_ns", "no key, ns/put", Less),
+        line("locked", "locked_ns", "the key of the row", Less),
+        line("locked", "locked3_ns", "three keys", Less),
     ]),
     ("queue, a million deep", &[
         line("queue", "per_s", "push and pop pairs/s", More),
