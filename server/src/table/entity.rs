@@ -98,7 +98,7 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
 }
 
 /// How a query reached its rows, for people who design tables.
-fn plan_name(access: AccessKind) -> &'static str {
+pub fn plan_name(access: AccessKind) -> &'static str {
     match access {
         AccessKind::Nothing => "nothing",
         AccessKind::Point => "point",

@@ -16,7 +16,7 @@ use common::CommonError;
 use std::borrow::Cow;
 
 /// An answer that is not a success, before it has been rendered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure {
     pub status: StatusCode,
     pub code: Cow<'static, str>,

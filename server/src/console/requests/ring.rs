@@ -1,0 +1,535 @@
+//! The last requests in memory: what the pages of Requests and `lazurite requests` show.
+//!
+//! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, and one short
+//! lock at its end. Watchers poll, so nobody watching costs nothing more. Secrets are cut before a record is kept.
+
+use crate::request::context::{RequestOrigin, ServiceKind, text_of};
+use crate::request::target::redact;
+use crate::response::error::Failure;
+use axum::body::Body;
+use axum::http::header::{CONTENT_LENGTH, HeaderMap};
+use axum::http::{Request, Response};
+use hyper::body::Body as _;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Room that a head is given to begin with: most have less.
+const HEAD_BYTES_USUAL: usize = 1024;
+/// Most bytes of a head that are kept.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// What a record takes beside its texts.
+const RECORD_BYTES: usize = size_of::<Record>() + 64;
+/// Longest reason in a list.
+const REASON_BYTES_MAX: usize = 300;
+
+/// One request and how it was answered.
+#[derive(Debug)]
+pub struct Record {
+    /// Counts up from 1; the position in the ring.
+    pub number: u64,
+    pub at: SystemTime,
+    pub took: Duration,
+    pub service: ServiceKind,
+    pub peer: IpAddr,
+    pub secure: bool,
+    pub request_id: String,
+    /// The REST name; empty if the request got no further.
+    pub operation: &'static str,
+    pub status: u16,
+    pub refusal: Option<Box<WhyRefused>>,
+    pub request_bytes: Option<u64>,
+    pub response_bytes: Option<u64>,
+    /// The request line, the headers, an empty line, and the headers of the response.
+    head: Vec<u8>,
+}
+
+/// Why a request was not served.
+#[derive(Debug)]
+pub struct WhyRefused {
+    pub code: String,
+    /// In one phrase.
+    pub reason: String,
+    /// All that the response says, name by name.
+    pub details: Vec<(&'static str, String)>,
+}
+
+/// A header as it was sent, secrets cut.
+pub type Header = (String, String);
+
+impl Record {
+    fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.head)
+    }
+
+    pub fn method(&self) -> String {
+        let text = self.text();
+        text.split(' ').next().unwrap_or_default().to_owned()
+    }
+
+    /// The target as logs show it.
+    pub fn target(&self) -> String {
+        let text = self.text();
+        let line = text.lines().next().unwrap_or_default();
+        redact(line.split_once(' ').map_or("", |(_, target)| target))
+    }
+
+    /// The headers of the request, then those of the response.
+    pub fn headers(&self) -> [Vec<Header>; 2] {
+        let text = self.text();
+        let (request, response) = text.split_once("\n\n").unwrap_or((&text, ""));
+        [
+            lines(request.split_once('\n').map_or("", |(_, rest)| rest)),
+            lines(response),
+        ]
+    }
+
+    pub fn header(&self, name: &str) -> Option<String> {
+        let [request, _] = self.headers();
+        request
+            .into_iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
+    }
+
+    pub fn response_header(&self, name: &str) -> Option<String> {
+        let [_, response] = self.headers();
+        response
+            .into_iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.status >= 400
+    }
+
+    fn bytes(&self) -> usize {
+        let refusal = self.refusal.as_ref().map_or(0, |why| {
+            let details = why.details.iter().map(|(_, text)| text.capacity() + 40);
+            why.reason.capacity() + why.code.capacity() + details.sum::<usize>()
+        });
+        RECORD_BYTES + self.head.capacity() + self.request_id.capacity() + refusal
+    }
+}
+
+fn lines(text: &str) -> Vec<Header> {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The part of a record that is known before the request is handled; `None` in [`Ring::begin`] for requests that are not kept.
+pub struct Begun {
+    started: Instant,
+    head: Vec<u8>,
+    request_bytes: Option<u64>,
+}
+
+/// What the ring has seen since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub seen: u64,
+    pub errors: u64,
+    pub kept: u64,
+}
+
+/// The ring. See the head of this file.
+#[derive(Debug)]
+pub struct Ring {
+    count_max: usize,
+    bytes_max: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    records: VecDeque<Arc<Record>>,
+    bytes: usize,
+    seen: u64,
+    errors: u64,
+}
+
+/// Records after a position, oldest first.
+#[derive(Debug)]
+pub struct Batch {
+    pub records: Vec<Arc<Record>>,
+    /// Records after the position that were dropped before anybody saw them.
+    pub missed: u64,
+    /// The position behind the last one.
+    pub next: u64,
+}
+
+impl Ring {
+    /// A ring of at most `count_max` records, 0 for none at all, and about `bytes_max` bytes.
+    pub fn new(count_max: usize, bytes_max: usize) -> Ring {
+        let kept = Kept {
+            records: VecDeque::with_capacity(count_max),
+            ..Kept::default()
+        };
+        Ring {
+            count_max,
+            bytes_max,
+            kept: Mutex::new(kept),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the head of a request, unless it is for a page of the console or nothing is kept.
+    pub fn begin<B>(&self, request: &Request<B>) -> Option<Begun> {
+        if self.count_max == 0 || request.uri().path().starts_with(crate::console::PREFIX) {
+            return None;
+        }
+        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
+        head.extend_from_slice(request.method().as_str().as_bytes());
+        head.push(b' ');
+        if let Some(target) = request.uri().path_and_query() {
+            head.extend_from_slice(target.as_str().as_bytes());
+        }
+        head.push(b'\n');
+        push_headers(&mut head, request.headers());
+        let length = request.headers().get(CONTENT_LENGTH);
+        Some(Begun {
+            started: Instant::now(),
+            head,
+            request_bytes: length.and_then(|length| length.to_str().ok()?.parse().ok()),
+        })
+    }
+
+    /// Keeps a request that has been answered.
+    pub fn end(
+        &self,
+        begun: Begun,
+        origin: RequestOrigin,
+        operation: &'static str,
+        refusal: Option<Box<WhyRefused>>,
+        response: &Response<Body>,
+    ) {
+        let Begun {
+            started,
+            mut head,
+            request_bytes,
+        } = begun;
+        head.push(b'\n');
+        push_headers(&mut head, response.headers());
+        let record = Record {
+            number: 0,
+            at: origin.now,
+            took: started.elapsed(),
+            service: origin.service,
+            peer: origin.peer.ip(),
+            secure: origin.secure,
+            request_id: origin.request_id,
+            operation,
+            status: response.status().as_u16(),
+            refusal,
+            request_bytes,
+            response_bytes: response.body().size_hint().exact(),
+            head,
+        };
+        self.push(record);
+    }
+
+    fn push(&self, mut record: Record) {
+        let bytes = record.bytes();
+        let is_error = record.is_error();
+        let mut kept = self.kept();
+        kept.seen += 1;
+        kept.errors += u64::from(is_error);
+        record.number = kept.seen;
+        kept.bytes += bytes;
+        kept.records.push_back(Arc::new(record));
+        let mut dropped: Option<Arc<Record>> = None;
+        while kept.records.len() > self.count_max
+            || kept.bytes > self.bytes_max && kept.records.len() > 1
+        {
+            dropped = kept.records.pop_front();
+            let freed = dropped.as_ref().map_or(0, |record| record.bytes());
+            kept.bytes = kept.bytes.saturating_sub(freed);
+        }
+        // Freed without the lock: in the usual case there is one.
+        drop(kept);
+        drop(dropped);
+    }
+
+    pub fn totals(&self) -> Totals {
+        let kept = self.kept();
+        Totals {
+            seen: kept.seen,
+            errors: kept.errors,
+            kept: kept.records.len() as u64,
+        }
+    }
+
+    /// Records behind position `after`, at most `count_max`, that `is_shown` accepts.
+    pub fn after(&self, after: u64, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Batch {
+        let kept = self.kept();
+        let first = kept
+            .records
+            .front()
+            .map_or(kept.seen + 1, |record| record.number);
+        let skipped = (after + 1)
+            .saturating_sub(first)
+            .min(kept.records.len() as u64) as usize;
+        // Copied first: `is_shown` may take its time, and the lock is that of all requests.
+        let candidates: Vec<_> = kept
+            .records
+            .iter()
+            .skip(skipped)
+            .take(count_max)
+            .cloned()
+            .collect();
+        let next = candidates
+            .last()
+            .map_or(kept.seen.max(after.min(kept.seen)), |record| record.number);
+        drop(kept);
+        Batch {
+            records: candidates
+                .into_iter()
+                .filter(|record| is_shown(record))
+                .collect(),
+            missed: first.saturating_sub(after + 1),
+            next,
+        }
+    }
+
+    /// The last records that `is_shown` accepts, newest first.
+    pub fn latest(&self, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
+        let all: Vec<_> = self.kept().records.iter().rev().cloned().collect();
+        all.into_iter()
+            .filter(|record| is_shown(record))
+            .take(count_max)
+            .collect()
+    }
+
+    /// The last records of requests that were refused or failed, newest first.
+    pub fn latest_errors(
+        &self,
+        count_max: usize,
+        is_shown: impl Fn(&Record) -> bool,
+    ) -> Vec<Arc<Record>> {
+        self.latest(count_max, |record| record.is_error() && is_shown(record))
+    }
+
+    /// The record of a request by the id that its response had.
+    pub fn find(&self, request_id: &str) -> Option<Arc<Record>> {
+        let kept = self.kept();
+        kept.records
+            .iter()
+            .rev()
+            .find(|record| record.request_id == request_id)
+            .cloned()
+    }
+}
+
+/// Appends headers, one a line, until the head is too long.
+fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
+    for (name, value) in headers {
+        if head.len() + name.as_str().len() + value.len() + 2 > HEAD_BYTES_MAX {
+            return;
+        }
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.push(b':');
+        match name.as_str() {
+            "authorization"
+            | "x-ms-copy-source-authorization"
+            | "x-ms-copy-source"
+            | "x-ms-rename-source"
+            | "x-ms-source-if-tags"
+            | "x-ms-encryption-key"
+            | "x-ms-source-encryption-key"
+            | "cookie"
+            | "x-identity-header"
+            | "proxy-authorization"
+            | "referer"
+            | "location" => {
+                head.extend_from_slice(without_secret(name.as_str(), &text_of(value)).as_bytes());
+            }
+            _ => head.extend_from_slice(value.as_bytes()),
+        }
+        head.push(b'\n');
+    }
+}
+
+/// A header value of which only the part remains that opens nothing.
+fn without_secret(name: &str, value: &str) -> String {
+    match name {
+        // The scheme, and the account of a shared key.
+        "authorization" | "x-ms-copy-source-authorization" => match value.split_once(' ') {
+            Some((scheme, rest)) if scheme.starts_with("SharedKey") => {
+                let account = rest.split(':').next().unwrap_or_default();
+                format!("{scheme} {account}:…")
+            }
+            Some((scheme, _)) => format!("{scheme} …"),
+            None => "…".to_owned(),
+        },
+        "x-ms-copy-source" | "x-ms-rename-source" | "referer" | "location" => redact(value),
+        "x-ms-source-if-tags" => value.to_owned(),
+        _ => "…".to_owned(),
+    }
+}
+
+impl WhyRefused {
+    /// The reason of a failure, in the words of its response. Signatures in them are cut.
+    pub fn of(failure: &Failure) -> Box<WhyRefused> {
+        let details: Vec<_> = failure
+            .details
+            .iter()
+            .map(|(name, text)| (*name, without_signature(text)))
+            .collect();
+        let detail = details.iter().find(|(name, _)| {
+            matches!(
+                *name,
+                "AuthenticationErrorDetail" | "Reason" | "ExtendedErrorDetail"
+            )
+        });
+        let first = detail.map_or(&*failure.message, |(_, text)| text.as_str());
+        let phrase = first.lines().next().unwrap_or_default();
+        let phrase = phrase
+            .split(" Server used following")
+            .next()
+            .unwrap_or_default();
+        let mut reason = phrase.to_owned();
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        Box::new(WhyRefused {
+            code: failure.code.clone().into_owned(),
+            reason,
+            details,
+        })
+    }
+}
+
+/// The text of a detail without the signature that it quotes: that of another request could be a good one.
+fn without_signature(text: &str) -> String {
+    let quoted = "found in the HTTP request '";
+    match text.split_once(quoted) {
+        Some((before, rest)) => {
+            let after = rest.split_once('\'').map_or("", |(_, after)| after);
+            format!("{before}{quoted}…'{after}")
+        }
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(id: u64) -> RequestOrigin {
+        RequestOrigin {
+            service: ServiceKind::Blob,
+            now: SystemTime::UNIX_EPOCH,
+            system_now: SystemTime::UNIX_EPOCH,
+            peer: "127.0.0.1:1".parse().unwrap(),
+            secure: false,
+            request_id: format!("id-{id}"),
+        }
+    }
+
+    fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
+        let mut request = Request::builder().uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let begun = ring.begin(&request.body(()).unwrap());
+        let mut response = Response::new(Body::from("hello"));
+        *response.status_mut() = status.try_into().unwrap();
+        if let Some(begun) = begun {
+            ring.end(begun, origin(id), "GetBlob", None, &response);
+        }
+    }
+
+    #[test]
+    fn oldest_requests_are_dropped_and_counted() {
+        let ring = Ring::new(3, usize::MAX);
+        for id in 1..=5 {
+            serve(&ring, id, "/a/c/b", &[], if id == 5 { 404 } else { 200 });
+        }
+        assert_eq!(
+            ring.totals(),
+            Totals {
+                seen: 5,
+                errors: 1,
+                kept: 3
+            }
+        );
+        let batch = ring.after(0, 10, |_| true);
+        let numbers: Vec<_> = batch.records.iter().map(|record| record.number).collect();
+        assert_eq!((numbers, batch.missed, batch.next), (vec![3, 4, 5], 2, 5));
+        let batch = ring.after(4, 10, |_| true);
+        assert_eq!((batch.records.len(), batch.missed, batch.next), (1, 0, 5));
+        assert_eq!(ring.after(5, 10, |_| true).next, 5);
+        assert_eq!(ring.after(0, 2, |_| true).next, 4);
+        assert!(ring.find("id-2").is_none());
+        assert_eq!(ring.find("id-4").unwrap().response_bytes, Some(5));
+        assert_eq!(ring.latest_errors(9, |_| true)[0].number, 5);
+    }
+
+    #[test]
+    fn ring_stays_within_its_bytes() {
+        let ring = Ring::new(1000, 64 << 10);
+        let long = "x".repeat(4000);
+        for id in 0..100 {
+            serve(&ring, id, &format!("/a/c/{long}"), &[], 200);
+        }
+        assert!(ring.totals().kept < 20);
+        assert!(ring.kept().bytes <= 64 << 10);
+        let huge = "y".repeat(100_000);
+        serve(&ring, 0, "/a", &[("x-huge", &huge)], 200);
+        assert_eq!(ring.latest(1, |_| true)[0].header("x-huge"), None);
+    }
+
+    #[test]
+    fn secrets_do_not_reach_the_ring() {
+        let ring = Ring::new(10, usize::MAX);
+        let headers = [
+            ("authorization", "SharedKey devstoreaccount1:c2VjcmV0"),
+            ("cookie", "session=c2VjcmV0"),
+            ("x-ms-encryption-key", "c2VjcmV0"),
+            ("x-ms-copy-source", "http://h/a/c/b?sv=1&sig=c2VjcmV0"),
+            ("x-ms-copy-source-authorization", "Bearer c2VjcmV0"),
+            ("user-agent", "test"),
+        ];
+        serve(&ring, 1, "/a/c/b?sv=1&sig=c2VjcmV0", &headers, 200);
+        let record = ring.find("id-1").unwrap();
+        assert_eq!(record.target(), "/a/c/b?sv=1&sig=REDACTED");
+        assert_eq!(
+            record.header("authorization").unwrap(),
+            "SharedKey devstoreaccount1:…"
+        );
+        assert_eq!(record.header("user-agent").unwrap(), "test");
+        let shown = format!("{:?} {}", record.headers(), record.target());
+        assert!(!shown.contains("c2VjcmV0"), "{shown}");
+    }
+
+    #[test]
+    fn reason_of_a_refused_signature_is_a_phrase_without_the_signature() {
+        let failure = crate::response::error::common::AUTHENTICATION_FAILED.with(
+            "AuthenticationErrorDetail",
+            "The MAC signature found in the HTTP request 'c2ln' is not the same as any computed signature. Server used following string to \
+             sign: 'GET\n\n'.",
+        );
+        let why = WhyRefused::of(&failure);
+        assert_eq!(why.code, "AuthenticationFailed");
+        assert_eq!(
+            why.reason,
+            "The MAC signature found in the HTTP request '…' is not the same as any computed signature."
+        );
+        assert!(why.details[0].1.contains("GET\n") && !why.details[0].1.contains("c2ln"));
+    }
+
+    #[test]
+    fn pages_of_the_console_are_not_kept() {
+        let ring = Ring::new(10, usize::MAX);
+        serve(&ring, 1, "/_lazurite/requests", &[], 200);
+        assert_eq!(ring.totals().seen, 0);
+        let none = Ring::new(0, usize::MAX);
+        serve(&none, 1, "/a/c", &[], 200);
+        assert_eq!(none.totals().seen, 0);
+    }
+}
