@@ -7,9 +7,9 @@ use crate::connection::{blocking_pool, on_blocking_pool};
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut, size};
-use crate::console::respond::{HandedBody, Page, SeeOther, Visit};
+use crate::console::respond::{HandedBody, Html, Page, SeeOther, Visit, made};
 use crate::console::value_text::hex;
-use crate::response::error::Failure;
+use crate::response::error::{Failure, Result};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
@@ -19,9 +19,9 @@ use axum::http::header::{
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use lazurite_blob::{
-    Blob, BlobAddress, BlobEntry, BlobHeaders, BlobSettings, BlobState, BlobType, ByteRange,
-    Checksums, Conditions, DeleteBlob, DeleteSnapshots, LeaseState, ListBlobs, ListBlobsPage,
-    ListContainers, PublicAccess, PutBlob, TierChanged, UploadKind,
+    Blob, BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, BlobType,
+    ByteRange, Checksums, Conditions, DeleteBlob, DeleteSnapshots, LeaseState, ListBlobs,
+    ListBlobsPage, ListContainers, PublicAccess, PutBlob, TierChanged, UploadKind,
 };
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -72,8 +72,11 @@ pub fn routes() -> Router<Arc<Console>> {
 }
 
 async fn containers(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    let accounts = console.accounts().map(str::to_owned).collect();
-    container_lists(console, visit, accounts).await
+    made(console, move |console| {
+        let accounts: Vec<_> = console.accounts().collect();
+        container_lists(console, &visit, &accounts)
+    })
+    .await
 }
 
 async fn containers_of_account(
@@ -81,28 +84,28 @@ async fn containers_of_account(
     Path(account): Path<String>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
-    container_lists(console, visit, vec![account]).await
+    made(console, move |console| {
+        console.check_account(&account)?;
+        container_lists(console, &visit, &[&account])
+    })
+    .await
 }
 
-async fn container_lists(console: Arc<Console>, visit: Visit, accounts: Vec<String>) -> Page {
+fn container_lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+    let request = ListContainers {
+        marker: Some(visit.parameter("from")),
+        max_results: Some(CONTAINERS_SHOWN),
+        system: true,
+        ..ListContainers::default()
+    };
     let mut sections = Vec::new();
     for account in accounts {
-        let (shared, marker, name) = (console.clone(), visit.parameter("from"), account.clone());
-        let page = on_blocking_pool(move || {
-            let request = ListContainers {
-                marker: Some(marker),
-                max_results: Some(CONTAINERS_SHOWN),
-                system: true,
-                ..ListContainers::default()
-            };
-            Ok(shared.services.blobs.list_containers(&name, &request)?)
-        });
-        sections.push((account, page.await?));
+        let blobs = &console.services.blobs;
+        sections.push((account, blobs.list_containers(account, &request)?));
     }
     let content = html! {
         h1 { "Containers" }
-        (layout::note(&visit))
+        (layout::note(visit))
         @for (account, page) in &sections {
             section {
                 @if sections.len() > 1 { h2 { "Account " code { (account) } } }
@@ -125,14 +128,14 @@ async fn container_lists(console: Arc<Console>, visit: Visit, accounts: Vec<Stri
                     }
                 }
                 form.inline method="post" action=(layout::path(&["blobs", account], &[])) {
-                    (layout::token(&console))
+                    (layout::token(console))
                     label { "New container " input name="container" required pattern="[a-z0-9](-?[a-z0-9]){2,62}" title="3 to 63 lower-case letters, digits and single hyphens" autocomplete="off"; }
                     button { "Create" }
                 }
             }
         }
     };
-    Ok(layout::page(&console, "Blobs", "Containers", content))
+    Ok(layout::page(console, "Blobs", "Containers", content))
 }
 
 fn access(access: PublicAccess) -> &'static str {
@@ -197,55 +200,53 @@ async fn tree(
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
-    let (prefix, marker) = (visit.parameter("prefix"), visit.parameter("from"));
+    made(console, move |console| {
+        console.check_account(&account)?;
+        tree_page(console, &account, &container, &visit)
+    })
+    .await
+}
+
+fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
+    let prefix = visit.parameter("prefix");
     let is_flat = visit.parameter("view") == "flat";
-    let (shared, names) = (console.clone(), (account.clone(), container.clone()));
-    let asked = prefix.clone();
-    let page = on_blocking_pool(move || {
-        let request = ListBlobs {
-            prefix: asked,
-            delimiter: if is_flat {
-                String::new()
-            } else {
-                "/".to_owned()
-            },
-            marker: Some(marker),
-            max_results: Some(ENTRIES_SHOWN),
-            ..ListBlobs::default()
-        };
-        Ok(shared
-            .services
-            .blobs
-            .list_blobs(&names.0, &names.1, &request)?)
-    });
-    let page = page.await?;
+    let request = ListBlobs {
+        prefix: prefix.clone(),
+        delimiter: if is_flat { "" } else { "/" }.to_owned(),
+        marker: Some(visit.parameter("from")),
+        max_results: Some(ENTRIES_SHOWN),
+        ..ListBlobs::default()
+    };
+    let page = console
+        .services
+        .blobs
+        .list_blobs(account, container, &request)?;
     let place = Place {
-        account: &account,
-        container: &container,
+        account: account,
+        container: container,
     };
     let content = html! {
         (place.trail(&prefix))
         h1 { (container) @if !prefix.is_empty() { "/" (cut(&prefix, 200)) } }
-        (layout::note(&visit))
+        (layout::note(visit))
         form.filter method="get" role="search" {
             label for="prefix" { "Names beginning with" }
             input #prefix name="prefix" value=(prefix) data-filter autocomplete="off" spellcheck="false";
             label.check { input type="checkbox" name="view" value="flat" checked[is_flat]; " as one list" }
             button { "List" }
         }
-        (entries(&place, &prefix, is_flat, &page, &visit))
+        (entries(&place, &prefix, is_flat, &page, visit))
         (upload_form(&place, &prefix))
         details.danger {
             summary { "Delete this container" }
-            form method="post" action=(layout::path(&["blobs", &account, &container, "delete"], &[])) {
-                (layout::token(&console))
+            form method="post" action=(layout::path(&["blobs", account, container, "delete"], &[])) {
+                (layout::token(console))
                 p { "All its blobs are deleted with it." }
                 button.danger { "Delete " (container) }
             }
         }
     };
-    Ok(layout::page(&console, "Blobs", &container, content))
+    Ok(layout::page(console, "Blobs", container, content))
 }
 
 /// A container, for links.
@@ -401,53 +402,53 @@ async fn blob(
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
+    made(console, move |console| {
+        console.check_account(&account)?;
+        blob_page(console, &account, &container, &visit)
+    })
+    .await
+}
+
+fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
     let name = visit.parameter("name");
-    let (shared, names) = (
-        console.clone(),
-        (account.clone(), container.clone(), name.clone()),
-    );
-    let read = on_blocking_pool(move || {
-        let address = BlobAddress {
-            account: &names.0,
-            container: &names.1,
-            blob: &names.2,
-            state: BlobState::Current,
-        };
-        let blobs = &shared.services.blobs;
-        let blob = blobs.get_blob_properties(&address, &Conditions::default())?;
-        // What cannot be read, such as an archived blob, has no preview.
-        let start = (blob.length > 0).then(|| {
-            let range = ByteRange {
-                first: 0,
-                last: Some(TEXT_BYTES_SHOWN - 1),
-            };
-            let mut download = blobs
-                .get_blob(&address, Some(range), &Conditions::default())
-                .ok()?;
-            let mut start = Vec::new();
-            while let Some(chunk) = download.body.next_chunk(TEXT_BYTES_SHOWN as usize).ok()? {
-                start.extend_from_slice(&chunk);
-            }
-            Some(start)
-        });
-        Ok((blob, start.flatten()))
-    });
-    let (blob, start) = read.await?;
+    let address = BlobAddress {
+        account,
+        container,
+        blob: &name,
+        state: BlobState::Current,
+    };
+    let blobs = &console.services.blobs;
+    let blob = blobs.get_blob_properties(&address, &Conditions::default())?;
+    // What cannot be read, such as an archived blob, has no preview.
+    let start = start_of(blobs, &address).ok().filter(|_| blob.length > 0);
     let place = Place {
-        account: &account,
-        container: &container,
+        account: account,
+        container: container,
     };
     let content = html! {
         (place.trail(&name))
         h1 { (cut(&name, 300)) }
-        (layout::note(&visit))
+        (layout::note(visit))
         p.actions { a.button href=(place.blob_path(&["content"], &name)) download { "Download " (size(blob.length)) } }
-        (properties(&blob, &visit))
+        (properties(&blob, visit))
         (preview(&place, &name, &blob, start.as_deref()))
-        (danger(&console, &place, &name))
+        (danger(console, &place, &name))
     };
-    Ok(layout::page(&console, "Blobs", &name, content))
+    Ok(layout::page(console, "Blobs", &name, content))
+}
+
+/// The first bytes of a blob.
+fn start_of(blobs: &BlobService, address: &BlobAddress<'_>) -> lazurite_blob::Result<Vec<u8>> {
+    let range = ByteRange {
+        first: 0,
+        last: Some(TEXT_BYTES_SHOWN - 1),
+    };
+    let mut download = blobs.get_blob(address, Some(range), &Conditions::default())?;
+    let mut start = Vec::new();
+    while let Some(chunk) = download.body.next_chunk(TEXT_BYTES_SHOWN as usize)? {
+        start.extend_from_slice(&chunk);
+    }
+    Ok(start)
 }
 
 fn properties(blob: &Blob, visit: &Visit) -> Markup {

@@ -2,7 +2,7 @@
 
 use crate::connection::on_blocking_pool;
 use crate::console::layout::{self, copy_button, count, duration, size};
-use crate::console::respond::{Json, Page, Visit};
+use crate::console::respond::{Html, Json, Page, Visit, made};
 use crate::console::{Console, connect, requests};
 use crate::response::error::Result;
 use axum::extract::State;
@@ -46,18 +46,21 @@ struct Facts {
 }
 
 pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    let shared = console.clone();
-    let facts = on_blocking_pool(move || facts(&shared)).await?;
+    made(console, move |console| home_page(console, &visit)).await
+}
+
+fn home_page(console: &Console, visit: &Visit) -> Result<Html> {
+    let facts = facts(console)?;
     let content = html! {
         h1 { "Lazurite" }
         @if facts.is_read_only {
             p.alert role="alert" { "An earlier failure of the disk made the store read-only: see the log of the server." }
         }
-        section.cards aria-label="State" { (state(&console, &facts)) }
-        @for (account, counts) in &facts.accounts { (account_section(&console, &visit, account, *counts)) }
-        (errors(&console))
+        section.cards aria-label="State" { (state(console, &facts)) }
+        @for (account, counts) in &facts.accounts { (account_section(console, visit, account, *counts)) }
+        (errors(console))
     };
-    Ok(layout::page(&console, "Home", "Home", content))
+    Ok(layout::page(console, "Home", "Home", content))
 }
 
 fn state(console: &Console, facts: &Facts) -> Markup {

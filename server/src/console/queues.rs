@@ -1,11 +1,11 @@
 //! Queues: the list with counts, and one queue with its next messages, which are peeked at and not delivered.
 
-use crate::connection::{blocking_pool, on_blocking_pool};
+use crate::connection::blocking_pool;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, count};
-use crate::console::respond::{Page, SeeOther, Visit};
-use crate::response::error::Failure;
+use crate::console::respond::{Html, Page, SeeOther, Visit, made};
+use crate::response::error::{Failure, Result};
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -39,8 +39,11 @@ struct Listed {
 }
 
 async fn list(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    let accounts = console.accounts().map(str::to_owned).collect();
-    lists(console, visit, accounts).await
+    made(console, move |console| {
+        let accounts: Vec<_> = console.accounts().collect();
+        lists(console, &visit, &accounts)
+    })
+    .await
 }
 
 async fn list_of_account(
@@ -48,33 +51,35 @@ async fn list_of_account(
     Path(account): Path<String>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
-    lists(console, visit, vec![account]).await
+    made(console, move |console| {
+        console.check_account(&account)?;
+        lists(console, &visit, &[&account])
+    })
+    .await
 }
 
-async fn lists(console: Arc<Console>, visit: Visit, accounts: Vec<String>) -> Page {
+fn lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+    let marker = visit.parameter("from");
     let mut sections = Vec::new();
     for account in accounts {
-        let (shared, marker, name) = (console.clone(), visit.parameter("from"), account.clone());
-        let listed = on_blocking_pool(move || Ok(listed(&shared, &name, &marker)?));
-        sections.push((account, listed.await?));
+        sections.push((account, listed(console, account, &marker)?));
     }
     let content = html! {
         h1 { "Queues" }
-        (layout::note(&visit))
+        (layout::note(visit))
         @for (account, page) in &sections {
             section {
                 @if sections.len() > 1 { h2 { "Account " code { (account) } } }
                 @if page.queues.is_empty() { p.empty { "There is no queue yet." } } @else { (queue_table(account, page)) }
                 form.inline method="post" action=(layout::path(&["queues", account], &[])) {
-                    (layout::token(&console))
+                    (layout::token(console))
                     label { "New queue " input name="queue" required pattern="[a-z0-9](-?[a-z0-9]){2,62}" title="3 to 63 lower-case letters, digits and single hyphens" autocomplete="off"; }
                     button { "Create" }
                 }
             }
         }
     };
-    Ok(layout::page(&console, "Queues", "Queues", content))
+    Ok(layout::page(console, "Queues", "Queues", content))
 }
 
 fn listed(console: &Console, account: &str, marker: &str) -> lazurite_queue::Result<Listed> {
@@ -144,29 +149,31 @@ async fn queue(
     Path((account, queue)): Path<(String, String)>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
-    let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
-    let read = on_blocking_pool(move || {
-        let queues = &shared.services.queues;
-        let properties = queues.get_queue_metadata(&names.0, &names.1)?;
-        let messages = queues.peek_messages(&names.0, &names.1, Some(MESSAGES_PER_GET_MAX))?;
-        Ok((properties, messages))
-    });
-    let (properties, messages) = read.await?;
+    made(console, move |console| {
+        console.check_account(&account)?;
+        queue_page(console, &account, &queue, &visit)
+    })
+    .await
+}
+
+fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
+    let queues = &console.services.queues;
+    let properties = queues.get_queue_metadata(account, queue)?;
+    let messages = queues.peek_messages(account, queue, Some(MESSAGES_PER_GET_MAX))?;
     let total = properties.approximate_message_count;
     let content = html! {
-        (layout::trail(&[("Queues", layout::path(&["queues", &account], &[]))], &queue))
+        (layout::trail(&[("Queues", layout::path(&["queues", account], &[]))], queue))
         h1 { (queue) }
-        (layout::note(&visit))
+        (layout::note(visit))
         dl.facts {
             div { dt { "Messages" } dd { (count(total)) } }
             @for (name, value) in &properties.metadata { div { dt { (name) } dd { (layout::cut(value, 200)) } } }
         }
-        (put_form(&console, &account, &queue))
+        (put_form(console, account, queue))
         (next_messages(&messages, total))
-        (danger(&console, &account, &queue, total))
+        (danger(console, account, queue, total))
     };
-    Ok(layout::page(&console, "Queues", &queue, content))
+    Ok(layout::page(console, "Queues", queue, content))
 }
 
 fn put_form(console: &Console, account: &str, queue: &str) -> Markup {

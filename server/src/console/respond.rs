@@ -1,12 +1,15 @@
 //! What handlers are given and what they return: the connection, the query, HTML, JSON, refusals.
 
+use crate::connection::on_blocking_pool;
 use crate::console::{Console, layout};
 use crate::request::body::RequestBody;
 use crate::request::context::{Query, RequestOrigin};
-use crate::response::error::{Failure, common};
+use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::extract::FromRequestParts;
-use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use axum::http::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
@@ -117,6 +120,8 @@ pub fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> 
     } else {
         (JSON, refusal_json(failure))
     };
+    // That of the empty body that the refusal had.
+    parts.headers.remove(CONTENT_LENGTH);
     parts
         .headers
         .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -138,6 +143,14 @@ const JSON: &str = "application/json";
 
 /// A page of the console.
 pub struct Html(pub Markup);
+
+/// Makes a page on the blocking pool: reading and rendering may take longer than a connection thread can be spared.
+pub async fn made<T: Send + 'static>(
+    console: Arc<Console>,
+    make: impl FnOnce(&Console) -> Result<T> + Send + 'static,
+) -> Page<T> {
+    Ok(on_blocking_pool(move || make(&console)).await?)
+}
 
 impl IntoResponse for Html {
     fn into_response(self) -> Response<Body> {

@@ -1,10 +1,10 @@
 //! Tables: the list, a grid of entities with its plan and cost, and a form for one entity with all eight types.
 
-use crate::connection::{blocking_pool, on_blocking_pool};
+use crate::connection::blocking_pool;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};
-use crate::console::respond::{Page, SeeOther, Visit};
+use crate::console::respond::{Html, Page, SeeOther, Visit, made};
 use crate::console::value_text::{TYPES, display, edit_text, parse, type_name};
 use crate::response::error::{Failure, Result};
 use crate::table::plan_name;
@@ -50,8 +50,11 @@ pub fn routes() -> Router<Arc<Console>> {
 }
 
 async fn list(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    let accounts = console.accounts().map(str::to_owned).collect();
-    lists(console, visit, accounts).await
+    made(console, move |console| {
+        let accounts: Vec<_> = console.accounts().collect();
+        lists(console, &visit, &accounts)
+    })
+    .await
 }
 
 async fn list_of_account(
@@ -59,29 +62,27 @@ async fn list_of_account(
     Path(account): Path<String>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
-    lists(console, visit, vec![account]).await
+    made(console, move |console| {
+        console.check_account(&account)?;
+        lists(console, &visit, &[&account])
+    })
+    .await
 }
 
-async fn lists(console: Arc<Console>, visit: Visit, accounts: Vec<String>) -> Page {
+fn lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+    let from = visit.parameter("from");
+    let query = TableQuery {
+        continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
+        ..TableQuery::default()
+    };
     let mut sections = Vec::new();
     for account in accounts {
-        let (shared, from, name) = (console.clone(), visit.parameter("from"), account.clone());
-        let page = on_blocking_pool(move || {
-            let query = TableQuery {
-                continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
-                ..TableQuery::default()
-            };
-            Ok(shared
-                .services
-                .tables
-                .query_tables(&name, &query, &|| false)?)
-        });
-        sections.push((account, page.await?));
+        let tables = &console.services.tables;
+        sections.push((account, tables.query_tables(account, &query, &|| false)?));
     }
     let content = html! {
         h1 { "Tables" }
-        (layout::note(&visit))
+        (layout::note(visit))
         @for (account, page) in &sections {
             section {
                 @if sections.len() > 1 { h2 { "Account " code { (account) } } }
@@ -97,14 +98,14 @@ async fn lists(console: Arc<Console>, visit: Visit, accounts: Vec<String>) -> Pa
                     }
                 }
                 form.inline method="post" action=(layout::path(&["tables", account], &[])) {
-                    (layout::token(&console))
+                    (layout::token(console))
                     label { "New table " input name="table" required pattern="[A-Za-z][A-Za-z0-9]{2,62}" title="3 to 63 letters and digits, a letter first" autocomplete="off"; }
                     button { "Create" }
                 }
             }
         }
     };
-    Ok(layout::page(&console, "Tables", "Tables", content))
+    Ok(layout::page(console, "Tables", "Tables", content))
 }
 
 async fn create(
@@ -157,51 +158,45 @@ async fn grid(
     Path((account, table)): Path<(String, String)>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
-    let (shared, names) = (console.clone(), (account.clone(), table.clone()));
+    made(console, move |console| {
+        console.check_account(&account)?;
+        grid_page(console, &account, &table, &visit)
+    })
+    .await
+}
+
+fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
     let filter = visit.parameter("filter");
-    let from = (
-        visit.parameter("pk"),
-        visit.parameter("rk"),
-        visit.query.has("pk"),
-    );
-    let top = visit
-        .parameter("top")
-        .parse()
-        .unwrap_or(ROWS_DEFAULT)
-        .clamp(1, 1000);
-    let asked = filter.clone();
-    let rows = on_blocking_pool(move || {
-        let (account, table) = names;
-        let query = Query {
-            filter: Some(asked.as_str()),
-            top: Some(top),
-            continuation: from.2.then_some((&from.0, &from.1)),
-            access_range: None,
-        };
-        rows(&shared, &account, &table, &query)
-    });
-    let rows = rows.await;
+    let from = (visit.parameter("pk"), visit.parameter("rk"));
+    let top = visit.parameter("top").parse().unwrap_or(ROWS_DEFAULT);
+    let top = top.clamp(1, 1000);
+    let query = Query {
+        filter: Some(filter.as_str()),
+        top: Some(top),
+        continuation: visit.query.has("pk").then_some((&from.0, &from.1)),
+        access_range: None,
+    };
+    let rows = rows(console, account, table, &query);
     // A filter that cannot be read is said beside the filter; anything else is another page.
     let rows = match rows {
-        Err(failure) if failure.status.as_u16() == 404 => return Err(failure.into()),
+        Err(failure) if failure.status.as_u16() == 404 => return Err(failure),
         rows => rows,
     };
     let content = html! {
-        (layout::trail(&[("Tables", layout::path(&["tables", &account], &[]))], &table))
+        (layout::trail(&[("Tables", layout::path(&["tables", account], &[]))], table))
         h1 { (table) }
-        (layout::note(&visit))
+        (layout::note(visit))
         (filter_box(&filter, top))
         @match &rows {
-            Ok(rows) => { (cost(rows)) (entities(&account, &table, rows)) (limits(&account, &table, &filter, top, rows)) },
+            Ok(rows) => { (cost(rows)) (entities(account, table, rows)) (limits(account, table, &filter, top, rows)) },
             Err(failure) => (bad_filter(&filter, failure)),
         }
         p.actions {
-            a.button href=(layout::path(&["tables", &account, &table, "new"], &[])) { "Insert an entity" }
+            a.button href=(layout::path(&["tables", account, table, "new"], &[])) { "Insert an entity" }
         }
-        (danger(&console, &account, &table))
+        (danger(console, account, table))
     };
-    Ok(layout::page(&console, "Tables", &table, content))
+    Ok(layout::page(console, "Tables", table, content))
 }
 
 fn rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Result<Rows> {
@@ -432,37 +427,38 @@ async fn entity(
     Path((account, table)): Path<(String, String)>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
-    let keys = (visit.parameter("pk"), visit.parameter("rk"));
-    let (shared, names) = (console.clone(), (account.clone(), table.clone()));
-    let found = on_blocking_pool(move || {
-        Ok(shared
-            .services
-            .tables
-            .get_entity(&names.0, &names.1, &keys.0, &keys.1)?)
-    });
-    let entity = found.await?;
+    made(console, move |console| {
+        console.check_account(&account)?;
+        entity_page(console, &account, &table, &visit)
+    })
+    .await
+}
+
+fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
+    let (partition_key, row_key) = (visit.parameter("pk"), visit.parameter("rk"));
+    let tables = &console.services.tables;
+    let entity = tables.get_entity(account, table, &partition_key, &row_key)?;
     let content = html! {
-        (entity_trail(&account, &table, &entity.row_key))
+        (entity_trail(account, table, &entity.row_key))
         h1 { (cut(&entity.partition_key, 200)) " / " (cut(&entity.row_key, 200)) }
-        (layout::note(&visit))
+        (layout::note(visit))
         dl.facts {
             div { dt { "Timestamp" } dd { (entity.timestamp.to_full_text().to_string()) } }
             div { dt { "ETag" } dd { code { (entity.etag().to_text()) } } }
             div { dt { "Size" } dd { (layout::size(lazurite_table::entity_bytes(&entity) as u64)) } }
         }
-        (entity_form(&console, &account, &table, Some(&entity)))
+        (entity_form(console, account, table, Some(&entity)))
         details.danger {
             summary { "Delete this entity" }
-            form method="post" action=(layout::path(&["tables", &account, &table, "entity", "delete"], &[])) {
-                (layout::token(&console))
+            form method="post" action=(layout::path(&["tables", account, table, "entity", "delete"], &[])) {
+                (layout::token(console))
                 (keys_of(&entity))
                 p { "Deletes it only if nobody has changed it since this page was made." }
                 button.danger { "Delete the entity" }
             }
         }
     };
-    Ok(layout::page(&console, "Tables", &entity.row_key, content))
+    Ok(layout::page(console, "Tables", &entity.row_key, content))
 }
 
 fn keys_of(entity: &Entity) -> Markup {

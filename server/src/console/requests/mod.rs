@@ -8,7 +8,7 @@ pub use ring::{Record, Ring, WhyRefused};
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
-use crate::console::respond::{Json, Page, Visit};
+use crate::console::respond::{Html, Json, Page, Visit, made};
 use crate::request::address::address;
 use axum::Router;
 use axum::extract::State;
@@ -94,9 +94,13 @@ fn client(record: &Record) -> String {
 }
 
 async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    let wanted = Wanted::of(&visit);
+    made(console, move |console| Ok(requests_page(console, &visit))).await
+}
+
+fn requests_page(console: &Console, visit: &Visit) -> Html {
+    let wanted = Wanted::of(visit);
     let records = console.requests.latest(ROWS_SHOWN, |record| {
-        wanted.matches(record) && is_shown(&console, record)
+        wanted.matches(record) && is_shown(console, record)
     });
     let totals = console.requests.totals();
     let newest = totals.seen;
@@ -124,7 +128,7 @@ async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
         }
         @if records.is_empty() { p.empty data-empty { "No request yet. Send one, and it is here." } }
     };
-    Ok(layout::page(&console, "Requests", "Requests", content))
+    layout::page(console, "Requests", "Requests", content)
 }
 
 /// Requests as the rows of a table.
@@ -201,14 +205,18 @@ fn summary(record: &Record) -> Value {
 
 /// `/_lazurite/api/requests?after=N`: the requests behind a position, oldest first.
 async fn batch(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
-    let wanted = Wanted::of(&visit);
+    made(console, move |console| Ok(Json(batch_of(console, &visit)))).await
+}
+
+fn batch_of(console: &Console, visit: &Visit) -> Value {
+    let wanted = Wanted::of(visit);
     let after = visit.parameter("after").parse().unwrap_or(0);
     let batch = console.requests.after(after, BATCH_MAX, |record| {
-        wanted.matches(record) && is_shown(&console, record)
+        wanted.matches(record) && is_shown(console, record)
     });
-    Ok(Json(json!({
+    json!({
         "requests": batch.records.iter().map(|record| summary(record)).collect::<Vec<_>>(),
         "missed": batch.missed,
         "next": batch.next,
-    })))
+    })
 }
