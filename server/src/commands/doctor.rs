@@ -363,7 +363,7 @@ impl Endpoint {
         }
     }
 
-    fn authority(&self) -> String {
+    pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -412,7 +412,7 @@ impl Endpoint {
     }
 
     /// One request, over TLS if the endpoint says so.
-    fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
+    pub(super) fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
         let text = |error: std::io::Error| error.to_string();
         let mut addresses = (self.host.as_str(), self.port)
             .to_socket_addrs()
@@ -455,7 +455,7 @@ pub(super) struct Answer {
     /// What clients hold against the certificate.
     distrust: Option<String>,
     /// 0 if it is not HTTP.
-    status: u16,
+    pub(super) status: u16,
     head: String,
     pub(super) body: String,
 }

@@ -143,7 +143,7 @@ fn errors(console: &Console) -> Markup {
             @if failed.is_empty() {
                 p.empty { "No request was refused or failed since the start." }
             } @else {
-                (requests::rows(&failed, "Last errors"))
+                div.scroll { (requests::rows(&failed, "Last errors")) }
             }
         }
     }
