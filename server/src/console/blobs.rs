@@ -110,7 +110,7 @@ fn container_lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Resul
             section {
                 @if sections.len() > 1 { h2 { "Account " code { (account) } } }
                 @if page.containers.is_empty() { p.empty { "There is no container yet." } } @else {
-                    table data-list {
+                    div.scroll { table data-list {
                         caption.hidden { "Containers of " (account) }
                         thead { tr { th scope="col" { "Name" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
                         tbody { @for (name, container) in &page.containers {
@@ -121,7 +121,7 @@ fn container_lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Resul
                                 td { (layout::time(container.last_modified)) }
                             }
                         } }
-                    }
+                    } }
                     p.limits {
                         "Showing " (layout::counted(page.containers.len() as u64, "container")) "."
                         @if let Some(next) = &page.next_marker { " " a rel="next" href=(layout::path(&["blobs", account], &[("from", next)])) { "Next page" } }
@@ -514,13 +514,8 @@ fn text_or_hex(kind: &str, bytes: &[u8], length: u64) -> Markup {
         Some(text) => {
             let shown = text.len() as u64;
             let is_whole = shown == length;
-            let json = serde_json::from_str::<serde_json::Value>(text)
-                .ok()
-                .filter(|_| is_whole && kind.contains("json"));
-            (
-                json.map_or_else(|| text.to_owned(), |json| format!("{json:#}")),
-                shown,
-            )
+            let json = layout::pretty_json(text).filter(|_| is_whole && kind.contains("json"));
+            (json.unwrap_or_else(|| text.to_owned()), shown)
         }
         None => {
             let bytes = &bytes[..bytes.len().min(HEX_BYTES_SHOWN)];

@@ -20,7 +20,7 @@ pub async fn page(State(console): State<Arc<Console>>) -> Page {
             (card("Write amplification", &format!("{:.2}", stats.write_amplification()), "bytes written for each byte put"))
             (card("Read amplification", &count(stats.read_amplification()), "places that a lookup may look into"))
             (card("Cache", &size(stats.cache_bytes), &format!("{} blocks read from files", count(stats.blocks_read))))
-            (card("Stalls", &count(stats.stalls), &format!("{:?} together", stats.stalled)))
+            (card("Stalls", &count(stats.stalls), &format!("{:.1} s of waiting writers, all together", stats.stalled.as_secs_f64())))
         }
         (levels(&stats))
         (written(&stats))
@@ -43,7 +43,7 @@ fn levels(stats: &Stats) -> Markup {
     html! {
         section {
             h2 { "Levels" }
-            table {
+            div.scroll tabindex="0" role="region" aria-label="Levels" { table {
                 caption.hidden { "SSTables by level" }
                 thead { tr { th scope="col" { "Level" } th.number scope="col" { "Files" } th.number scope="col" { "Bytes" } th scope="col" { "Share" } } }
                 tbody {
@@ -54,7 +54,7 @@ fn levels(stats: &Stats) -> Markup {
                         }
                     }
                 }
-            }
+            } }
         }
     }
 }
@@ -117,11 +117,11 @@ fn written(stats: &Stats) -> Markup {
     html! {
         section {
             h2 { "Work" }
-            table {
+            div.scroll tabindex="0" role="region" aria-label="Work" { table {
                 caption.hidden { "Bytes written" }
                 thead { tr { th scope="col" { "What" } th.number scope="col" { "Amount" } th scope="col" { "Detail" } } }
                 tbody { @for (what, amount, detail) in rows { tr { th scope="row" { (what) } td.number { (amount) } td { (detail) } } } }
-            }
+            } }
         }
     }
 }

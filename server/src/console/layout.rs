@@ -11,8 +11,12 @@ use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::routing::get;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::IgnoredAny;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+/// Deeper structures are not indented further: each line would have more blanks than text.
+const JSON_DEPTH_SHOWN: usize = 20;
 
 const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
@@ -197,6 +201,65 @@ pub fn time(at: SystemTime) -> Markup {
     html! { time datetime=(text) title="UTC" { (shown) } }
 }
 
+/// The time of day of a point in time, in UTC, with milliseconds.
+pub fn time_of_day(at: SystemTime) -> Markup {
+    let text = date::iso8601(at);
+    let shown = text.get(11..23).unwrap_or(&text);
+    html! { time datetime=(text) title=(text) { (shown) } }
+}
+
+/// A JSON object or array with line breaks and indentation; `None` for any other text. Names keep their order and numbers their digits.
+pub fn pretty_json(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_structure = text.starts_with(['{', '[']);
+    serde_json::from_str::<IgnoredAny>(text)
+        .ok()
+        .filter(|_| is_structure)?;
+    let (mut pretty, mut depth, mut in_string, mut is_escaped) =
+        (String::new(), 0_usize, false, false);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if in_string {
+            pretty.push(letter);
+            in_string = is_escaped || letter != '"';
+            is_escaped = letter == '\\' && !is_escaped;
+            continue;
+        }
+        let break_line = |pretty: &mut String, depth: usize| {
+            pretty.push('\n');
+            (0..depth.min(JSON_DEPTH_SHOWN)).for_each(|_| pretty.push_str("  "));
+        };
+        match letter {
+            '{' | '[' => {
+                pretty.push(letter);
+                while letters.next_if(|next| next.is_whitespace()).is_some() {}
+                if let Some(end) = letters.next_if(|next| matches!(next, '}' | ']')) {
+                    pretty.push(end);
+                } else {
+                    depth += 1;
+                    break_line(&mut pretty, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                break_line(&mut pretty, depth);
+                pretty.push(letter);
+            }
+            ',' => {
+                pretty.push(letter);
+                break_line(&mut pretty, depth);
+            }
+            ':' => pretty.push_str(": "),
+            blank if blank.is_whitespace() => {}
+            _ => {
+                in_string = letter == '"';
+                pretty.push(letter);
+            }
+        }
+    }
+    Some(pretty)
+}
+
 /// At most `bytes_max` bytes of a text; says how long it is if it is longer.
 pub fn cut(text: &str, bytes_max: usize) -> Markup {
     if text.len() <= bytes_max {
@@ -255,6 +318,23 @@ mod tests {
             [0, 59, 60, 3600, 100_000].map(|seconds| duration(Duration::from_secs(seconds)));
         assert_eq!(shown, ["0 s", "59 s", "1 min 0 s", "1 h", "1 d 3 h"]);
         assert_eq!(counted(1, "blob") + &counted(0, "blob"), "1 blob0 blobs");
+    }
+
+    #[test]
+    fn json_keeps_the_order_of_names_and_the_digits_of_numbers() {
+        let text = r#"{"b":1e2, "a":[ ],"c":[9007199254740993,"x,\"{:"],"d":{"e":null}}"#;
+        let pretty = pretty_json(text).unwrap();
+        assert_eq!(
+            pretty,
+            "{\n  \"b\": 1e2,\n  \"a\": [],\n  \"c\": [\n    9007199254740993,\n    \"x,\\\"{:\"\n  ],\n  \"d\": {\n    \"e\": null\n  }\n}"
+        );
+        assert_eq!(pretty_json("{\"a\":").or(pretty_json("12")), None);
+        assert!(
+            pretty_json(&("[".repeat(100) + &"]".repeat(100)))
+                .unwrap()
+                .len()
+                < 10_000
+        );
     }
 
     #[test]

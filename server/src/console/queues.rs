@@ -229,14 +229,10 @@ fn decoded(text: &str) -> (Option<&'static str>, String) {
     let inner = from_base64.and_then(|bytes| String::from_utf8(bytes).ok());
     let inner = inner.filter(|inner| !inner.chars().any(|c| c.is_control() && !c.is_whitespace()));
     let plain = inner.as_deref().unwrap_or(text);
-    let is_object = plain.trim_start().starts_with(['{', '[']);
-    let json = serde_json::from_str::<serde_json::Value>(plain)
-        .ok()
-        .filter(|_| is_object);
-    match (&inner, json) {
-        (Some(_), Some(json)) => (Some("JSON in Base64"), format!("{json:#}")),
+    match (&inner, layout::pretty_json(plain)) {
+        (Some(_), Some(json)) => (Some("JSON in Base64"), json),
         (Some(inner), None) => (Some("text in Base64"), inner.clone()),
-        (None, Some(json)) => (Some("JSON"), format!("{json:#}")),
+        (None, Some(json)) => (Some("JSON"), json),
         (None, None) => (None, text.to_owned()),
     }
 }

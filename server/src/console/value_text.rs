@@ -34,6 +34,9 @@ pub fn display(value: &Value, bytes_max: usize) -> Markup {
                 @if shown.len() < bytes.len() { span.more { "… " (layout::size(bytes.len() as u64)) } }
             }
         }
+        Value::DateTime(time) => {
+            html! { (time.to_text().replacen('T', " ", 1).trim_end_matches('Z')) }
+        }
         other => html! { (edit_text(other)) },
     }
 }

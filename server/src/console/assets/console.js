@@ -192,7 +192,7 @@ if (live) {
 
   const row = (request) =>
     element("tr", { class: "new", "data-number": request.number },
-      element("td", {}, element("time", { datetime: request.at, title: "UTC" }, request.at.slice(0, 19).replace("T", " "))),
+      element("td", {}, element("time", { datetime: request.at, title: request.at }, request.at.slice(11, 23))),
       element("td", {}, element("span", { class: `status s${Math.floor(request.status / 100)}` }, String(request.status))),
       element("td", {}, element("a", { href: `/_lazurite/requests/${encodeURIComponent(request.request_id)}` }, request.operation || request.method), request.plan ? element("small", {}, ` ${request.plan}`) : null),
       element("td", { class: "resource" },

@@ -7,6 +7,7 @@ use crate::console::requests::ring::Header;
 use crate::console::requests::{Record, client, is_shown, milliseconds, plan, summary};
 use crate::console::respond::{Json, Page};
 use crate::response::error::Failure;
+use crate::service_kind::ServiceKind;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -102,7 +103,7 @@ fn why_refused(record: &Record) -> Markup {
                 @for (name, value) in &why.details { p { b { (name) } ": " (cut(value, 4096)) } }
             }
         }
-        @if let Some(signed) = signed { (signature_card(signed)) }
+        @if let Some(signed) = signed { (signature_card(record, signed)) }
     }
 }
 
@@ -112,7 +113,35 @@ fn string_to_sign(detail: &str) -> Option<&str> {
     Some(rest.strip_suffix("'.").unwrap_or(rest))
 }
 
-fn signature_card(signed: &str) -> Markup {
+/// The lines of a string to sign of Blob and Queue. Source: Authorize with Shared Key, "Constructing the signature string".
+const SIGNED_LINES: [&str; 12] = [
+    "method",
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Length",
+    "Content-MD5",
+    "Content-Type",
+    "Date",
+    "If-Modified-Since",
+    "If-Match",
+    "If-None-Match",
+    "If-Unmodified-Since",
+    "Range",
+];
+
+/// The meaning of the first lines, where it is known.
+fn signed_lines(record: &Record) -> &'static [&'static str] {
+    let authorization = record.header("authorization").unwrap_or_default();
+    match record.service {
+        ServiceKind::Blob | ServiceKind::Queue if authorization.starts_with("SharedKey ") => {
+            &SIGNED_LINES
+        }
+        _ => &[],
+    }
+}
+
+fn signature_card(record: &Record, signed: &str) -> Markup {
+    let meanings = signed_lines(record);
     html! {
         section {
             h2 { "What the server signed" }
@@ -120,7 +149,12 @@ fn signature_card(signed: &str) -> Markup {
                 "Compare it line by line with what the client signs. If they are the same, the key differs: it is not that of the account."
             }
             div.copied {
-                ol.lines { @for line in signed.split('\n') { li { @if line.is_empty() { i { "empty" } } @else { code { (cut(line, 4096)) } } } } }
+                ol.lines { @for (number, line) in signed.split('\n').enumerate() {
+                    li {
+                        @if line.is_empty() { i { "empty" } } @else { code { (cut(line, 4096)) } }
+                        @if let Some(meaning) = meanings.get(number) { small { (meaning) } }
+                    }
+                } }
                 (copy_button(signed))
             }
         }

@@ -150,7 +150,7 @@ fn row(record: &Record) -> Markup {
     let why = record.refusal.as_ref();
     html! {
         tr data-number=(record.number) {
-            td { (layout::time(record.at)) }
+            td { (layout::time_of_day(record.at)) }
             td { span.status.{ "s" (record.status / 100) } { (record.status) } }
             td {
                 a href=(layout::path(&["requests", &record.request_id], &[])) { @if record.operation.is_empty() { (record.method()) } @else { (record.operation) } }
