@@ -8,7 +8,7 @@ use crate::auth::{Authenticator, Caller, bearer, identity};
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
-use crate::console::requests::{Ring, WhyRefused};
+use crate::console::requests::{Answer, Ring, WhyRefused};
 use crate::console::{self, Console};
 use crate::layers::access_log::{AccessLog, RequestLog};
 use crate::layers::analytics::log_entry;
@@ -134,11 +134,15 @@ async fn serve(
     if let Some(watched) = facts.watched {
         watched.end(&app.advisor, &mut response, app.services.clock.now());
     }
-    log.end(&app.access_log, &origin, response.status());
     if let Some(begun) = begun {
-        app.requests
-            .end(begun, origin, facts.operation, refusal, &response);
+        let answer = Answer {
+            operation: facts.operation,
+            refusal,
+            response: &response,
+        };
+        app.requests.end(begun, &origin, &log, answer);
     }
+    log.end(&app.access_log, &origin, response.status());
     response
 }
 

@@ -21,7 +21,8 @@ use axum::{Extension, Router};
 use lazurite_blob::{
     Blob, BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, BlobType,
     ByteRange, Checksums, Conditions, DeleteBlob, DeleteSnapshots, LeaseState, ListBlobs,
-    ListBlobsPage, ListContainers, PublicAccess, PutBlob, TierChanged, UploadKind,
+    ListBlobsPage, ListContainers, PublicAccess, PutBlob, PutBlobOutcome, Ticket, TierChanged,
+    Upload, UploadKind,
 };
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -221,10 +222,7 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
         .services
         .blobs
         .list_blobs(account, container, &request)?;
-    let place = Place {
-        account: account,
-        container: container,
-    };
+    let place = Place { account, container };
     let content = html! {
         (place.trail(&prefix))
         h1 { (container) @if !prefix.is_empty() { "/" (cut(&prefix, 200)) } }
@@ -373,28 +371,37 @@ async fn upload(
         .begin_upload(UploadKind::PutBlob, Checksums::default())?;
     let upload = drain(upload, body, &mut None).await?;
     let shared = console.clone();
-    let stored = move || {
-        let address = BlobAddress {
-            account: &account,
-            container: &container,
-            blob: &name,
-            state: BlobState::Current,
-        };
-        let request = PutBlob {
-            upload,
-            headers: BlobHeaders {
-                content_type,
-                ..BlobHeaders::default()
-            },
-            metadata: Vec::new(),
-            settings: BlobSettings::default(),
-            conditions: Conditions::default(),
-        };
-        Ok(shared.services.blobs.put_blob(&address, request)?)
+    let headers = BlobHeaders {
+        content_type,
+        ..BlobHeaders::default()
     };
+    let stored = move || put_blob(&shared, (&account, &container, &name), upload, headers);
     let (_, ticket) = blocking_pool::change(&console.services.db, stored).await?;
     ticket.await.map_err(Failure::from)?;
     Ok("stored\n")
+}
+
+/// Puts a blob of this account, container and name, in place of one that has the name.
+fn put_blob(
+    console: &Console,
+    (account, container, blob): (&str, &str, &str),
+    upload: Upload,
+    headers: BlobHeaders,
+) -> Result<(PutBlobOutcome, Ticket)> {
+    let address = BlobAddress {
+        account,
+        container,
+        blob,
+        state: BlobState::Current,
+    };
+    let request = PutBlob {
+        upload,
+        headers,
+        metadata: Vec::new(),
+        settings: BlobSettings::default(),
+        conditions: Conditions::default(),
+    };
+    Ok(console.services.blobs.put_blob(&address, request)?)
 }
 
 async fn blob(
@@ -421,10 +428,7 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     let blob = blobs.get_blob_properties(&address, &Conditions::default())?;
     // What cannot be read, such as an archived blob, has no preview.
     let start = start_of(blobs, &address).ok().filter(|_| blob.length > 0);
-    let place = Place {
-        account: account,
-        container: container,
-    };
+    let place = Place { account, container };
     let content = html! {
         (place.trail(&name))
         h1 { (cut(&name, 300)) }

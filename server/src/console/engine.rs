@@ -69,8 +69,9 @@ fn bar(value: u64, largest: u64) -> Markup {
     }
 }
 
-fn written(stats: &Stats) -> Markup {
-    let rows = [
+/// What was written, how much, and in which pieces.
+fn work(stats: &Stats) -> [(&'static str, String, String); 7] {
+    [
         ("Put by the services", size(stats.put_bytes), String::new()),
         (
             "Write-ahead log",
@@ -113,14 +114,17 @@ fn written(stats: &Stats) -> Markup {
                 layout::counted(stats.oldest_snapshot_age, "change")
             ),
         ),
-    ];
+    ]
+}
+
+fn written(stats: &Stats) -> Markup {
     html! {
         section {
             h2 { "Work" }
             div.scroll tabindex="0" role="region" aria-label="Work" { table {
                 caption.hidden { "Bytes written" }
                 thead { tr { th scope="col" { "What" } th.number scope="col" { "Amount" } th scope="col" { "Detail" } } }
-                tbody { @for (what, amount, detail) in rows { tr { th scope="row" { (what) } td.number { (amount) } td { (detail) } } } }
+                tbody { @for (what, amount, detail) in work(stats) { tr { th scope="row" { (what) } td.number { (amount) } td { (detail) } } } }
             } }
         }
     }

@@ -215,49 +215,53 @@ pub fn pretty_json(text: &str) -> Option<String> {
     serde_json::from_str::<IgnoredAny>(text)
         .ok()
         .filter(|_| is_structure)?;
-    let (mut pretty, mut depth, mut in_string, mut is_escaped) =
-        (String::new(), 0_usize, false, false);
+    let (mut pretty, mut depth) = (String::with_capacity(text.len() * 2), 0_usize);
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
-        if in_string {
-            pretty.push(letter);
-            in_string = is_escaped || letter != '"';
-            is_escaped = letter == '\\' && !is_escaped;
-            continue;
-        }
-        let break_line = |pretty: &mut String, depth: usize| {
-            pretty.push('\n');
-            (0..depth.min(JSON_DEPTH_SHOWN)).for_each(|_| pretty.push_str("  "));
-        };
         match letter {
-            '{' | '[' => {
-                pretty.push(letter);
-                while letters.next_if(|next| next.is_whitespace()).is_some() {}
-                if let Some(end) = letters.next_if(|next| matches!(next, '}' | ']')) {
-                    pretty.push(end);
-                } else {
-                    depth += 1;
-                    break_line(&mut pretty, depth);
-                }
-            }
+            blank if blank.is_whitespace() => continue,
             '}' | ']' => {
                 depth = depth.saturating_sub(1);
                 break_line(&mut pretty, depth);
-                pretty.push(letter);
             }
-            ',' => {
-                pretty.push(letter);
-                break_line(&mut pretty, depth);
+            _ => {}
+        }
+        pretty.push(letter);
+        match letter {
+            '"' => push_string(&mut pretty, &mut letters),
+            ':' => pretty.push(' '),
+            ',' => break_line(&mut pretty, depth),
+            '{' | '[' => {
+                while letters.next_if(|next| next.is_whitespace()).is_some() {}
+                match letters.next_if(|next| matches!(next, '}' | ']')) {
+                    Some(end) => pretty.push(end),
+                    None => {
+                        depth += 1;
+                        break_line(&mut pretty, depth);
+                    }
+                }
             }
-            ':' => pretty.push_str(": "),
-            blank if blank.is_whitespace() => {}
-            _ => {
-                in_string = letter == '"';
-                pretty.push(letter);
-            }
+            _ => {}
         }
     }
     Some(pretty)
+}
+
+fn break_line(pretty: &mut String, depth: usize) {
+    pretty.push('\n');
+    (0..depth.min(JSON_DEPTH_SHOWN)).for_each(|_| pretty.push_str("  "));
+}
+
+/// Copies the rest of a string, its last quotation mark included.
+fn push_string(pretty: &mut String, letters: &mut impl Iterator<Item = char>) {
+    let mut is_escaped = false;
+    for letter in letters {
+        pretty.push(letter);
+        if letter == '"' && !is_escaped {
+            return;
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
 }
 
 /// At most `bytes_max` bytes of a text; says how long it is if it is longer.

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, sign};
 use crate::server::{ACCOUNT, Launch, Server, Service};
 
 fn page(method: &str, path: &str) -> Request {
@@ -413,6 +413,38 @@ fn a_refused_signature_shows_what_the_server_signed() {
     let id = response.header("x-ms-request-id").unwrap();
     let shown = html(&format!("requests/{id}")).send(&server).is(200).text();
     assert!(shown.contains("What the server signed"), "{shown}");
+}
+
+#[test]
+fn the_path_signed_without_the_account_is_explained() {
+    let server = Server::fresh();
+    let date = date();
+    let text = format!("GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:{date}\n/{ACCOUNT}/none/b");
+    let request = get("/none/b").unsigned().header("x-ms-date", &date);
+    let signed = format!("SharedKey {ACCOUNT}:{}", sign(&text));
+    let response = request.header("Authorization", &signed).send(&server);
+    let record = detail(&server, response.is(403));
+    assert_eq!(record["client_signed"]["text"], text);
+    let id = response.header("x-ms-request-id").unwrap();
+    let shown = html(&format!("requests/{id}")).send(&server).is(200).text();
+    assert!(
+        shown.contains("What the client signed") && shown.contains("first difference"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn numbers_of_any_size_are_positions() {
+    let server = Server::fresh();
+    for after in ["18446744073709551615", "99999999999999999999", "-1", "x"] {
+        page("GET", &format!("api/requests?after={after}"))
+            .send(&server)
+            .is(200);
+    }
+    html(&format!("tables/{ACCOUNT}/None?top=99999999999"))
+        .send(&server)
+        .is(404);
+    html(&format!("blobs/{ACCOUNT}/none?from=%00%ff")).send(&server);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::console::layout::{self, copy_button, count, cut};
 use crate::console::requests::ring::Header;
 use crate::console::requests::{Record, client, is_shown, milliseconds, plan, summary};
 use crate::console::respond::{Json, Page};
-use crate::response::error::Failure;
+use crate::response::error::{ClientSigned, Failure};
 use crate::service_kind::ServiceKind;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
@@ -38,6 +38,10 @@ pub async fn json(
     document["request_headers"] = json!(request);
     document["response_headers"] = json!(response);
     document["details"] = json!(record.refusal.as_ref().map(|why| &why.details));
+    document["client_signed"] = json!(record.refusal.as_ref().and_then(|why| {
+        let signed = why.client_signed.as_ref()?;
+        Some(json!({"text": signed.text, "mistake": signed.mistake}))
+    }));
     document["curl"] = json!(curl(&record));
     Ok(Json(document))
 }
@@ -103,7 +107,7 @@ fn why_refused(record: &Record) -> Markup {
                 @for (name, value) in &why.details { p { b { (name) } ": " (cut(value, 4096)) } }
             }
         }
-        @if let Some(signed) = signed { (signature_card(record, signed)) }
+        @if let Some(signed) = signed { (signature_card(record, signed, why.client_signed.as_deref())) }
     }
 }
 
@@ -140,25 +144,61 @@ fn signed_lines(record: &Record) -> &'static [&'static str] {
     }
 }
 
-fn signature_card(record: &Record, signed: &str) -> Markup {
+fn signature_card(record: &Record, signed: &str, by_client: Option<&ClientSigned>) -> Markup {
     let meanings = signed_lines(record);
     html! {
         section {
-            h2 { "What the server signed" }
-            p {
-                "Compare it line by line with what the client signs. If they are the same, the key differs: it is not that of the account."
+            h2 { "Why the signature is wrong" }
+            @match by_client {
+                Some(client) => p { b { (client.mistake) } },
+                None => p {
+                    "None of the known mistakes explains the signature. Compare the string of the server line by line with that of the client. "
+                    "If they are the same, the key differs: it is not that of the account."
+                },
             }
-            div.copied {
-                ol.lines { @for (number, line) in signed.split('\n').enumerate() {
-                    li {
-                        @if line.is_empty() { i { "empty" } } @else { code { (cut(line, 4096)) } }
-                        @if let Some(meaning) = meanings.get(number) { small { (meaning) } }
+            div.columns {
+                div {
+                    h3 { "What the server signed" }
+                    (signed_text(signed, by_client.map(|client| client.text.as_str()), meanings))
+                }
+                @if let Some(client) = by_client.filter(|client| client.text != signed) {
+                    div {
+                        h3 { "What the client signed" }
+                        (signed_text(&client.text, Some(signed), &[]))
                     }
-                } }
-                (copy_button(signed))
+                }
             }
         }
     }
+}
+
+/// A string to sign, line by line. The first line that another string has not is marked.
+fn signed_text(text: &str, other: Option<&str>, meanings: &[&str]) -> Markup {
+    let different = other.and_then(|other| first_difference(text, other));
+    html! {
+        div.copied {
+            ol.lines {
+                @for (number, line) in text.split('\n').enumerate() {
+                    li.different[different == Some(number)] {
+                        @if line.is_empty() { i { "empty" } } @else { code { (cut(line, 4096)) } }
+                        @if let Some(meaning) = meanings.get(number) { small { (meaning) } }
+                        @if different == Some(number) { small { b { "first difference" } } }
+                    }
+                }
+            }
+            (copy_button(text))
+        }
+    }
+}
+
+/// The number of the first line in which `text` differs from `other`.
+fn first_difference(text: &str, other: &str) -> Option<usize> {
+    let mut others = other.split('\n');
+    let different = text
+        .split('\n')
+        .position(|line| others.next() != Some(line));
+    let last = text.split('\n').count() - 1;
+    different.or_else(|| (text != other).then_some(last))
 }
 
 fn headers(headers: &[Header]) -> Markup {
@@ -203,6 +243,14 @@ mod tests {
             "The MAC … computed signature. Server used following string to sign: 'GET\n\n/a/c'.";
         assert_eq!(string_to_sign(detail), Some("GET\n\n/a/c"));
         assert_eq!(string_to_sign("Request date header too old: 'x'"), None);
+    }
+
+    #[test]
+    fn first_line_that_differs_is_found() {
+        assert_eq!(first_difference("a\nb\nc", "a\nx\nc"), Some(1));
+        assert_eq!(first_difference("a\nb", "a\nb\nc"), Some(1));
+        assert_eq!(first_difference("a\nb", "a"), Some(1));
+        assert_eq!(first_difference("a", "a"), None);
     }
 
     #[test]

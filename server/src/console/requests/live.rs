@@ -31,7 +31,8 @@ pub async fn events(State(console): State<Arc<Console>>, visit: Visit) -> Page<R
         .and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last_event.or_else(|| visit.parameter("after").parse().ok());
     let events = Events {
-        after: after.unwrap_or_else(|| console.requests.totals().seen),
+        after: after.unwrap_or_else(|| console.requests.totals().newest),
+        skipped: console.requests.totals().skipped,
         console,
         wanted: Wanted::of(&visit),
         interval,
@@ -44,6 +45,8 @@ struct Events {
     console: Arc<Console>,
     wanted: Wanted,
     after: u64,
+    /// Requests that were only counted, as of the last event.
+    skipped: u64,
     interval: Interval,
     quiet_ticks: u32,
 }
@@ -54,11 +57,13 @@ impl Events {
         let ring = &self.console.requests;
         let totals = ring.totals();
         // After a burst, the newest are shown and the others counted.
-        let start = self.after.max(totals.seen.saturating_sub(EVENT_MAX as u64));
+        let start = self
+            .after
+            .max(totals.newest.saturating_sub(EVENT_MAX as u64));
         let batch = ring.after(start, EVENT_MAX, |record| {
             self.wanted.matches(record) && is_shown(&self.console, record)
         });
-        let missed = batch.missed + (start - self.after);
+        let missed = batch.missed + (start - self.after) + (totals.skipped - self.skipped);
         let is_quiet = batch.next == self.after;
         self.after = batch.next;
         if is_quiet {
@@ -69,6 +74,7 @@ impl Events {
                 ":\n\n".to_owned()
             });
         }
+        self.skipped = totals.skipped;
         self.quiet_ticks = 0;
         let data = serde_json::json!({
             "requests": batch.records.iter().map(|record| summary(record)).collect::<Vec<_>>(),

@@ -4,7 +4,7 @@ mod detail;
 mod live;
 mod ring;
 
-pub use ring::{Record, Ring, WhyRefused};
+pub use ring::{Answer, Record, Ring, WhyRefused};
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
@@ -103,7 +103,6 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         wanted.matches(record) && is_shown(console, record)
     });
     let totals = console.requests.totals();
-    let newest = totals.seen;
     let filter = visit.parameter("filter");
     let content = html! {
         h1 { "Requests" }
@@ -121,9 +120,10 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         p.limits {
             "Showing the last " span data-shown { (records.len()) } " of " span data-seen { (count(totals.seen)) } " since the start; the newest "
             (count(totals.kept)) " are kept."
+            @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
             span data-live-state role="status" {}
         }
-        div.scroll tabindex="0" role="region" aria-label="Requests" data-live=(layout::path(&["requests", "live"], &[])) data-after=(newest) {
+        div.scroll tabindex="0" role="region" aria-label="Requests" data-live=(layout::path(&["requests", "live"], &[])) data-after=(totals.newest) {
             (rows(&records, "Requests, newest first"))
         }
         @if records.is_empty() { p.empty data-empty { "No request yet. Send one, and it is here." } }

@@ -1,17 +1,20 @@
 //! The last requests in memory: what the pages of Requests and `lazurite requests` show.
 //!
 //! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, and one short
-//! lock at its end. Watchers poll, so nobody watching costs nothing more. Secrets are cut before a record is kept.
+//! lock at its end. Watchers poll, so nobody watching costs nothing more. Requests that come faster than anybody could look at them
+//! are only counted, unless they are refused or fail: see [`WINDOW_RECORDS_MAX`]. Secrets are cut before a record is kept.
 
+use crate::layers::access_log::RequestLog;
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
 use crate::request::target::redact;
-use crate::response::error::Failure;
+use crate::response::error::{ClientSigned, Failure};
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, HeaderMap};
-use axum::http::{Request, Response};
+use axum::http::{Method, Request, Response, Uri};
 use hyper::body::Body as _;
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,6 +22,10 @@ use std::time::{Duration, Instant, SystemTime};
 const HEAD_BYTES_USUAL: usize = 1024;
 /// Most bytes of a head that are kept.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Requests of a window of time that are kept; of the others only those that are refused or fail, without their headers. A busy server
+/// does not spend its time on records that nobody can look at.
+const WINDOW_RECORDS_MAX: u32 = 500;
+const WINDOW: Duration = Duration::from_millis(100);
 /// What a record takes beside its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
 /// Longest reason in a list.
@@ -53,6 +60,8 @@ pub struct WhyRefused {
     pub reason: String,
     /// All that the response says, name by name.
     pub details: Vec<(&'static str, String)>,
+    /// What the client signed instead, if that is known.
+    pub client_signed: Option<Box<ClientSigned>>,
 }
 
 /// A header as it was sent, secrets cut.
@@ -124,7 +133,8 @@ fn lines(text: &str) -> Vec<Header> {
 /// The part of a record that is known before the request is handled; `None` in [`Ring::begin`] for requests that are not kept.
 pub struct Begun {
     started: Instant,
-    head: Vec<u8>,
+    /// `None` if there are too many requests to keep them all.
+    head: Option<Vec<u8>>,
     request_bytes: Option<u64>,
 }
 
@@ -133,7 +143,11 @@ pub struct Begun {
 pub struct Totals {
     pub seen: u64,
     pub errors: u64,
+    /// Requests that were only counted.
+    pub skipped: u64,
     pub kept: u64,
+    /// The position of the newest.
+    pub newest: u64,
 }
 
 /// The ring. See the head of this file.
@@ -141,6 +155,13 @@ pub struct Totals {
 pub struct Ring {
     count_max: usize,
     bytes_max: usize,
+    seen: AtomicU64,
+    errors: AtomicU64,
+    skipped: AtomicU64,
+    opened: Instant,
+    /// The number of the present window, and the requests in it. Threads that begin a window at the same time may let a few more pass.
+    window: AtomicU64,
+    in_window: AtomicU32,
     kept: Mutex<Kept>,
 }
 
@@ -148,8 +169,8 @@ pub struct Ring {
 struct Kept {
     records: VecDeque<Arc<Record>>,
     bytes: usize,
-    seen: u64,
-    errors: u64,
+    /// The position of the newest record.
+    newest: u64,
 }
 
 /// Records after a position, oldest first.
@@ -172,6 +193,12 @@ impl Ring {
         Ring {
             count_max,
             bytes_max,
+            seen: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            opened: Instant::now(),
+            window: AtomicU64::new(0),
+            in_window: AtomicU32::new(0),
             kept: Mutex::new(kept),
         }
     }
@@ -185,63 +212,73 @@ impl Ring {
         if self.count_max == 0 || request.uri().path().starts_with(crate::console::PREFIX) {
             return None;
         }
-        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
-        head.extend_from_slice(request.method().as_str().as_bytes());
-        head.push(b' ');
-        if let Some(target) = request.uri().path_and_query() {
-            head.extend_from_slice(target.as_str().as_bytes());
-        }
-        head.push(b'\n');
-        push_headers(&mut head, request.headers());
+        let started = Instant::now();
+        let head = self.has_room(started).then(|| {
+            let mut head = head_of(request.method(), request.uri());
+            push_headers(&mut head, request.headers());
+            head
+        });
         let length = request.headers().get(CONTENT_LENGTH);
         Some(Begun {
-            started: Instant::now(),
+            started,
             head,
             request_bytes: length.and_then(|length| length.to_str().ok()?.parse().ok()),
         })
     }
 
+    /// Counts a request, and returns whether it can be kept.
+    fn has_room(&self, now: Instant) -> bool {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        let window = (now.duration_since(self.opened).as_millis() / WINDOW.as_millis()) as u64;
+        if self.window.load(Ordering::Relaxed) != window {
+            self.window.store(window, Ordering::Relaxed);
+            self.in_window.store(0, Ordering::Relaxed);
+        }
+        self.in_window.fetch_add(1, Ordering::Relaxed) < WINDOW_RECORDS_MAX
+    }
+
     /// Keeps a request that has been answered.
-    pub fn end(
-        &self,
-        begun: Begun,
-        origin: RequestOrigin,
-        operation: &'static str,
-        refusal: Option<Box<WhyRefused>>,
-        response: &Response<Body>,
-    ) {
-        let Begun {
-            started,
-            mut head,
-            request_bytes,
-        } = begun;
+    pub fn end(&self, begun: Begun, origin: &RequestOrigin, log: &RequestLog, answer: Answer<'_>) {
+        let Answer {
+            operation,
+            refusal,
+            response,
+        } = answer;
+        let is_error = response.status().as_u16() >= 400;
+        self.errors
+            .fetch_add(u64::from(is_error), Ordering::Relaxed);
+        let mut head = match begun.head {
+            Some(head) => head,
+            None if is_error => head_of(log.method(), log.target()),
+            None => {
+                self.skipped.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        };
         head.push(b'\n');
         push_headers(&mut head, response.headers());
-        let record = Record {
+        self.push(Record {
             number: 0,
             at: origin.now,
-            took: started.elapsed(),
+            took: begun.started.elapsed(),
             service: origin.service,
             peer: origin.peer.ip(),
             secure: origin.secure,
-            request_id: origin.request_id,
+            request_id: origin.request_id.clone(),
             operation,
             status: response.status().as_u16(),
             refusal,
-            request_bytes,
+            request_bytes: begun.request_bytes,
             response_bytes: response.body().size_hint().exact(),
             head,
-        };
-        self.push(record);
+        });
     }
 
     fn push(&self, mut record: Record) {
         let bytes = record.bytes();
-        let is_error = record.is_error();
         let mut kept = self.kept();
-        kept.seen += 1;
-        kept.errors += u64::from(is_error);
-        record.number = kept.seen;
+        kept.newest += 1;
+        record.number = kept.newest;
         kept.bytes += bytes;
         kept.records.push_back(Arc::new(record));
         let mut dropped: Option<Arc<Record>> = None;
@@ -260,9 +297,11 @@ impl Ring {
     pub fn totals(&self) -> Totals {
         let kept = self.kept();
         Totals {
-            seen: kept.seen,
-            errors: kept.errors,
+            seen: self.seen.load(Ordering::Relaxed),
+            errors: self.errors.load(Ordering::Relaxed),
+            skipped: self.skipped.load(Ordering::Relaxed),
             kept: kept.records.len() as u64,
+            newest: kept.newest,
         }
     }
 
@@ -272,8 +311,9 @@ impl Ring {
         let first = kept
             .records
             .front()
-            .map_or(kept.seen + 1, |record| record.number);
-        let skipped = (after + 1)
+            .map_or(kept.newest + 1, |record| record.number);
+        let skipped = after
+            .saturating_add(1)
             .saturating_sub(first)
             .min(kept.records.len() as u64) as usize;
         // Copied first: `is_shown` may take its time, and the lock is that of all requests.
@@ -286,14 +326,14 @@ impl Ring {
             .collect();
         let next = candidates
             .last()
-            .map_or(kept.seen.max(after.min(kept.seen)), |record| record.number);
+            .map_or(kept.newest, |record| record.number);
         drop(kept);
         Batch {
             records: candidates
                 .into_iter()
                 .filter(|record| is_shown(record))
                 .collect(),
-            missed: first.saturating_sub(after + 1),
+            missed: first.saturating_sub(after.saturating_add(1)),
             next,
         }
     }
@@ -327,6 +367,26 @@ impl Ring {
     }
 }
 
+/// How a request was answered.
+pub struct Answer<'a> {
+    pub operation: &'static str,
+    pub refusal: Option<Box<WhyRefused>>,
+    pub response: &'a Response<Body>,
+}
+
+/// The first line of a head.
+fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
+    let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
+    head.extend_from_slice(method.as_str().as_bytes());
+    head.push(b' ');
+    if let Some(target) = target.path_and_query() {
+        head.extend_from_slice(target.as_str().as_bytes());
+    }
+    head.truncate(HEAD_BYTES_MAX);
+    head.push(b'\n');
+    head
+}
+
 /// Appends headers, one a line, until the head is too long.
 fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
@@ -336,11 +396,10 @@ fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
         head.extend_from_slice(name.as_str().as_bytes());
         head.push(b':');
         match name.as_str() {
-            "authorization"
-            | "x-ms-copy-source-authorization"
+            "authorization" => push_credentials(head, value.as_bytes()),
+            "x-ms-copy-source-authorization"
             | "x-ms-copy-source"
             | "x-ms-rename-source"
-            | "x-ms-source-if-tags"
             | "x-ms-encryption-key"
             | "x-ms-source-encryption-key"
             | "cookie"
@@ -356,20 +415,20 @@ fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
     }
 }
 
+/// Appends the scheme of credentials, and the account of a shared key.
+fn push_credentials(head: &mut Vec<u8>, value: &[u8]) {
+    let scheme = value.iter().position(|&byte| byte == b' ').unwrap_or(0);
+    let is_key = value.starts_with(b"SharedKey");
+    let account = value.iter().position(|&byte| byte == b':');
+    let shown = account.filter(|_| is_key).map_or(scheme, |colon| colon + 1);
+    head.extend_from_slice(&value[..shown]);
+    head.extend_from_slice("…".as_bytes());
+}
+
 /// A header value of which only the part remains that opens nothing.
 fn without_secret(name: &str, value: &str) -> String {
     match name {
-        // The scheme, and the account of a shared key.
-        "authorization" | "x-ms-copy-source-authorization" => match value.split_once(' ') {
-            Some((scheme, rest)) if scheme.starts_with("SharedKey") => {
-                let account = rest.split(':').next().unwrap_or_default();
-                format!("{scheme} {account}:…")
-            }
-            Some((scheme, _)) => format!("{scheme} …"),
-            None => "…".to_owned(),
-        },
         "x-ms-copy-source" | "x-ms-rename-source" | "referer" | "location" => redact(value),
-        "x-ms-source-if-tags" => value.to_owned(),
         _ => "…".to_owned(),
     }
 }
@@ -400,6 +459,7 @@ impl WhyRefused {
             code: failure.code.clone().into_owned(),
             reason,
             details,
+            client_signed: failure.client_signed.clone(),
         })
     }
 }
@@ -436,12 +496,38 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let begun = ring.begin(&request.body(()).unwrap());
+        let request = request.body(()).unwrap();
+        let log = RequestLog::new(&request);
         let mut response = Response::new(Body::from("hello"));
         *response.status_mut() = status.try_into().unwrap();
-        if let Some(begun) = begun {
-            ring.end(begun, origin(id), "GetBlob", None, &response);
+        let answer = Answer {
+            operation: "GetBlob",
+            refusal: None,
+            response: &response,
+        };
+        if let Some(begun) = ring.begin(&request) {
+            ring.end(begun, &origin(id), &log, answer);
         }
+    }
+
+    #[test]
+    fn requests_that_come_too_fast_are_counted_and_their_errors_kept() {
+        let ring = Ring::new(100_000, usize::MAX);
+        let all = 20 * u64::from(WINDOW_RECORDS_MAX);
+        for id in 0..all {
+            serve(&ring, id, "/a/c/b?sig=x", &[("user-agent", "test")], 200);
+        }
+        serve(&ring, all, "/a/c/b?sig=x", &[("user-agent", "test")], 404);
+        let totals = ring.totals();
+        assert_eq!((totals.seen, totals.errors), (all + 1, 1));
+        assert_eq!(totals.skipped + totals.kept, all + 1);
+        assert!(totals.skipped > 0, "{totals:?}");
+        let error = &ring.latest(1, |_| true)[0];
+        assert_eq!(
+            (error.status, &*error.target()),
+            (404, "/a/c/b?sig=REDACTED")
+        );
+        assert_eq!(error.number, totals.newest);
     }
 
     #[test]
@@ -450,20 +536,15 @@ mod tests {
         for id in 1..=5 {
             serve(&ring, id, "/a/c/b", &[], if id == 5 { 404 } else { 200 });
         }
-        assert_eq!(
-            ring.totals(),
-            Totals {
-                seen: 5,
-                errors: 1,
-                kept: 3
-            }
-        );
+        let totals = ring.totals();
+        assert_eq!((totals.seen, totals.errors, totals.kept), (5, 1, 3));
         let batch = ring.after(0, 10, |_| true);
         let numbers: Vec<_> = batch.records.iter().map(|record| record.number).collect();
         assert_eq!((numbers, batch.missed, batch.next), (vec![3, 4, 5], 2, 5));
         let batch = ring.after(4, 10, |_| true);
         assert_eq!((batch.records.len(), batch.missed, batch.next), (1, 0, 5));
         assert_eq!(ring.after(5, 10, |_| true).next, 5);
+        assert_eq!(ring.after(u64::MAX, 10, |_| true).next, 5);
         assert_eq!(ring.after(0, 2, |_| true).next, 4);
         assert!(ring.find("id-2").is_none());
         assert_eq!(ring.find("id-4").unwrap().response_bytes, Some(5));
