@@ -159,7 +159,7 @@ fn current(keys: &RwLock<Keys>) -> Keys {
 }
 
 /// Base64 as people paste it: standard or URL-safe letters, with or without padding.
-fn decode_key(text: &str) -> Option<Vec<u8>> {
+pub fn decode_key(text: &str) -> Option<Vec<u8>> {
     let config = GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)
         .with_decode_allow_trailing_bits(true);

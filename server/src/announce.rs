@@ -176,10 +176,27 @@ fn banner(
         }
         _ => String::new(),
     };
+    let console = match addresses.first() {
+        Some(address) if !cli.no_console => console(scheme, *address),
+        _ => String::new(),
+    };
     format!(
         "\nLazurite {} keeps its data in {place}.\n\nConnection string:\n  DefaultEndpointsProtocol={scheme};AccountName={name};\
-         AccountKey={key};{endpoints}\n{https}{tokens}{identity}\nStop with Ctrl-C. `lazurite --help` lists all options.\n",
+         AccountKey={key};{endpoints}\n{https}{tokens}{identity}\nStop with Ctrl-C. `lazurite --help` lists all options.\n{console}",
         env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Where people look at what is stored.
+fn console(scheme: &str, address: Address) -> String {
+    let ip = match address.ip {
+        ip if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        ip => ip,
+    };
+    let authority = Address { ip, ..address }.authority();
+    format!(
+        "Console: {scheme}://{authority}{}\n",
+        crate::console::PREFIX
     )
 }
 

@@ -8,11 +8,12 @@ use crate::auth::{Authenticator, Caller, bearer, identity};
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
+use crate::console::requests::{Answer, Ring, WhyRefused};
+use crate::console::{self, Console};
 use crate::layers::access_log::{AccessLog, RequestLog};
 use crate::layers::analytics::log_entry;
 use crate::layers::browser_guard;
 use crate::layers::errors::ErrorLayer;
-use crate::layers::health;
 use crate::layers::secondary::check_location;
 use crate::memory::MemoryGrant;
 use crate::properties::{PropertiesStore, ServiceProperties, cors};
@@ -26,10 +27,11 @@ use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
 use crate::services::Services;
 use crate::{blob, clock, queue, table};
+use axum::Router;
 use axum::body::Body;
-use axum::http::header::{CONNECTION, HeaderValue, ORIGIN};
+use axum::http::header::{CONNECTION, HeaderValue, LOCATION, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{Method, Request, Response};
+use axum::http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use lazurite_advisor::Advisor;
 use std::pin::pin;
@@ -54,7 +56,11 @@ pub struct App {
     /// Longest that a request may take until its answer begins.
     pub request_timeout: Option<Duration>,
     pub analytics: Analytics,
-    pub advisor: Advisor,
+    pub advisor: Arc<Advisor>,
+    pub requests: Arc<Ring>,
+    pub console: Arc<Console>,
+    /// Serves the paths below `/_lazurite/`.
+    pub pages: Router,
     pub request_ids: Arc<RequestIds>,
 }
 
@@ -98,11 +104,16 @@ async fn serve(
     let common = CommonHeaders::of(&request);
     let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
     let errors = ErrorLayer::new(&request, app.durability == "memory");
+    let begun = app.requests.begin(&request);
     let mut facts = ResponseFacts::default();
     let outcome = {
         let head = notes.take_head();
         let handling = pin!(handle(&app, &origin, request, head, &mut facts));
         within(app.request_timeout, handling).await
+    };
+    let refusal = match &outcome {
+        Err(failure) if begun.is_some() => Some(WhyRefused::of(failure)),
+        _ => None,
     };
     let mut response =
         outcome.unwrap_or_else(|failure| errors.render(failure, &origin, log.target()));
@@ -122,6 +133,14 @@ async fn serve(
     }
     if let Some(watched) = facts.watched {
         watched.end(&app.advisor, &mut response, app.services.clock.now());
+    }
+    if let Some(begun) = begun {
+        let answer = Answer {
+            operation: facts.operation,
+            refusal,
+            response: &response,
+        };
+        app.requests.end(begun, &origin, &log, answer);
     }
     log.end(&app.access_log, &origin, response.status());
     response
@@ -144,6 +163,8 @@ struct ResponseFacts {
     /// The connection cannot be used again.
     must_close: Arc<AtomicBool>,
     version: Option<ApiVersion>,
+    /// The REST name of the operation, once it is known.
+    operation: &'static str,
     /// Of the service and account addressed; `None` where the CORS rules have no say.
     properties: Option<Arc<ServiceProperties>>,
     /// For the account's log and figures, if it wants such requests in them.
@@ -188,11 +209,12 @@ async fn handle(
         let serving = blob::website::serve(&app.blob, app.clone(), origin, &website, &parts);
         return Box::pin(serving).await;
     }
-    if parts.uri.path() == health::PATH {
-        return Ok(health::health(&app.services.db, app.durability));
+    if is_page(app, origin, &parts, &host) {
+        // Apart, so that other requests do not have room for it.
+        return Box::pin(console::answer(&app.pages, origin, &host, parts, body)).await;
     }
-    if let Some(page) = unsigned_advice(app, origin, &parts, &host) {
-        return page;
+    if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {
+        return Ok(to_console());
     }
     if app.authenticator.accepts_bearer_tokens
         && identity::is_asked(&app.services.accounts, origin, &parts, &host)
@@ -202,11 +224,13 @@ async fn handle(
     }
     let (context, properties) = read_head(app, origin, parts, &host, raw, facts)?;
     if context.method == Method::OPTIONS {
+        facts.operation = "PreflightRequest";
         return cors::preflight(&properties.cors_rules(), &context);
     }
     facts.properties = Some(properties.clone());
     let routed = Routed::new(&context);
     let operation = routed.facts(&context);
+    facts.operation = operation.name;
     let caller = find_caller(app, &context, &properties, &host, operation.changes_state)?;
     if let (Some(page), Caller::Owner) = (
         advisor::Page::of(&context.method, &context.resource),
@@ -239,30 +263,25 @@ async fn handle(
     }
 }
 
-/// The response to a request for a page of the advisor that names no account.
-fn unsigned_advice(
-    app: &App,
-    origin: &RequestOrigin,
-    parts: &Parts,
-    host: &str,
-) -> Option<Result<Response<Body>>> {
+/// Whether the router serves a request. The pages of the advisor below the host name of an account are for the owner of its key.
+fn is_page(app: &App, origin: &RequestOrigin, parts: &Parts, host: &str) -> bool {
     let path = parts.uri.path();
-    let page = advisor::Page::of(&parts.method, path.trim_start_matches('/'))?;
+    let is_advice = advisor::Page::of(&parts.method, path.trim_start_matches('/')).is_some();
+    path.starts_with(console::PREFIX) && !(is_advice && names_account(app, origin, parts, host))
+}
+
+fn names_account(app: &App, origin: &RequestOrigin, parts: &Parts, host: &str) -> bool {
     let accounts = &app.services.accounts;
-    if address(origin.service, accounts, host, path).is_some() {
-        return None;
-    }
-    let (peer, now) = (origin.peer.ip(), origin.now);
-    let headers = &parts.headers;
-    Some(advisor::answer(
-        &app.advisor,
-        accounts,
-        page,
-        peer,
-        host,
-        headers,
-        now,
-    ))
+    address(origin.service, accounts, host, parts.uri.path()).is_some()
+}
+
+/// Sends a browser that asks for nothing in particular to the console.
+fn to_console() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    let location = HeaderValue::from_static(console::PREFIX);
+    response.headers_mut().insert(LOCATION, location);
+    response
 }
 
 /// The account whose static website a request to this host is for.

@@ -249,6 +249,28 @@ pub struct Cli {
     #[arg(long = "max-sas-hours", value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Rights")]
     pub sas_hours_max: Option<u32>,
 
+    /// No web console at /_lazurite/; the pages for programs stay
+    #[arg(long = "no-console", help_heading = "Console")]
+    pub no_console: bool,
+
+    /// Ask visitors of the web console for this password, and open it beyond this machine, for all accounts. It travels in clear without
+    /// HTTPS; better set in the environment than on a command line
+    #[arg(
+        long = "console-password",
+        value_name = "PASSWORD",
+        conflicts_with = "no_console",
+        help_heading = "Console"
+    )]
+    pub console_password: Option<String>,
+
+    /// Most requests that are kept in memory for the console and `lazurite requests`; 0 keeps none
+    #[arg(long = "requests-kept", value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(0..=100_000), help_heading = "Console")]
+    pub requests_kept: u32,
+
+    /// Most memory for them, in megabytes
+    #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
+    pub requests_megabytes: u32,
+
     /// Ignore headers and parameters of unsupported features instead of answering 501
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,
@@ -394,6 +416,9 @@ impl Cli {
         let protected = self.key.is_some() || self.pwd.is_some() || self.pwd_file.is_some();
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
+        }
+        if self.console_password.as_deref() == Some("") {
+            return Err("--console-password needs a password that is not empty".to_owned());
         }
         if self.https_only && self.cert.is_none() && !self.https {
             return Err("--https-only needs a certificate: --cert, or --https".to_owned());

@@ -4,6 +4,7 @@
 mod advice;
 mod doctor;
 mod health;
+mod requests;
 mod shim;
 
 use crate::cli::{Command, ShimAction};
@@ -21,6 +22,19 @@ impl Command {
             Command::Health { ports } => health::run(ports),
             Command::Doctor { connection_string } => doctor::run(connection_string.as_deref()),
             Command::Advice { connection_string } => advice::run(connection_string.as_deref()),
+            Command::Requests {
+                connection_string,
+                follow,
+                json,
+                filter,
+                errors,
+            } => requests::run(&requests::Options {
+                connection_string: connection_string.as_deref(),
+                follow: *follow,
+                json: *json,
+                filter: filter.as_deref(),
+                errors: *errors,
+            }),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

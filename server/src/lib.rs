@@ -22,6 +22,7 @@ mod clock;
 mod codec;
 mod commands;
 mod connection;
+mod console;
 mod data_directory;
 mod embedded;
 mod layers;

@@ -13,6 +13,8 @@ use crate::cli::Cli;
 use crate::codec::date;
 use crate::connection::tls::{Opening, Tls};
 use crate::connection::{ConnectionThreads, Connections, Endpoint, on_blocking_pool, serve};
+use crate::console::requests::Ring;
+use crate::console::{self, Console};
 use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
@@ -194,6 +196,7 @@ async fn serve_until_stopped(
         Host::Process(guest) => guest.clock.clone(),
     };
     let app = Arc::new(App::open(cli, accounts, db.clone(), clock, access_log)?);
+    app.console.set_addresses(addresses.clone());
     let (stop, stopped) = watch::channel(false);
     let mut control = match host {
         Host::Program(program) => {
@@ -487,7 +490,30 @@ impl App {
             accepts_account_keys: !cli.no_shared_key,
             sas_duration_max: sas_hours_max.map(|hours| Duration::from_secs(hours * 60 * 60)),
         });
+        let advisor = Arc::new(lazurite_advisor::Advisor::default());
+        let requests = Arc::new(Ring::new(
+            cli.requests_kept as usize,
+            cli.requests_megabytes as usize * 1_000_000,
+        ));
+        let settings = console::Settings {
+            is_on: !cli.no_console,
+            password: cli.console_password.clone(),
+            allowed_hosts: cli.allowed_hosts.clone(),
+            directory: (!cli.in_memory).then(|| cli.location.clone()),
+            durability,
+            accepts_bearer_tokens,
+        };
+        let console = Console::new(
+            services.clone(),
+            advisor.clone(),
+            requests.clone(),
+            settings,
+        )?;
+        let console = Arc::new(console);
         Ok(App {
+            pages: console::router(console.clone()),
+            console,
+            requests,
             blob: Arc::new(blob::State {
                 services: services.clone(),
                 properties: properties.clone(),
@@ -515,7 +541,7 @@ impl App {
             connections: Arc::new(connections(cli)),
             request_timeout: cli.request_timeout.map(Duration::from_secs),
             analytics: Analytics::default(),
-            advisor: lazurite_advisor::Advisor::default(),
+            advisor,
             request_ids,
         })
     }

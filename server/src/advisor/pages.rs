@@ -44,9 +44,7 @@ pub fn answer(
     now: SystemTime,
 ) -> Result<Response<Body>> {
     browser_guard::check_origin(headers, host)?;
-    let through_proxy = ["forwarded", "x-forwarded-for", "via"]
-        .iter()
-        .any(|name| headers.contains_key(*name));
+    let through_proxy = browser_guard::came_through_proxy(headers);
     let is_near = peer.to_canonical().is_loopback() && browser_guard::names_this_machine(host);
     if through_proxy || !is_near {
         let message = "This page is for programs on the machine of the server. From elsewhere, ask for it below the path of an account \

@@ -12,6 +12,7 @@ pub mod policy;
 pub mod sas;
 pub mod shared_key;
 mod signature;
+mod signing_mistakes;
 mod stored_policy;
 
 pub use authenticator::Authenticator;

@@ -5,6 +5,7 @@
 //! plus signs). Every form that some library is known to sign is tried; each is a signature by the key all the same.
 
 use crate::auth::signature::{failed, verify as signature_is_good};
+use crate::auth::signing_mistakes::client_signed;
 use crate::request::context::{Context, ServiceKind, decode, text_of};
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{HeaderName, HeaderValue};
@@ -82,10 +83,21 @@ pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]
     if forms(context).skip(1).take(tries).any(other) {
         return Ok(());
     }
-    Err(failed(format!(
+    let query = match scheme {
+        Scheme::SharedKey if context.service != ServiceKind::Table => {
+            canonicalized_query(context, Form::default())
+        }
+        _ => String::new(),
+    };
+    let client_signed = client_signed(context, &text, &query, keys, signature);
+    let refusal = failed(format!(
         "The MAC signature found in the HTTP request '{signature}' is not the same as any computed signature. Server used \
          following string to sign: '{text}'."
-    )))
+    ));
+    Err(Failure {
+        client_signed,
+        ..refusal
+    })
 }
 
 fn parse(authorization: &str) -> Result<(Scheme, &str, &str)> {

@@ -35,7 +35,7 @@ pub struct LongRead {
     reopen: Option<OpenAgain>,
 }
 
-type OpenAgain = Box<dyn Fn(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
+pub type OpenAgain = Box<dyn Fn(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
 
 /// A blob that was found, the range of it that is read if one was asked for, and its content.
 pub type Found = (Blob, Option<Range<u64>>, LongRead);
@@ -83,6 +83,21 @@ impl Reopen {
         }
     }
 
+    /// As [`Reopen::new`], of a blob that was found at `address` without a key.
+    pub fn at(services: &Arc<Services>, address: &BlobAddress<'_>, etag: ETag) -> Reopen {
+        Reopen {
+            services: services.clone(),
+            account: address.account.to_owned(),
+            container: address.container.to_owned(),
+            blob: address.blob.to_owned(),
+            blob_state: address.state,
+            conditions: Conditions {
+                if_match: Some(ETags::OneOf(vec![etag.to_string()])),
+                ..Conditions::default()
+            },
+        }
+    }
+
     /// Errors: as of [`BlobService::get_blob`](lazurite_blob::BlobService::get_blob); `ConditionNotMet` of a blob that was changed.
     pub fn open(&self, range: ByteRange) -> lazurite_blob::Result<BlobReader> {
         let address = BlobAddress {
@@ -100,7 +115,7 @@ impl Reopen {
 }
 
 impl LongRead {
-    fn new(
+    pub fn new(
         blob: &Blob,
         range: Option<&Range<u64>>,
         reader: BlobReader,

@@ -5,6 +5,7 @@ mod batch;
 mod block_blob;
 mod conditions;
 mod container;
+mod content;
 mod copy;
 mod copy_allow_list;
 mod copy_slots;
@@ -31,7 +32,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 mod tier;
-mod upload;
+pub mod upload;
 pub mod website;
 mod write;
 
@@ -44,6 +45,7 @@ use crate::request::operation::BodyRule;
 use crate::response::ResponseFuture;
 use crate::response::error::{Result, common};
 use conditions::blob_state;
+pub use content::content_body;
 use encryption::SCOPE;
 use operations::Row;
 pub use operations::{Route, route};

@@ -353,7 +353,8 @@ impl ChunkSource for InSegments {
     }
 }
 
-struct Rest(LongRead);
+/// The content of a blob from where it was read last.
+pub struct Rest(pub LongRead);
 
 impl ChunkSource for Rest {
     fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {

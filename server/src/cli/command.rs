@@ -48,6 +48,26 @@ pub enum Command {
         #[arg(value_name = "CONNECTION STRING")]
         connection_string: Option<String>,
     },
+    /// Print the last requests that a running server had, with the reason of each refusal
+    ///
+    /// The server keeps them in memory: see docs/console.md.
+    Requests {
+        /// The connection string (default: as for `doctor`)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+        /// Print requests as they come, until the server ends
+        #[arg(short, long)]
+        follow: bool,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+        /// Only requests with all these words in path, operation, status, error code, client or id
+        #[arg(long, value_name = "WORDS")]
+        filter: Option<String>,
+        /// Only requests that were refused or failed
+        #[arg(long)]
+        errors: bool,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the command fails.

@@ -365,7 +365,7 @@ impl Endpoint {
         }
     }
 
-    fn authority(&self) -> String {
+    pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -430,7 +430,7 @@ impl Endpoint {
     }
 
     /// One request, over TLS if the endpoint says so.
-    fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
+    pub(super) fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
         self.ask_at(self.address()?, target, headers)
     }
 
@@ -473,7 +473,7 @@ pub(super) struct Answer {
     /// What clients hold against the certificate.
     distrust: Option<String>,
     /// 0 if it is not HTTP.
-    status: u16,
+    pub(super) status: u16,
     head: String,
     pub(super) body: String,
 }

@@ -14,12 +14,7 @@ pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> 
     let Some(name) = name_of(host) else {
         return Err(Failure::header("Host", host));
     };
-    if is_from_browser(headers)
-        && !(leads_here(name)
-            || allowed_hosts
-                .iter()
-                .any(|allowed| allowed.eq_ignore_ascii_case(name)))
-    {
+    if is_from_browser(headers) && !may_lead_here(host, allowed_hosts) {
         let message = format!(
             "Requests of web browsers for the host name {name} are refused: a web page could point such a name at this machine. \
              Start Lazurite with --allowed-host {name} if it is yours."
@@ -27,6 +22,23 @@ pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> 
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
     Ok(())
+}
+
+/// Whether a host name leads to this machine, or is one that the server was told to answer to.
+pub fn may_lead_here(host: &str, allowed_hosts: &[String]) -> bool {
+    name_of(host).is_some_and(|name| {
+        leads_here(name)
+            || allowed_hosts
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(name))
+    })
+}
+
+/// Whether a proxy passed the request on: its sender is then not known by the address it comes from.
+pub fn came_through_proxy(headers: &HeaderMap) -> bool {
+    ["forwarded", "x-forwarded-for", "via"]
+        .iter()
+        .any(|name| headers.contains_key(*name))
 }
 
 /// Whether a web browser may have sent the request. A page cannot keep its browser from sending `Accept-Language`, which few other

@@ -5,9 +5,6 @@ use axum::http::header::HeaderValue;
 use axum::http::{Response, StatusCode};
 use lazurite_engine::Db;
 
-/// Where monitors ask.
-pub const PATH: &str = "/_lazurite/health";
-
 pub fn health(db: &Db, durability: &str) -> Response<Body> {
     // The reason is for the log: this page needs no credentials.
     let failure = db.failure();

@@ -243,6 +243,8 @@ pub struct Logged {
 /// The facts of a routed request that the steps before the handler need.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
+    /// The REST name; empty for a request for no operation.
+    pub name: &'static str,
     pub changes_state: bool,
     pub long_response: bool,
     /// `None`: neither logs nor metrics show the request.
@@ -253,6 +255,7 @@ impl Facts {
     /// Facts of a request for no operation: only its method tells whether it meant to write.
     pub fn unrouted(context: &Context) -> Facts {
         Facts {
+            name: "",
             changes_state: !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS),
             long_response: false,
             logged: None,
@@ -316,6 +319,7 @@ impl<R> Operation<R> {
         };
         let class = self.log_class;
         Facts {
+            name: self.name,
             changes_state: self.changes_state,
             long_response: match self.long_response {
                 LongResponse::Never => false,

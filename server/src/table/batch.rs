@@ -37,7 +37,7 @@ struct Change {
 /// An operation that failed, by its place in the batch.
 struct FailedChange {
     index: usize,
-    failure: Failure,
+    failure: Box<Failure>,
     level: Level,
 }
 
@@ -136,7 +136,7 @@ fn read_changes(
                 level_of(&sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
             read_change(request, sub, level).map_err(|failure| FailedChange {
                 index,
-                failure,
+                failure: failure.into(),
                 level,
             })
         })
@@ -215,10 +215,10 @@ fn address(target: &str) -> Result<Address> {
 
 /// Applies the operations of one table, all or none. Blocks while the store makes writers wait.
 fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
-    let refused = |index: usize, level, failure| {
+    let refused = |index: usize, level, failure: Failure| {
         Ok(Err(FailedChange {
             index,
-            failure,
+            failure: failure.into(),
             level,
         }))
     };
@@ -322,7 +322,7 @@ impl FailedChange {
         let message = format!("{}:{}", self.index, self.failure.message);
         let failure = Failure {
             message: message.into(),
-            ..self.failure
+            ..*self.failure
         };
         refusal(&failure, self.level, request_id, now)
     }

@@ -94,7 +94,7 @@ fn put_cost(response: &mut Response<Body>, cost: &Cost) {
 }
 
 /// How a query reached its rows, for people who design tables.
-fn plan_name(access: AccessKind) -> &'static str {
+pub fn plan_name(access: AccessKind) -> &'static str {
     match access {
         AccessKind::Nothing => "nothing",
         AccessKind::Point => "point",

@@ -14,6 +14,7 @@ mod tables;
 mod tests;
 mod token;
 
+pub use entity::plan_name;
 pub use operations::{Route, route};
 
 use crate::auth::Caller;

@@ -90,6 +90,20 @@ fn javascript_browser() {
     run(node_command(), "browser.js", &server);
 }
 
+/// `LAZURITE_SCREENSHOTS=DIR` keeps a picture of every page.
+#[test]
+fn javascript_console() {
+    if skips_clients() {
+        return;
+    }
+    let location = tempfile::TempDir::new().unwrap();
+    run(
+        node_command(),
+        "console.js",
+        &Launch::on(location.path()).start(),
+    );
+}
+
 #[test]
 fn python_over_https_with_tokens() {
     if skips_clients() {

@@ -18,6 +18,7 @@ mod slow;
 mod advisor;
 mod auth;
 mod blob;
+mod console;
 mod cors;
 mod crash;
 mod credentials;

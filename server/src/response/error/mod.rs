@@ -16,7 +16,7 @@ use common::CommonError;
 use std::borrow::Cow;
 
 /// An answer that is not a success, before it has been rendered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure {
     pub status: StatusCode,
     pub code: Cow<'static, str>,
@@ -25,6 +25,16 @@ pub struct Failure {
     pub details: Vec<(&'static str, String)>,
     /// Headers of the answer beside the common ones.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Not for the client: what it signed, if that is known. The console shows it.
+    pub client_signed: Option<Box<ClientSigned>>,
+}
+
+/// A string that a client signed by mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSigned {
+    pub text: String,
+    /// As a sentence.
+    pub mistake: &'static str,
 }
 
 /// The result of anything a request may be refused for.
@@ -49,6 +59,7 @@ impl Failure {
             message: message.into(),
             details: Vec::new(),
             headers: Vec::new(),
+            client_signed: None,
         }
     }
 

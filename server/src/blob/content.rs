@@ -1,0 +1,31 @@
+//! The content of a blob as the body of a response that is not one of the service.
+
+use crate::blob::long_read::{LongRead, OpenAgain, Reopen};
+use crate::blob::read::Rest;
+use crate::response::streamed::{Room, streamed};
+use crate::services::Services;
+use axum::body::Body;
+use bytes::Bytes;
+use lazurite_blob::{BlobAddress, Download};
+use std::sync::Arc;
+
+/// The whole content of a blob that was found at `address`, read while the client takes it.
+pub fn content_body(
+    services: &Arc<Services>,
+    address: &BlobAddress<'_>,
+    download: Download,
+) -> Body {
+    let length = download.body.remaining();
+    let again = Reopen::at(services, address, download.blob.etag);
+    let reopen = Box::new(move |range| again.open(range)) as OpenAgain;
+    let read = LongRead::new(
+        &download.blob,
+        download.range.as_ref(),
+        download.body,
+        Some(reopen),
+    );
+    if length == 0 {
+        return Body::empty();
+    }
+    streamed(Bytes::new(), Room::take(), Rest(read), length)
+}

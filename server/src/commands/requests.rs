@@ -1,0 +1,155 @@
+//! `lazurite requests`: the last requests of a running server, and those that follow.
+
+use crate::commands::doctor::{Endpoint, Target, connection_string};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How often a server is asked for more.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// The variable that gives the server its password gives it to this command as well.
+const PASSWORD_VARIABLE: &str = "LAZURITE_CONSOLE_PASSWORD";
+
+/// What to print.
+pub struct Options<'a> {
+    pub connection_string: Option<&'a str>,
+    pub follow: bool,
+    pub json: bool,
+    /// Words that all have to be in a request.
+    pub filter: Option<&'a str>,
+    pub errors: bool,
+}
+
+/// Prints requests until there are no more, or for as long as the server answers. The error is a sentence.
+pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
+    let (_, text) = connection_string(options.connection_string);
+    let target = Target::read(&text)?;
+    // All services of a server keep the same requests.
+    let (_, endpoint) = &target.endpoints[0];
+    let mut after = 0;
+    loop {
+        let batch = ask(endpoint, options, after)?;
+        let requests = batch["requests"].as_array().map_or(&[][..], Vec::as_slice);
+        let missed = batch["missed"].as_u64().unwrap_or_default();
+        if print(requests, missed, after > 0, options.json).is_err() {
+            // Who reads has seen enough.
+            return Ok(ExitCode::SUCCESS);
+        }
+        let next = batch["next"].as_u64().unwrap_or(after);
+        let is_end = next == after;
+        // A server that was started again counts from the beginning.
+        after = next;
+        match (is_end, options.follow) {
+            (true, false) => return Ok(ExitCode::SUCCESS),
+            (true, true) => std::thread::sleep(LOOK_INTERVAL),
+            (false, _) => {}
+        }
+    }
+}
+
+fn ask(endpoint: &Endpoint, options: &Options<'_>, after: u64) -> Result<Value, String> {
+    let mut path = format!("/_lazurite/api/requests?after={after}");
+    if let Some(filter) = options.filter {
+        let filter =
+            percent_encoding::utf8_percent_encode(filter, percent_encoding::NON_ALPHANUMERIC);
+        path.push_str(&format!("&filter={filter}"));
+    }
+    if options.errors {
+        path.push_str("&errors=yes");
+    }
+    let password = std::env::var(PASSWORD_VARIABLE).unwrap_or_default();
+    let headers = if password.is_empty() {
+        String::new()
+    } else {
+        let credentials = STANDARD.encode(format!("lazurite:{password}"));
+        format!("Authorization: Basic {credentials}\r\n")
+    };
+    let authority = endpoint.authority();
+    let answer = endpoint.ask(&path, &headers);
+    let answer = answer.map_err(|reason| {
+        format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
+    })?;
+    match answer.status {
+        200 => serde_json::from_str(&answer.body)
+            .map_err(|error| format!("the answer of the server cannot be read: {error}")),
+        401 => Err(format!(
+            "{authority} asks for the password of its console: set {PASSWORD_VARIABLE}"
+        )),
+        status => {
+            let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+            let message = body["error"]["message"].as_str();
+            let message = message.unwrap_or("it is not a Lazurite server with a console");
+            Err(format!("{authority} answers {status}: {message}"))
+        }
+    }
+}
+
+fn print(requests: &[Value], missed: u64, has_begun: bool, as_json: bool) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if missed > 0 && has_begun {
+        eprintln!("{missed} requests were dropped before they could be printed");
+    }
+    for request in requests {
+        if as_json {
+            writeln!(out, "{request}")?;
+        } else {
+            writeln!(out, "{}", line(request))?;
+        }
+    }
+    out.flush()
+}
+
+/// `19:00:00.123 404 GetBlob 1.2 ms GET /account/c/b BlobNotFound: The specified blob does not exist. (storage-blob 12.0)`
+fn line(request: &Value) -> String {
+    let text = |name: &str| plain(request[name].as_str().unwrap_or_default());
+    let at = text("at");
+    let time = at.get(11..23).unwrap_or(&at);
+    let operation = match text("operation") {
+        operation if operation.is_empty() => "-".to_owned(),
+        operation => operation,
+    };
+    let mut line = format!(
+        "{time} {} {operation} {:.1} ms {} {}",
+        request["status"],
+        request["duration_ms"].as_f64().unwrap_or_default(),
+        text("method"),
+        text("target")
+    );
+    for name in ["code", "reason", "plan", "client"] {
+        let value = text(name);
+        match name {
+            _ if value.is_empty() => {}
+            "reason" => line.push_str(&format!(": {value}")),
+            "code" => line.push_str(&format!(" {value}")),
+            _ => line.push_str(&format!(" ({value})")),
+        }
+    }
+    line
+}
+
+/// Text without control characters, which could act on a terminal.
+fn plain(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(visible).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_one_line_without_control_characters() {
+        let request = serde_json::json!({
+            "at": "2026-11-25T19:00:00.1234567Z", "status": 404, "operation": "GetBlob", "duration_ms": 1.234, "method": "GET",
+            "target": "/a/c/b", "code": "BlobNotFound", "reason": "The specified\nblob does not exist.", "plan": null,
+            "client": "storage-blob \u{1b}[2J",
+        });
+        assert_eq!(
+            line(&request),
+            "19:00:00.123 404 GetBlob 1.2 ms GET /a/c/b BlobNotFound: The specified\u{fffd}blob does not exist. (storage-blob \u{fffd}[2J)"
+        );
+    }
+}

@@ -1,0 +1,296 @@
+// What the console does beside links and forms: copy, keys, the palette, live requests, uploads. Everything is built with textContent:
+// names and texts of the store never become markup.
+
+const token = document.querySelector('meta[name="lazurite-token"]')?.content;
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const one = (selector, within = document) => within.querySelector(selector);
+
+/** An element with attributes and children; strings become text. */
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== null) made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+for (const shown of all("[data-copy], [data-act], .only-script, [data-upload]")) shown.hidden = false;
+
+// Copy.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Press Ctrl C";
+    getSelection().selectAllChildren(button.previousElementSibling);
+  }
+  setTimeout(() => (button.textContent = "Copy"), 1500);
+});
+
+// Theme.
+one('[data-act="theme"]')?.addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  try {
+    localStorage.setItem("lazurite-theme", root.dataset.theme);
+  } catch {
+    // For this page only, then.
+  }
+});
+
+// Lists: j and k choose a row, Enter opens it, and coming back finds it again.
+const rowKey = `lazurite-row ${location.pathname}${location.search}`;
+const rows = () => all("[data-list] tbody > tr, [data-list] > li");
+const chosen = () => one("[data-list] .chosen");
+
+function choose(row) {
+  chosen()?.classList.remove("chosen");
+  row.classList.add("chosen");
+  const link = one("a", row);
+  (link ?? row).focus({ preventScroll: true });
+  row.scrollIntoView({ block: "nearest" });
+  try {
+    sessionStorage.setItem(rowKey, link?.getAttribute("href") ?? String(rows().indexOf(row)));
+  } catch {
+    // The row is not found again.
+  }
+}
+
+function step(by) {
+  const list = rows();
+  if (list.length === 0) return;
+  const at = list.indexOf(chosen());
+  choose(list[Math.min(Math.max(at + by, 0), list.length - 1)]);
+}
+
+try {
+  const last = sessionStorage.getItem(rowKey);
+  const row = last && rows().find((row, index) => one("a", row)?.getAttribute("href") === last || String(index) === last);
+  if (row) row.classList.add("chosen");
+} catch {
+  // Nothing was kept.
+}
+document.addEventListener("click", (event) => {
+  const row = event.target.closest("[data-list] tbody > tr");
+  if (row && event.target.closest("a")) choose(row);
+});
+
+// Dialogs: the keys, and the palette.
+function dialog(title, ...content) {
+  const heading = element("h2", { id: "dialog-title" }, title);
+  const made = element("dialog", { "aria-labelledby": "dialog-title" }, heading, ...content);
+  made.addEventListener("close", () => made.remove());
+  made.addEventListener("click", (event) => event.target === made && made.close());
+  document.body.append(made);
+  made.showModal();
+  return made;
+}
+
+const KEYS = [
+  ["Ctrl K", "go to a page, a container, a queue, a table, or a request by its id"],
+  ["/", "filter"],
+  ["j, k", "next and previous row"],
+  ["Enter", "open the row"],
+  ["Esc", "back, to the same row"],
+  ["n", "next page"],
+  ["p", "pause live requests"],
+  ["?", "these keys"],
+];
+
+function showKeys() {
+  const list = element("dl", {}, ...KEYS.flatMap(([key, meaning]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, meaning)]));
+  dialog("Keys", list, element("p", {}, element("button", { type: "button", class: "quiet" }, "Close")));
+  one("dialog button").addEventListener("click", () => one("dialog").close());
+}
+
+async function showPalette() {
+  const input = element("input", { "aria-label": "Go to", placeholder: "A name, or the id of a request", autocomplete: "off", spellcheck: "false" });
+  const list = element("ul", { "aria-label": "Places" });
+  const box = dialog("Go to", input, list);
+  input.focus();
+  let places = all(".bar nav a").map((link) => ({ name: link.textContent, kind: "page", path: link.getAttribute("href") }));
+  let at = 0;
+  const draw = () => {
+    const wanted = input.value.trim().toLowerCase();
+    let found = places.filter((place) => place.name.toLowerCase().includes(wanted)).slice(0, 12);
+    if (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(wanted)) {
+      found = [{ name: wanted, kind: "request", path: `/_lazurite/requests/${wanted}` }];
+    }
+    at = Math.min(at, Math.max(found.length - 1, 0));
+    list.replaceChildren(...found.map((place, index) => element("li", {}, element("a", { href: place.path, "aria-selected": index === at ? "true" : null }, place.name, element("small", {}, place.kind)))));
+  };
+  input.addEventListener("input", () => { at = 0; draw(); });
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      at = Math.max(at + (event.key === "ArrowDown" ? 1 : -1), 0);
+      draw();
+      event.preventDefault();
+    } else if (event.key === "Enter") {
+      const link = one('a[aria-selected="true"]', list);
+      if (link) location.assign(link.href);
+      event.preventDefault();
+    }
+  });
+  draw();
+  const answer = await fetch("/_lazurite/api/names").catch(() => undefined);
+  if (answer?.ok) {
+    places = places.concat((await answer.json()).names);
+    draw();
+  }
+}
+
+one('[data-act="palette"]')?.addEventListener("click", showPalette);
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    if (!one("dialog[open]")) showPalette();
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
+  const typing = event.target.closest("input, textarea, select");
+  if (event.key === "Escape") {
+    if (typing) typing.blur();
+    else one(".trail a:last-of-type")?.click();
+    return;
+  }
+  if (typing) return;
+  const act = {
+    "?": showKeys,
+    "/": () => one("[data-filter]")?.focus(),
+    j: () => step(1),
+    k: () => step(-1),
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
+    n: () => one('a[rel="next"]')?.click(),
+    p: () => one('[data-act="pause"]')?.click(),
+  }[event.key];
+  const isArrow = event.key.startsWith("Arrow");
+  if (!act || (isArrow && !chosen())) return;
+  event.preventDefault();
+  act();
+});
+
+// Live requests. New rows go to the top; while the view is paused, or its reader has scrolled down, they are only counted.
+const live = one("[data-live]");
+if (live) {
+  const ROWS_MAX = 300;
+  const body = one("tbody", live);
+  const state = one("[data-live-state]");
+  const pause = one('[data-act="pause"]');
+  let after = live.dataset.after;
+  let waiting = [];
+  let missed = 0;
+  let source;
+  const paused = () => pause.getAttribute("aria-pressed") === "true";
+  const size = (bytes) => (bytes === null ? "" : bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+
+  const row = (request) =>
+    element("tr", { class: "new", "data-number": request.number },
+      element("td", {}, element("time", { datetime: request.at, title: request.at }, request.at.slice(11, 23))),
+      element("td", {}, element("span", { class: `status s${Math.floor(request.status / 100)}` }, String(request.status))),
+      element("td", {}, element("a", { href: `/_lazurite/requests/${encodeURIComponent(request.request_id)}` }, request.operation || request.method), request.plan ? element("small", {}, ` ${request.plan}`) : null),
+      element("td", { class: "resource" },
+        element("span", { class: "path" }, `${request.method} ${request.target.slice(0, 160)}`),
+        request.code ? element("small", {}, element("b", {}, request.code), ` ${(request.reason ?? "").slice(0, 200)}`) : null),
+      element("td", { class: "number" }, `${request.duration_ms.toFixed(1)} ms`),
+      element("td", { class: "number" }, size(request.response_bytes)),
+      element("td", {}, request.client));
+
+  function draw() {
+    const fresh = waiting.splice(0).slice(-ROWS_MAX);
+    body.prepend(...fresh.reverse().map(row));
+    while (body.children.length > ROWS_MAX) body.lastElementChild.remove();
+    one("[data-empty]")?.remove();
+    one("[data-shown]").textContent = String(body.children.length);
+  }
+
+  function say() {
+    const parts = [];
+    if (waiting.length > 0) parts.push(`${waiting.length} new`);
+    if (missed > 0) parts.push(`${missed.toLocaleString("en")} came too fast to be shown`);
+    state.textContent = parts.length > 0 ? ` ${parts.join(", ")}.` : "";
+  }
+
+  function listen() {
+    const address = new URL(live.dataset.live, location);
+    for (const [name, value] of new URLSearchParams(location.search)) address.searchParams.set(name, value);
+    address.searchParams.set("after", after);
+    source = new EventSource(address);
+    source.addEventListener("requests", (event) => {
+      const { requests, missed: more, seen } = JSON.parse(event.data);
+      after = event.lastEventId;
+      missed += more;
+      waiting = waiting.concat(requests).slice(-ROWS_MAX);
+      one("[data-seen]").textContent = seen.toLocaleString("en");
+      if (!paused() && scrollY < 200) draw();
+      say();
+    });
+  }
+
+  pause.addEventListener("click", () => {
+    pause.setAttribute("aria-pressed", String(!paused()));
+    pause.textContent = paused() ? "Continue" : "Pause";
+    if (!paused()) draw();
+    say();
+  });
+  // A page that nobody sees holds no connection: browsers have six for each host.
+  document.addEventListener("visibilitychange", () => {
+    source?.close();
+    if (!document.hidden) listen();
+  });
+  listen();
+}
+
+// Uploads: one request for each file, streamed by the browser.
+const upload = one("[data-upload]");
+if (upload) {
+  const list = one(".progress", upload);
+
+  function send(file) {
+    const bar = element("progress", { max: String(Math.max(file.size, 1)), value: "0", "aria-label": file.name });
+    const text = element("span", {}, file.name);
+    list.append(element("li", {}, text, bar));
+    const request = new XMLHttpRequest();
+    const name = upload.dataset.prefix + (file.webkitRelativePath || file.name);
+    request.open("PUT", `${upload.dataset.upload}?name=${encodeURIComponent(name)}`);
+    request.setRequestHeader("x-lazurite-token", token);
+    if (file.type) request.setRequestHeader("content-type", file.type);
+    request.upload.addEventListener("progress", (event) => (bar.value = event.loaded));
+    return new Promise((resolve) => {
+      request.addEventListener("loadend", () => {
+        const stored = request.status === 200;
+        bar.value = stored ? bar.max : 0;
+        let reason = "the connection broke off";
+        try {
+          reason = JSON.parse(request.responseText).error.message;
+        } catch {
+          // No answer, or none of the console.
+        }
+        text.textContent = stored ? `${file.name}: stored` : `${file.name}: ${reason}`;
+        resolve(stored);
+      });
+      request.send(file);
+    });
+  }
+
+  async function sendAll(files) {
+    const stored = [];
+    for (const file of files) stored.push(await send(file));
+    if (stored.length > 0 && stored.every(Boolean)) location.reload();
+  }
+
+  one('input[type="file"]', upload).addEventListener("change", (event) => sendAll([...event.target.files]));
+  document.addEventListener("dragover", (event) => { event.preventDefault(); upload.classList.add("over"); });
+  document.addEventListener("dragleave", () => upload.classList.remove("over"));
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    upload.classList.remove("over");
+    sendAll([...event.dataTransfer.files]);
+  });
+}

@@ -1,0 +1,7 @@
+// Before the first paint: the theme that the person chose, if any.
+try {
+  const theme = localStorage.getItem("lazurite-theme");
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+} catch {
+  // Storage may be off; the theme of the system it is.
+}

@@ -1,0 +1,109 @@
+//! Connection strings, endpoints, and a few lines for each client library.
+
+use crate::accounts::DEVELOPMENT_KEY;
+use crate::announce::Address;
+use crate::console::Console;
+use crate::console::layout::{self, copy_button};
+use crate::console::respond::{Page, Visit};
+use axum::extract::{Path, State};
+use maud::html;
+use std::sync::Arc;
+
+/// Stands in connection strings for a key that is not the one that everybody knows.
+const KEY_OMITTED: &str = "YOUR-KEY";
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    visit: Visit,
+) -> Page {
+    console.check_account(&account)?;
+    let connection = connection_string(&console, &visit, &account);
+    let content = html! {
+        (layout::trail(&[("Home", "/_lazurite/".to_owned())], "Connect"))
+        h1 { "Connect to " code { (account) } }
+        p { "Every official client takes a connection string. The snippets read it from the environment:" }
+        @let export = format!("export AZURE_STORAGE_CONNECTION_STRING=\"{connection}\"");
+        div.copied { code { (export) } (copy_button(&export)) }
+        @if connection.contains(KEY_OMITTED) { p { "Put the key of the account in the place of " code { (KEY_OMITTED) } "." } }
+        @for (title, install, snippet) in SNIPPETS {
+            section {
+                h2 { (title) }
+                div.copied { code { (install) } (copy_button(install)) }
+                div.copied { pre { code { (snippet) } } (copy_button(snippet)) }
+            }
+        }
+    };
+    Ok(layout::page(&console, "Home", "Connect", content))
+}
+
+/// The connection string of an account, under the host name that the visitor came by.
+pub fn connection_string(console: &Console, visit: &Visit, account: &str) -> String {
+    let key = if console.services.accounts.is_well_known(account) {
+        DEVELOPMENT_KEY
+    } else {
+        KEY_OMITTED
+    };
+    let mut text = format!(
+        "DefaultEndpointsProtocol={};AccountName={account};AccountKey={key};",
+        visit.scheme()
+    );
+    for address in console.addresses() {
+        let title = address.service.title();
+        text.push_str(&format!(
+            "{title}Endpoint={};",
+            endpoint(visit, address, account)
+        ));
+    }
+    text
+}
+
+/// The URL of a service, for clients where the visitor is.
+pub fn endpoint(visit: &Visit, address: &Address, account: &str) -> String {
+    let host = &visit.host;
+    let name = match host.rfind(':') {
+        // An IPv6 address has colons of its own, in brackets.
+        Some(colon) if !host[colon..].contains(']') => &host[..colon],
+        _ => host,
+    };
+    format!("{}://{name}:{}/{account}", visit.scheme(), address.port)
+}
+
+/// Title, what to install, and the lines.
+const SNIPPETS: [(&str, &str, &str); 7] = [
+    (
+        "Python",
+        "pip install azure-storage-blob",
+        "import os\nfrom azure.storage.blob import BlobServiceClient\n\nservice = BlobServiceClient.from_connection_string(os.environ[\"AZURE_STORAGE_CONNECTION_STRING\"])\nfor container in service.list_containers():\n    print(container.name)",
+    ),
+    (
+        "JavaScript",
+        "npm install @azure/storage-blob",
+        "import { BlobServiceClient } from \"@azure/storage-blob\";\n\nconst service = BlobServiceClient.fromConnectionString(process.env.AZURE_STORAGE_CONNECTION_STRING);\nfor await (const container of service.listContainers()) console.log(container.name);",
+    ),
+    (
+        ".NET",
+        "dotnet add package Azure.Storage.Blobs",
+        "using Azure.Storage.Blobs;\n\nvar service = new BlobServiceClient(Environment.GetEnvironmentVariable(\"AZURE_STORAGE_CONNECTION_STRING\"));\nawait foreach (var container in service.GetBlobContainersAsync()) Console.WriteLine(container.Name);",
+    ),
+    (
+        "Java",
+        "com.azure:azure-storage-blob",
+        "var service = new BlobServiceClientBuilder()\n    .connectionString(System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\"))\n    .buildClient();\nservice.listBlobContainers().forEach(container -> System.out.println(container.getName()));",
+    ),
+    (
+        "Go",
+        "go get github.com/Azure/azure-sdk-for-go/sdk/storage/azblob",
+        "client, err := azblob.NewClientFromConnectionString(os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\"), nil)\nif err != nil {\n\tlog.Fatal(err)\n}\npager := client.NewListContainersPager(nil)",
+    ),
+    (
+        "Rust",
+        "cargo add object_store --features azure",
+        "let store = object_store::azure::MicrosoftAzureBuilder::new()\n    .with_use_emulator(true)\n    .with_container_name(\"photos\")\n    .build()?;",
+    ),
+    (
+        "Azure CLI",
+        "pip install azure-cli",
+        "az storage container list --output table",
+    ),
+];

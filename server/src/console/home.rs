@@ -1,0 +1,228 @@
+//! Home: what runs, where, how to connect to it, how much it stores, and what went wrong last.
+
+use crate::connection::on_blocking_pool;
+use crate::console::layout::{self, copy_button, count, duration, size};
+use crate::console::respond::{Html, Json, Page, Visit, made};
+use crate::console::{Console, connect, requests};
+use crate::response::error::Result;
+use axum::extract::State;
+use lazurite_blob::ListContainers;
+use lazurite_engine::Stats;
+use lazurite_queue::ListQueues;
+use lazurite_table::TableQuery;
+use maud::{Markup, html};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Names that are counted of each kind; more are not counted on.
+const COUNTED_MAX: usize = 1000;
+/// Requests with an error that Home lists.
+const ERRORS_SHOWN: usize = 8;
+
+/// A number of names, and whether there are more.
+#[derive(Default, Clone, Copy)]
+struct Counted {
+    number: usize,
+    has_more: bool,
+}
+
+impl Counted {
+    fn text(self) -> String {
+        format!(
+            "{}{}",
+            count(self.number as u64),
+            if self.has_more { "+" } else { "" }
+        )
+    }
+}
+
+struct Facts {
+    /// By account: containers, queues, tables.
+    accounts: Vec<(String, [Counted; 3])>,
+    /// `None` for a store in memory, or one whose directory cannot be read.
+    directory_bytes: Option<u64>,
+    stats: Stats,
+    is_read_only: bool,
+}
+
+pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
+    made(console, move |console| home_page(console, &visit)).await
+}
+
+fn home_page(console: &Console, visit: &Visit) -> Result<Html> {
+    let facts = facts(console)?;
+    let content = html! {
+        h1 { "Lazurite" }
+        @if facts.is_read_only {
+            p.alert role="alert" { "An earlier failure of the disk made the store read-only: see the log of the server." }
+        }
+        section.cards aria-label="State" { (state(console, &facts)) }
+        @for (account, counts) in &facts.accounts { (account_section(console, visit, account, *counts)) }
+        (errors(console))
+    };
+    Ok(layout::page(console, "Home", "Home", content))
+}
+
+fn state(console: &Console, facts: &Facts) -> Markup {
+    let settings = &console.settings;
+    let meaning = match settings.durability {
+        "memory" => "nothing survives the end of the process",
+        "disk" => "a power cut loses nothing acknowledged",
+        _ => "kill -9 loses nothing acknowledged",
+    };
+    let kept = console.requests.totals();
+    html! {
+        div.card { h2 { "Version" } p.figure { (env!("CARGO_PKG_VERSION")) } p { "up " (duration(console.started.elapsed())) } }
+        div.card { h2 { "Durability" } p.figure { (settings.durability) } p { (meaning) } }
+        div.card {
+            h2 { "Data" }
+            @match facts.directory_bytes {
+                Some(bytes) => p.figure { (size(bytes)) },
+                None => p.figure { (size(facts.stats.memtable_bytes + facts.stats.sstable_bytes + facts.stats.value_log_bytes)) },
+            }
+            @match &settings.directory {
+                Some(directory) => p.path { (directory.display()) },
+                None => p { "in memory" },
+            }
+        }
+        a.card href="/_lazurite/requests" {
+            h2 { "Requests" } p.figure { (count(kept.seen)) } p { (count(kept.errors)) " of them refused or failed" }
+        }
+    }
+}
+
+fn account_section(
+    console: &Console,
+    visit: &Visit,
+    account: &str,
+    counts: [Counted; 3],
+) -> Markup {
+    let connection = connect::connection_string(console, visit, account);
+    let kinds = [
+        ("Containers", "blobs"),
+        ("Queues", "queues"),
+        ("Tables", "tables"),
+    ];
+    html! {
+        section {
+            h2 { "Account " code { (account) } }
+            div.cards {
+                @for ((title, kind), counted) in kinds.iter().zip(counts) {
+                    a.card href=(layout::path(&[kind, account], &[])) { h3 { (title) } p.figure { (counted.text()) } }
+                }
+            }
+            h3 { "Connection string" }
+            div.copied { code { (connection) } (copy_button(&connection)) }
+            p { a href=(layout::path(&["connect", account], &[])) { "Connect with Python, JavaScript, .NET, Java, Go, Rust or az" } }
+            (endpoints(console, visit, account))
+        }
+    }
+}
+
+fn endpoints(console: &Console, visit: &Visit, account: &str) -> Markup {
+    html! {
+        table.plain {
+            caption { "Endpoints" }
+            tbody {
+                @for address in console.addresses() {
+                    @let url = connect::endpoint(visit, address, account);
+                    tr { th scope="row" { (address.service.title()) } td { code { (url) } } td.act { (copy_button(&url)) } }
+                }
+            }
+        }
+    }
+}
+
+fn errors(console: &Console) -> Markup {
+    let failed = console
+        .requests
+        .latest_errors(ERRORS_SHOWN, |record| requests::is_shown(console, record));
+    html! {
+        section {
+            h2 { "Last errors" }
+            @if failed.is_empty() {
+                p.empty { "No request was refused or failed since the start." }
+            } @else {
+                div.scroll { (requests::rows(&failed, "Last errors")) }
+            }
+        }
+    }
+}
+
+fn facts(console: &Console) -> Result<Facts> {
+    let mut accounts = Vec::new();
+    for account in console.accounts() {
+        accounts.push((account.to_owned(), counts(console, account)?));
+    }
+    Ok(Facts {
+        accounts,
+        directory_bytes: console
+            .settings
+            .directory
+            .as_deref()
+            .and_then(bytes_of_files),
+        stats: console.services.db.stats(),
+        is_read_only: console.services.db.failure().is_some(),
+    })
+}
+
+fn counts(console: &Console, account: &str) -> Result<[Counted; 3]> {
+    let services = &console.services;
+    let containers = ListContainers {
+        max_results: Some(COUNTED_MAX as u32),
+        ..ListContainers::default()
+    };
+    let containers = services.blobs.list_containers(account, &containers)?;
+    let queues = ListQueues {
+        maxresults: Some(COUNTED_MAX as i64),
+        ..ListQueues::default()
+    };
+    let queues = services.queues.list_queues(account, queues)?;
+    let tables = services
+        .tables
+        .query_tables(account, &TableQuery::default(), &|| false)?;
+    let counted = |number, has_more| Counted { number, has_more };
+    Ok([
+        counted(
+            containers.containers.len(),
+            containers.next_marker.is_some(),
+        ),
+        counted(queues.queues.len(), queues.next_marker.is_some()),
+        counted(tables.tables.len(), tables.next.is_some()),
+    ])
+}
+
+/// The bytes of the files in a directory, without those of directories in it: the store has none.
+fn bytes_of_files(directory: &Path) -> Option<u64> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    let metadata = entries.flatten().filter_map(|entry| entry.metadata().ok());
+    Some(
+        metadata
+            .filter(std::fs::Metadata::is_file)
+            .map(|file| file.len())
+            .sum(),
+    )
+}
+
+/// `/_lazurite/api/status`: the facts of Home as JSON.
+pub async fn status(State(console): State<Arc<Console>>) -> Page<Json<serde_json::Value>> {
+    let shared = console.clone();
+    let facts = on_blocking_pool(move || facts(&shared)).await?;
+    let accounts = facts.accounts.iter().map(|(name, [containers, queues, tables])| {
+        serde_json::json!({
+            "name": name, "containers": containers.number, "queues": queues.number, "tables": tables.number,
+            "has_more": containers.has_more || queues.has_more || tables.has_more,
+        })
+    });
+    let kept = console.requests.totals();
+    Ok(Json(serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "durability": console.settings.durability,
+        "directory": console.settings.directory,
+        "directory_bytes": facts.directory_bytes,
+        "uptime_seconds": console.started.elapsed().as_secs(),
+        "is_read_only": facts.is_read_only,
+        "requests": {"seen": kept.seen, "errors": kept.errors, "kept": kept.kept},
+        "accounts": accounts.collect::<Vec<_>>(),
+    })))
+}

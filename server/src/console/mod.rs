@@ -1,0 +1,188 @@
+//! Everything below `/_lazurite/`: the web console with its JSON, and the pages for programs (health, advice, heat map, identity).
+//!
+//! One axum router serves all of it. Each file here is one page with its routes; `guard.rs` is the layer that decides who may open the
+//! console, and `layout.rs` has what the pages share. Pages call the service crates directly and never hold more than one page of
+//! what is stored.
+
+mod blobs;
+mod connect;
+mod engine;
+mod form;
+mod guard;
+mod home;
+mod layout;
+mod names;
+mod open_pages;
+mod queues;
+pub mod requests;
+mod respond;
+mod tables;
+mod value_text;
+
+use crate::announce::Address;
+use crate::request::body::RequestBody;
+use crate::request::context::RequestOrigin;
+use crate::response::error::{Failure, Result};
+use crate::services::Services;
+use axum::Router;
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{Method, Request, Response};
+use axum::routing::get;
+use lazurite_advisor::Advisor;
+use requests::Ring;
+use respond::{Connection, HandedBody, Refused};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tower_service::Service as _;
+
+/// What all paths of the router begin with. No container, queue or table has such a name.
+pub const PREFIX: &str = "/_lazurite/";
+
+/// What the console shows and how far it may be reached, from the flags.
+#[derive(Default)]
+pub struct Settings {
+    /// Whether there is a console; the pages for programs are always served.
+    pub is_on: bool,
+    /// Asked of every visitor if it is set. Without one, only programs on this machine are served.
+    pub password: Option<String>,
+    /// Host names beside those that only lead to this machine.
+    pub allowed_hosts: Vec<String>,
+    /// `None` for a store in memory.
+    pub directory: Option<PathBuf>,
+    pub durability: &'static str,
+    /// Whether `/_lazurite/identity` hands out tokens.
+    pub accepts_bearer_tokens: bool,
+}
+
+/// The state of the router.
+pub struct Console {
+    services: Arc<Services>,
+    advisor: Arc<Advisor>,
+    requests: Arc<Ring>,
+    settings: Settings,
+    started: Instant,
+    /// Proves that a write comes from a page of this console. Random, for as long as the process lives.
+    token: String,
+    addresses: OnceLock<Vec<Address>>,
+}
+
+impl Console {
+    /// Errors: the system has no randomness.
+    pub fn new(
+        services: Arc<Services>,
+        advisor: Arc<Advisor>,
+        requests: Arc<Ring>,
+        settings: Settings,
+    ) -> std::result::Result<Console, String> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
+        Ok(Console {
+            services,
+            advisor,
+            requests,
+            settings,
+            started: Instant::now(),
+            token: format!("{:032x}", u128::from_le_bytes(random)),
+            addresses: OnceLock::new(),
+        })
+    }
+
+    /// Where the services listen, once that is known.
+    pub fn set_addresses(&self, addresses: Vec<Address>) {
+        let _ = self.addresses.set(addresses);
+    }
+
+    /// Whether a browser asks for the root of a port, where no service has anything to show.
+    pub fn is_wanted_by(&self, parts: &Parts) -> bool {
+        let is_root = parts.uri.path() == "/" && parts.uri.query().is_none();
+        self.settings.is_on
+            && is_root
+            && parts.method == Method::GET
+            && respond::accepts_html(&parts.headers)
+    }
+
+    fn addresses(&self) -> &[Address] {
+        self.addresses.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The accounts that the console shows. Without a password, any program of this machine may come: it sees what it could read with
+    /// the key that everybody knows.
+    fn accounts(&self) -> impl Iterator<Item = &str> {
+        let accounts = &self.services.accounts;
+        accounts.names().filter(|name| self.shows(name))
+    }
+
+    fn shows(&self, account: &str) -> bool {
+        self.settings.password.is_some() || self.services.accounts.is_well_known(account)
+    }
+
+    /// Refuses accounts that do not exist or are not shown.
+    fn check_account(&self, account: &str) -> Result<()> {
+        if self.accounts().any(|name| name == account) {
+            return Ok(());
+        }
+        let message = format!(
+            "The console shows no account '{account}'. It shows accounts with a key of their own only if Lazurite was started with --console-password."
+        );
+        Err(Failure::new(404, "AccountNotFound", message))
+    }
+}
+
+/// Nothing of it: password and token are not for logs.
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}
+
+/// The routes of the pages for programs, and of the console if it is on.
+pub fn router(console: Arc<Console>) -> Router {
+    let mut routes = open_pages::routes();
+    if console.settings.is_on {
+        let layer = axum::middleware::from_fn_with_state(console.clone(), guard::guard);
+        let pages = Router::new()
+            .route("/_lazurite/", get(home::page))
+            .route("/_lazurite/connect/{account}", get(connect::page))
+            .route("/_lazurite/engine", get(engine::page))
+            .route("/_lazurite/api/status", get(home::status))
+            .route("/_lazurite/api/names", get(names::names))
+            .merge(tables::routes())
+            .merge(queues::routes())
+            .merge(blobs::routes())
+            .merge(requests::routes());
+        routes = routes
+            .merge(layout::assets())
+            .merge(pages.route_layer(layer));
+    }
+    routes.fallback(open_pages::unknown).with_state(console)
+}
+
+/// Serves a request whose path begins with [`PREFIX`]. Errors: those of the pages for programs, to be rendered as the service does.
+pub async fn answer(
+    router: &Router,
+    origin: &RequestOrigin,
+    host: &str,
+    parts: Parts,
+    body: RequestBody,
+) -> Result<Response<Body>> {
+    let wants_html = respond::accepts_html(&parts.headers);
+    let mut request = Request::from_parts(parts, Body::empty());
+    request.extensions_mut().insert(Connection {
+        origin: origin.clone(),
+        host: host.to_owned(),
+    });
+    request.extensions_mut().insert(HandedBody::new(body));
+    let mut response = router
+        .clone()
+        .call(request)
+        .await
+        .unwrap_or_else(|never| match never {});
+    match response.extensions_mut().remove::<Refused>() {
+        Some(Refused::AsService(failure)) => Err(failure),
+        Some(Refused::AsPage(failure)) => Ok(respond::render(response, &failure, wants_html)),
+        None => Ok(response),
+    }
+}

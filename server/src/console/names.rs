@@ -1,0 +1,62 @@
+//! `/_lazurite/api/names`: containers, queues and tables, for the palette of the console.
+
+use crate::connection::on_blocking_pool;
+use crate::console::Console;
+use crate::console::layout;
+use crate::console::respond::{Json, Page};
+use crate::response::error::Result;
+use axum::extract::State;
+use lazurite_blob::ListContainers;
+use lazurite_queue::ListQueues;
+use lazurite_table::TableQuery;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Most names of each kind of each account.
+const NAMES_MAX: u32 = 500;
+
+pub async fn names(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
+    let shared = console.clone();
+    let names = on_blocking_pool(move || {
+        let mut names = Vec::new();
+        for account in shared.accounts() {
+            names.extend(names_of(&shared, account)?);
+        }
+        Ok(names)
+    });
+    Ok(Json(json!({ "names": names.await? })))
+}
+
+fn names_of(console: &Console, account: &str) -> Result<Vec<Value>> {
+    let services = &console.services;
+    let place = |kind: &str, section: &str, name: &str| json!({"name": name, "kind": kind, "path": layout::path(&[section, account, name], &[])});
+    let request = ListContainers {
+        max_results: Some(NAMES_MAX),
+        ..ListContainers::default()
+    };
+    let containers = services
+        .blobs
+        .list_containers(account, &request)?
+        .containers;
+    let request = ListQueues {
+        maxresults: Some(NAMES_MAX.into()),
+        ..ListQueues::default()
+    };
+    let queues = services.queues.list_queues(account, request)?.queues;
+    let query = TableQuery {
+        top: Some(NAMES_MAX),
+        ..TableQuery::default()
+    };
+    let tables = services
+        .tables
+        .query_tables(account, &query, &|| false)?
+        .tables;
+    let containers = containers
+        .iter()
+        .map(|(name, _)| place("container", "blobs", name));
+    let queues = queues
+        .iter()
+        .map(|queue| place("queue", "queues", &queue.name));
+    let tables = tables.iter().map(|name| place("table", "tables", name));
+    Ok(containers.chain(queues).chain(tables).collect())
+}

@@ -1,0 +1,117 @@
+//! The pages for programs: health, advice, heat map, identity. They have rules of their own about who may read them.
+
+use crate::advisor;
+use crate::auth::identity;
+use crate::console::respond::{Connection, HandedBody, Refusal, Refused};
+use crate::console::{Console, PREFIX};
+use crate::layers::{browser_guard, health};
+use crate::response::error::{Failure, Result};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::{any, get};
+use axum::{Extension, Router};
+use std::sync::Arc;
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new()
+        .route("/_lazurite/health", any(health))
+        .route("/_lazurite/advice", get(advice))
+        .route("/_lazurite/heatmap", get(heat_map))
+        .route("/_lazurite/identity", any(identity))
+}
+
+async fn health(State(console): State<Arc<Console>>) -> Response<Body> {
+    health::health(&console.services.db, console.settings.durability)
+}
+
+async fn advice(
+    State(console): State<Arc<Console>>,
+    Extension(connection): Extension<Connection>,
+    request: Request,
+) -> Response<Body> {
+    as_service(advise(
+        &console,
+        &connection,
+        advisor::Page::Advice,
+        &request,
+    ))
+}
+
+async fn heat_map(
+    State(console): State<Arc<Console>>,
+    Extension(connection): Extension<Connection>,
+    request: Request,
+) -> Response<Body> {
+    as_service(advise(
+        &console,
+        &connection,
+        advisor::Page::HeatMap,
+        &request,
+    ))
+}
+
+fn advise(
+    console: &Console,
+    connection: &Connection,
+    page: advisor::Page,
+    request: &Request,
+) -> Result<Response<Body>> {
+    advisor::answer(
+        &console.advisor,
+        &console.services.accounts,
+        page,
+        connection.origin.peer.ip(),
+        &connection.host,
+        request.headers(),
+        connection.origin.now,
+    )
+}
+
+async fn identity(
+    State(console): State<Arc<Console>>,
+    Extension(Connection { origin, host }): Extension<Connection>,
+    Extension(body): Extension<HandedBody>,
+    request: Request,
+) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let is_asked = identity::is_asked(&console.services.accounts, &origin, &parts, &host);
+    if !console.settings.accepts_bearer_tokens || !is_asked {
+        return Refusal(nothing_there(&console, parts.uri.path())).into_response();
+    }
+    if let Err(failure) = browser_guard::check_origin(&parts.headers, &host) {
+        return as_service(Err(failure));
+    }
+    as_service(identity::answer(&origin, &parts, &host, body.take()).await)
+}
+
+/// Leaves a refusal to the error layer of the service.
+fn as_service(answer: Result<Response<Body>>) -> Response<Body> {
+    answer.unwrap_or_else(|failure| {
+        let mut response = StatusCode::OK.into_response();
+        response
+            .extensions_mut()
+            .insert(Refused::AsService(failure));
+        response
+    })
+}
+
+/// Any other path: the answer names what there is.
+pub async fn unknown(State(console): State<Arc<Console>>, request: Request) -> Refusal {
+    Refusal(nothing_there(&console, request.uri().path()))
+}
+
+fn nothing_there(console: &Console, path: &str) -> Failure {
+    let pages = if console.settings.is_on {
+        "/_lazurite/ (the console), /_lazurite/blobs, /_lazurite/queues, /_lazurite/tables, /_lazurite/requests, /_lazurite/engine, \
+         /_lazurite/api/requests, /_lazurite/api/status, "
+    } else {
+        ""
+    };
+    let path = path.strip_prefix(PREFIX).unwrap_or(path);
+    let message = format!(
+        "There is no page '{path}' below /_lazurite/. There are: {pages}/_lazurite/health, /_lazurite/advice, /_lazurite/heatmap."
+    );
+    Failure::new(404, "PageNotFound", message)
+}

@@ -1,0 +1,345 @@
+//! Queues: the list with counts, and one queue with its next messages, which are peeked at and not delivered.
+
+use crate::connection::blocking_pool;
+use crate::console::Console;
+use crate::console::form::Form;
+use crate::console::layout::{self, count};
+use crate::console::respond::{Html, Page, SeeOther, Visit, made};
+use crate::response::error::{Failure, Result};
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_queue::{ListQueues, MESSAGES_PER_GET_MAX, PeekedMessage, PutMessage};
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// Queues of a page: each is asked for its count.
+const QUEUES_SHOWN: i64 = 200;
+/// Bytes of a message that are shown.
+const TEXT_BYTES_SHOWN: usize = 4 << 10;
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new()
+        .route("/_lazurite/queues", get(list))
+        .route(
+            "/_lazurite/queues/{account}",
+            get(list_of_account).post(create),
+        )
+        .route("/_lazurite/queues/{account}/{queue}", get(queue).post(put))
+        .route("/_lazurite/queues/{account}/{queue}/clear", post(clear))
+        .route("/_lazurite/queues/{account}/{queue}/delete", post(delete))
+}
+
+/// Queues with their numbers of messages, and where the next page begins.
+struct Listed {
+    queues: Vec<(String, u64)>,
+    next: Option<String>,
+}
+
+async fn list(State(console): State<Arc<Console>>, visit: Visit) -> Page {
+    made(console, move |console| {
+        let accounts: Vec<_> = console.accounts().collect();
+        lists(console, &visit, &accounts)
+    })
+    .await
+}
+
+async fn list_of_account(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        console.check_account(&account)?;
+        lists(console, &visit, &[&account])
+    })
+    .await
+}
+
+fn lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+    let marker = visit.parameter("from");
+    let mut sections = Vec::new();
+    for account in accounts {
+        sections.push((account, listed(console, account, &marker)?));
+    }
+    let content = html! {
+        h1 { "Queues" }
+        (layout::note(visit))
+        @for (account, page) in &sections {
+            section {
+                @if sections.len() > 1 { h2 { "Account " code { (account) } } }
+                @if page.queues.is_empty() { p.empty { "There is no queue yet." } } @else { (queue_table(account, page)) }
+                form.inline method="post" action=(layout::path(&["queues", account], &[])) {
+                    (layout::token(console))
+                    label { "New queue " input name="queue" required pattern="[a-z0-9](-?[a-z0-9]){2,62}" title="3 to 63 lower-case letters, digits and single hyphens" autocomplete="off"; }
+                    button { "Create" }
+                }
+            }
+        }
+    };
+    Ok(layout::page(console, "Queues", "Queues", content))
+}
+
+fn listed(console: &Console, account: &str, marker: &str) -> lazurite_queue::Result<Listed> {
+    let request = ListQueues {
+        marker,
+        maxresults: Some(QUEUES_SHOWN),
+        ..ListQueues::default()
+    };
+    let page = console.services.queues.list_queues(account, request)?;
+    let mut queues = Vec::with_capacity(page.queues.len());
+    for queue in page.queues {
+        // One that was deleted meanwhile is left out.
+        if let Ok(properties) = console
+            .services
+            .queues
+            .get_queue_metadata(account, &queue.name)
+        {
+            queues.push((queue.name, properties.approximate_message_count));
+        }
+    }
+    Ok(Listed {
+        queues,
+        next: page.next_marker,
+    })
+}
+
+fn queue_table(account: &str, page: &Listed) -> Markup {
+    html! {
+        table data-list {
+            caption.hidden { "Queues of " (account) }
+            thead { tr { th scope="col" { "Name" } th.number scope="col" { "Messages" } } }
+            tbody {
+                @for (queue, messages) in &page.queues {
+                    tr { td { a href=(layout::path(&["queues", account, queue], &[])) { (queue) } } td.number { (count(*messages)) } }
+                }
+            }
+        }
+        p.limits {
+            "Showing " (layout::counted(page.queues.len() as u64, "queue")) "."
+            @if let Some(next) = &page.next { " " a rel="next" href=(layout::path(&["queues", account], &[("from", next)])) { "Next page" } }
+        }
+    }
+}
+
+async fn create(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    let queue = form.required("queue")?.to_owned();
+    let path = layout::path(&["queues", &account, &queue], &[("done", "Created.")]);
+    let shared = console.clone();
+    let created = move || {
+        Ok(shared
+            .services
+            .queues
+            .create_queue(&account, &queue, Vec::new())?)
+    };
+    let (_, ticket) = blocking_pool::write(&console.services.db, created).await?;
+    ticket.await.map_err(Failure::from)?;
+    Ok(SeeOther(path))
+}
+
+async fn queue(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        console.check_account(&account)?;
+        queue_page(console, &account, &queue, &visit)
+    })
+    .await
+}
+
+fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
+    let queues = &console.services.queues;
+    let properties = queues.get_queue_metadata(account, queue)?;
+    let messages = queues.peek_messages(account, queue, Some(MESSAGES_PER_GET_MAX))?;
+    let total = properties.approximate_message_count;
+    let content = html! {
+        (layout::trail(&[("Queues", layout::path(&["queues", account], &[]))], queue))
+        h1 { (queue) }
+        (layout::note(visit))
+        dl.facts {
+            div { dt { "Messages" } dd { (count(total)) } }
+            @for (name, value) in &properties.metadata { div { dt { (name) } dd { (layout::cut(value, 200)) } } }
+        }
+        (put_form(console, account, queue))
+        (next_messages(&messages, total))
+        (danger(console, account, queue, total))
+    };
+    Ok(layout::page(console, "Queues", queue, content))
+}
+
+fn put_form(console: &Console, account: &str, queue: &str) -> Markup {
+    html! {
+        details open {
+            summary { "Put a message" }
+            form.fields method="post" action=(layout::path(&["queues", account, queue], &[])) {
+                (layout::token(console))
+                label.wide { "Text " textarea name="text" rows="3" {} }
+                label { "Hidden for, in seconds " input type="number" name="hidden" min="0" max="604800" placeholder="0"; }
+                label { "Lifetime, in seconds " input type="number" name="lifetime" min="-1" placeholder="604800"; }
+                label.check { input type="checkbox" name="base64" value="yes"; " Send as Base64, as Functions expect it" }
+                button { "Put" }
+            }
+        }
+    }
+}
+
+fn next_messages(messages: &[PeekedMessage], total: u64) -> Markup {
+    html! {
+        section {
+            h2 { "Next messages" }
+            @if messages.is_empty() {
+                p.empty { @if total == 0 { "The queue is empty." } @else { "No message is visible now: " (count(total)) " hidden." } }
+            } @else {
+                p.limits { "Showing " (messages.len()) " of " (count(total)) ", the next to be delivered first. Looking counts no delivery." }
+                ol.messages data-list { @for message in messages { li tabindex="-1" { (shown(message)) } } }
+            }
+        }
+    }
+}
+
+fn shown(message: &PeekedMessage) -> Markup {
+    let (kind, text) = decoded(&message.text);
+    html! {
+        dl.facts {
+            div { dt { "Dequeue count" } dd { (message.dequeue_count) } }
+            div { dt { "Inserted" } dd { (layout::time(message.inserted_at)) } }
+            div { dt { "Expires" } dd { (layout::time(message.expires_at)) } }
+            div { dt { "Id" } dd { code { (message.message_id) } } }
+            @if let Some(kind) = kind { div { dt { "Shown as" } dd { (kind) } } }
+        }
+        pre.text { (layout::cut(&text, TEXT_BYTES_SHOWN)) }
+    }
+}
+
+/// The text of a message as people read it: Base64 of a text is decoded, JSON is indented.
+fn decoded(text: &str) -> (Option<&'static str>, String) {
+    let from_base64 = STANDARD
+        .decode(text.trim())
+        .ok()
+        .filter(|bytes| bytes.len() >= 3);
+    let inner = from_base64.and_then(|bytes| String::from_utf8(bytes).ok());
+    let inner = inner.filter(|inner| !inner.chars().any(|c| c.is_control() && !c.is_whitespace()));
+    let plain = inner.as_deref().unwrap_or(text);
+    match (&inner, layout::pretty_json(plain)) {
+        (Some(_), Some(json)) => (Some("JSON in Base64"), json),
+        (Some(inner), None) => (Some("text in Base64"), inner.clone()),
+        (None, Some(json)) => (Some("JSON"), json),
+        (None, None) => (None, text.to_owned()),
+    }
+}
+
+fn danger(console: &Console, account: &str, queue: &str, total: u64) -> Markup {
+    html! {
+        details.danger {
+            summary { "Clear or delete this queue" }
+            form method="post" action=(layout::path(&["queues", account, queue, "clear"], &[])) {
+                (layout::token(console))
+                button.danger { "Clear " (layout::counted(total, "message")) }
+            }
+            form method="post" action=(layout::path(&["queues", account, queue, "delete"], &[])) {
+                (layout::token(console))
+                button.danger { "Delete " (queue) }
+            }
+        }
+    }
+}
+
+async fn put(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    // Browsers send line breaks as CR LF.
+    let text = form.text("text").replace("\r\n", "\n");
+    let is_base64 = form.get("base64").is_some();
+    let text = if is_base64 {
+        STANDARD.encode(text)
+    } else {
+        text
+    };
+    let (ttl_seconds, visibility_seconds) = (form.number("lifetime")?, form.number("hidden")?);
+    let path = layout::path(
+        &["queues", &account, &queue],
+        &[("done", "Put one message.")],
+    );
+    let shared = console.clone();
+    let added = move || {
+        let message = PutMessage {
+            text: &text,
+            ttl_seconds,
+            visibility_seconds,
+        };
+        Ok(shared
+            .services
+            .queues
+            .put_message(&account, &queue, message)?)
+    };
+    let (_, ticket) = blocking_pool::write(&console.services.db, added).await?;
+    ticket.await.map_err(Failure::from)?;
+    Ok(SeeOther(path))
+}
+
+async fn clear(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    let path = layout::path(&["queues", &account, &queue], &[("done", "Cleared.")]);
+    let shared = console.clone();
+    let cleared = move || Ok(shared.services.queues.clear_messages(&account, &queue)?);
+    blocking_pool::write(&console.services.db, cleared)
+        .await?
+        .await
+        .map_err(Failure::from)?;
+    Ok(SeeOther(path))
+}
+
+async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    let path = layout::path(
+        &["queues", &account],
+        &[("done", &format!("Deleted the queue {queue}."))],
+    );
+    let shared = console.clone();
+    let deleted = move || Ok(shared.services.queues.delete_queue(&account, &queue)?);
+    blocking_pool::write(&console.services.db, deleted)
+        .await?
+        .await
+        .map_err(Failure::from)?;
+    Ok(SeeOther(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_shown_as_people_read_them() {
+        assert_eq!(decoded("plain words"), (None, "plain words".to_owned()));
+        assert_eq!(
+            decoded("eyJhIjoxfQ=="),
+            (Some("JSON in Base64"), "{\n  \"a\": 1\n}".to_owned())
+        );
+        assert_eq!(decoded("{\"a\":1}").0, Some("JSON"));
+        assert_eq!(
+            decoded("aGVsbG8="),
+            (Some("text in Base64"), "hello".to_owned())
+        );
+        // Neither a word that happens to be Base64 of bytes, nor a number, is decoded.
+        assert_eq!(decoded("word").0, None);
+        assert_eq!(decoded("1234").0, None);
+    }
+}

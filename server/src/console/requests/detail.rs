@@ -1,0 +1,260 @@
+//! One request: its headers, why it was refused, and the same again as curl.
+
+use crate::codec::date;
+use crate::console::Console;
+use crate::console::layout::{self, copy_button, count, cut};
+use crate::console::requests::ring::Header;
+use crate::console::requests::{Record, client, is_shown, milliseconds, plan, summary};
+use crate::console::respond::{Json, Page};
+use crate::response::error::{ClientSigned, Failure};
+use crate::service_kind::ServiceKind;
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Headers that curl writes itself.
+const HEADERS_OF_CURL: [&str; 4] = ["host", "content-length", "connection", "transfer-encoding"];
+
+fn find(console: &Console, id: &str) -> Result<Arc<Record>, Failure> {
+    let found = console
+        .requests
+        .find(id)
+        .filter(|record| is_shown(console, record));
+    found.ok_or_else(|| {
+        let kept = count(console.requests.totals().kept);
+        let message = format!("No request with the id '{id}' is kept. The last {kept} are, since the start of the server.");
+        Failure::new(404, "RequestNotFound", message)
+    })
+}
+
+pub async fn json(
+    State(console): State<Arc<Console>>,
+    Path(id): Path<String>,
+) -> Page<Json<Value>> {
+    let record = find(&console, &id)?;
+    let mut document = summary(&record);
+    let [request, response] = record.headers();
+    document["request_headers"] = json!(request);
+    document["response_headers"] = json!(response);
+    document["details"] = json!(record.refusal.as_ref().map(|why| &why.details));
+    document["client_signed"] = json!(record.refusal.as_ref().and_then(|why| {
+        let signed = why.client_signed.as_ref()?;
+        Some(json!({"text": signed.text, "mistake": signed.mistake}))
+    }));
+    document["curl"] = json!(curl(&record));
+    Ok(Json(document))
+}
+
+pub async fn page(State(console): State<Arc<Console>>, Path(id): Path<String>) -> Page {
+    let record = find(&console, &id)?;
+    let [request, response] = record.headers();
+    let curl = curl(&record);
+    let title = if record.operation.is_empty() {
+        record.method()
+    } else {
+        record.operation.to_owned()
+    };
+    let content = html! {
+        (layout::trail(&[("Requests", layout::path(&["requests"], &[]))], &record.request_id))
+        h1 { (title) " " span.status.{ "s" (record.status / 100) } { (record.status) } }
+        p.path { (record.method()) " " (cut(&record.target(), 4096)) }
+        (why_refused(&record))
+        (facts(&record))
+        div.columns {
+            section { h2 { "Request headers" } (headers(&request)) }
+            section { h2 { "Response headers" } (headers(&response)) }
+        }
+        section {
+            h2 { "As curl" }
+            p.limits { "Without the body, and without the signature: sign it again, or use a SAS." }
+            div.copied { pre { code { (curl) } } (copy_button(&curl)) }
+        }
+    };
+    Ok(layout::page(&console, "Requests", &title, content))
+}
+
+fn facts(record: &Record) -> Markup {
+    let secure = if record.secure { " over HTTPS" } else { "" };
+    html! {
+        dl.facts {
+            div { dt { "Time" } dd { (date::iso8601(record.at)) } }
+            div { dt { "Duration" } dd { (milliseconds(record)) } }
+            div { dt { "Service" } dd { (record.service.title()) (secure) } }
+            div { dt { "Client" } dd { (client(record)) " at " (record.peer) } }
+            @if let Some(bytes) = record.request_bytes { div { dt { "Sent" } dd { (count(bytes)) " bytes" } } }
+            @if let Some(bytes) = record.response_bytes { div { dt { "Answered" } dd { (count(bytes)) " bytes" } } }
+            @if let Some(plan) = plan(record) { div { dt { "Plan" } dd { (plan) } } }
+            @if let Some(azure) = record.response_header("x-lazurite-azure-plan") { div { dt { "On Azure" } dd { (azure) } } }
+        }
+    }
+}
+
+fn why_refused(record: &Record) -> Markup {
+    let Some(why) = &record.refusal else {
+        return html! {};
+    };
+    let detail = why
+        .details
+        .iter()
+        .find(|(name, _)| *name == "AuthenticationErrorDetail");
+    let signed = detail.and_then(|(_, text)| string_to_sign(text));
+    html! {
+        section.alert role="alert" {
+            h2 { (why.code) }
+            p { (cut(&why.reason, 4096)) }
+            @if signed.is_none() {
+                @for (name, value) in &why.details { p { b { (name) } ": " (cut(value, 4096)) } }
+            }
+        }
+        @if let Some(signed) = signed { (signature_card(record, signed, why.client_signed.as_deref())) }
+    }
+}
+
+/// The string that the server signed, in the detail of a refused signature.
+fn string_to_sign(detail: &str) -> Option<&str> {
+    let (_, rest) = detail.split_once("string to sign: '")?;
+    Some(rest.strip_suffix("'.").unwrap_or(rest))
+}
+
+/// The lines of a string to sign of Blob and Queue. Source: Authorize with Shared Key, "Constructing the signature string".
+const SIGNED_LINES: [&str; 12] = [
+    "method",
+    "Content-Encoding",
+    "Content-Language",
+    "Content-Length",
+    "Content-MD5",
+    "Content-Type",
+    "Date",
+    "If-Modified-Since",
+    "If-Match",
+    "If-None-Match",
+    "If-Unmodified-Since",
+    "Range",
+];
+
+/// The meaning of the first lines, where it is known.
+fn signed_lines(record: &Record) -> &'static [&'static str] {
+    let authorization = record.header("authorization").unwrap_or_default();
+    match record.service {
+        ServiceKind::Blob | ServiceKind::Queue if authorization.starts_with("SharedKey ") => {
+            &SIGNED_LINES
+        }
+        _ => &[],
+    }
+}
+
+fn signature_card(record: &Record, signed: &str, by_client: Option<&ClientSigned>) -> Markup {
+    let meanings = signed_lines(record);
+    html! {
+        section {
+            h2 { "Why the signature is wrong" }
+            @match by_client {
+                Some(client) => p { b { (client.mistake) } },
+                None => p {
+                    "None of the known mistakes explains the signature. Compare the string of the server line by line with that of the client. "
+                    "If they are the same, the key differs: it is not that of the account."
+                },
+            }
+            div.columns {
+                div {
+                    h3 { "What the server signed" }
+                    (signed_text(signed, by_client.map(|client| client.text.as_str()), meanings))
+                }
+                @if let Some(client) = by_client.filter(|client| client.text != signed) {
+                    div {
+                        h3 { "What the client signed" }
+                        (signed_text(&client.text, Some(signed), &[]))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A string to sign, line by line. The first line that another string has not is marked.
+fn signed_text(text: &str, other: Option<&str>, meanings: &[&str]) -> Markup {
+    let different = other.and_then(|other| first_difference(text, other));
+    html! {
+        div.copied {
+            ol.lines {
+                @for (number, line) in text.split('\n').enumerate() {
+                    li.different[different == Some(number)] {
+                        @if line.is_empty() { i { "empty" } } @else { code { (cut(line, 4096)) } }
+                        @if let Some(meaning) = meanings.get(number) { small { (meaning) } }
+                        @if different == Some(number) { small { b { "first difference" } } }
+                    }
+                }
+            }
+            (copy_button(text))
+        }
+    }
+}
+
+/// The number of the first line in which `text` differs from `other`.
+fn first_difference(text: &str, other: &str) -> Option<usize> {
+    let mut others = other.split('\n');
+    let different = text
+        .split('\n')
+        .position(|line| others.next() != Some(line));
+    let last = text.split('\n').count() - 1;
+    different.or_else(|| (text != other).then_some(last))
+}
+
+fn headers(headers: &[Header]) -> Markup {
+    html! {
+        table.plain {
+            tbody { @for (name, value) in headers { tr { th scope="row" { (name) } td { code { (cut(value, 4096)) } } } } }
+        }
+    }
+}
+
+/// A command that sends the head of the request again.
+fn curl(record: &Record) -> String {
+    let host = record.header("host").unwrap_or_default();
+    let scheme = if record.secure { "https" } else { "http" };
+    let url = format!("{scheme}://{host}{}", record.target());
+    let mut command = format!("curl -i -X {} {}", record.method(), quoted(&url));
+    let [request, _] = record.headers();
+    for (name, value) in request
+        .iter()
+        .filter(|(name, _)| !HEADERS_OF_CURL.contains(&name.as_str()))
+    {
+        command.push_str(&format!(
+            " \\\n  -H {}",
+            quoted(&format!("{name}: {value}"))
+        ));
+    }
+    command
+}
+
+/// A word that a shell takes as it is.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_to_sign_is_found_in_the_detail() {
+        let detail =
+            "The MAC … computed signature. Server used following string to sign: 'GET\n\n/a/c'.";
+        assert_eq!(string_to_sign(detail), Some("GET\n\n/a/c"));
+        assert_eq!(string_to_sign("Request date header too old: 'x'"), None);
+    }
+
+    #[test]
+    fn first_line_that_differs_is_found() {
+        assert_eq!(first_difference("a\nb\nc", "a\nx\nc"), Some(1));
+        assert_eq!(first_difference("a\nb", "a\nb\nc"), Some(1));
+        assert_eq!(first_difference("a\nb", "a"), Some(1));
+        assert_eq!(first_difference("a", "a"), None);
+    }
+
+    #[test]
+    fn a_quote_in_a_header_does_not_end_the_word() {
+        assert_eq!(quoted("a'; rm -rf /'"), "'a'\\''; rm -rf /'\\'''");
+    }
+}

@@ -1,0 +1,222 @@
+//! Requests: the last requests as they come in, and everything about one of them.
+
+mod detail;
+mod live;
+mod ring;
+
+pub use ring::{Answer, Record, Ring, WhyRefused};
+
+use crate::console::Console;
+use crate::console::layout::{self, count, cut, size};
+use crate::console::respond::{Html, Json, Page, Visit, made};
+use crate::request::address::address;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Rows of the page.
+const ROWS_SHOWN: usize = 100;
+/// Most requests in one answer of the JSON interface.
+const BATCH_MAX: usize = 500;
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new()
+        .route("/_lazurite/requests", get(page))
+        .route("/_lazurite/requests/live", get(live::events))
+        .route("/_lazurite/requests/{id}", get(detail::page))
+        .route("/_lazurite/api/requests", get(batch))
+        .route("/_lazurite/api/requests/{id}", get(detail::json))
+}
+
+/// Whether a request may be shown: it is for an account that is, or for none.
+pub fn is_shown(console: &Console, record: &Record) -> bool {
+    let host = record.header("host").unwrap_or_default();
+    let target = record.target();
+    let path = target.split('?').next().unwrap_or_default();
+    let found = address(record.service, &console.services.accounts, &host, path);
+    found.is_none_or(|found| console.shows(&found.account))
+}
+
+/// What a list of requests is narrowed to.
+struct Wanted {
+    text: String,
+    service: String,
+    errors_only: bool,
+}
+
+impl Wanted {
+    fn of(visit: &Visit) -> Wanted {
+        Wanted {
+            text: visit.parameter("filter").to_lowercase(),
+            service: visit.parameter("service"),
+            errors_only: visit.query.has("errors"),
+        }
+    }
+
+    /// Every word has to be in what a row shows.
+    fn matches(&self, record: &Record) -> bool {
+        if self.errors_only && !record.is_error()
+            || !self.service.is_empty() && self.service != record.service.label()
+        {
+            return false;
+        }
+        if self.text.is_empty() {
+            return true;
+        }
+        let code = record.refusal.as_ref().map_or("", |why| &why.code);
+        let shown = format!(
+            "{} {} {} {} {code} {} {}",
+            record.method(),
+            record.target(),
+            record.operation,
+            record.status,
+            client(record),
+            record.request_id
+        );
+        let shown = shown.to_lowercase();
+        self.text
+            .split_whitespace()
+            .all(|word| shown.contains(word))
+    }
+}
+
+/// The library that sent a request, with its version.
+fn client(record: &Record) -> String {
+    let agent = record.header("user-agent").unwrap_or_default();
+    // Libraries of Azure put the name of the application first, if there is one.
+    let words: Vec<_> = agent.split_whitespace().collect();
+    let library = words.iter().find(|word| word.starts_with("azsdk-"));
+    let word = library.or(words.first()).copied().unwrap_or_default();
+    word.trim_start_matches("azsdk-").replacen('/', " ", 1)
+}
+
+async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
+    made(console, move |console| Ok(requests_page(console, &visit))).await
+}
+
+fn requests_page(console: &Console, visit: &Visit) -> Html {
+    let wanted = Wanted::of(visit);
+    let records = console.requests.latest(ROWS_SHOWN, |record| {
+        wanted.matches(record) && is_shown(console, record)
+    });
+    let totals = console.requests.totals();
+    let filter = visit.parameter("filter");
+    let content = html! {
+        h1 { "Requests" }
+        form.filter method="get" role="search" {
+            label for="filter" { "Filter" }
+            input #filter name="filter" value=(filter) data-filter placeholder="words in the path, operation, status, client or id" autocomplete="off" spellcheck="false";
+            select name="service" aria-label="Service" {
+                option value="" { "all services" }
+                @for service in ["blob", "queue", "table"] { option value=(service) selected[wanted.service == service] { (service) } }
+            }
+            label.check { input type="checkbox" name="errors" value="yes" checked[wanted.errors_only]; " errors only" }
+            button { "Filter" }
+            button type="button" data-act="pause" aria-pressed="false" hidden { "Pause" }
+        }
+        p.limits {
+            "Showing the last " span data-shown { (records.len()) } " of " span data-seen { (count(totals.seen)) } " since the start; the newest "
+            (count(totals.kept)) " are kept."
+            @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
+            span data-live-state role="status" {}
+        }
+        div.scroll tabindex="0" role="region" aria-label="Requests" data-live=(layout::path(&["requests", "live"], &[])) data-after=(totals.newest) {
+            (rows(&records, "Requests, newest first"))
+        }
+        @if records.is_empty() { p.empty data-empty { "No request yet. Send one, and it is here." } }
+    };
+    layout::page(console, "Requests", "Requests", content)
+}
+
+/// Requests as the rows of a table.
+pub fn rows(records: &[Arc<Record>], caption: &str) -> Markup {
+    html! {
+        table.requests data-list {
+            caption.hidden { (caption) }
+            thead { tr {
+                th scope="col" { "Time" } th scope="col" { "Status" } th scope="col" { "Operation" } th scope="col" { "Resource" }
+                th.number scope="col" { "Duration" } th.number scope="col" { "Bytes" } th scope="col" { "Client" }
+            } }
+            tbody { @for record in records { (row(record)) } }
+        }
+    }
+}
+
+fn row(record: &Record) -> Markup {
+    let target = record.target();
+    let why = record.refusal.as_ref();
+    html! {
+        tr data-number=(record.number) {
+            td { (layout::time_of_day(record.at)) }
+            td { span.status.{ "s" (record.status / 100) } { (record.status) } }
+            td {
+                a href=(layout::path(&["requests", &record.request_id], &[])) { @if record.operation.is_empty() { (record.method()) } @else { (record.operation) } }
+                @if let Some(plan) = plan(record) { " " small { (plan) } }
+            }
+            td.resource {
+                span.path { (record.method()) " " (cut(&target, 160)) }
+                @if let Some(why) = why { small { b { (why.code) } " " (cut(&why.reason, 200)) } }
+            }
+            td.number { (milliseconds(record)) }
+            td.number { (record.response_bytes.map(size).unwrap_or_default()) }
+            td { (client(record)) }
+        }
+    }
+}
+
+fn milliseconds(record: &Record) -> String {
+    format!("{:.1} ms", record.took.as_secs_f64() * 1000.0)
+}
+
+/// How a query was answered, with its cost.
+fn plan(record: &Record) -> Option<String> {
+    let plan = record.response_header("x-lazurite-plan")?;
+    let examined = record
+        .response_header("x-lazurite-examined")
+        .unwrap_or_default();
+    Some(format!("{plan}, {examined} examined"))
+}
+
+/// A record as JSON, as pages and the command line read it.
+fn summary(record: &Record) -> Value {
+    let why = record.refusal.as_ref();
+    json!({
+        "number": record.number,
+        "at": crate::codec::date::iso8601(record.at),
+        "request_id": record.request_id,
+        "service": record.service.label(),
+        "method": record.method(),
+        "target": record.target(),
+        "operation": record.operation,
+        "status": record.status,
+        "code": why.map(|why| &why.code),
+        "reason": why.map(|why| &why.reason),
+        "duration_ms": (record.took.as_secs_f64() * 1e6).round() / 1e3,
+        "request_bytes": record.request_bytes,
+        "response_bytes": record.response_bytes,
+        "client": client(record),
+        "peer": record.peer.to_string(),
+        "plan": plan(record),
+    })
+}
+
+/// `/_lazurite/api/requests?after=N`: the requests behind a position, oldest first.
+async fn batch(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
+    made(console, move |console| Ok(Json(batch_of(console, &visit)))).await
+}
+
+fn batch_of(console: &Console, visit: &Visit) -> Value {
+    let wanted = Wanted::of(visit);
+    let after = visit.parameter("after").parse().unwrap_or(0);
+    let batch = console.requests.after(after, BATCH_MAX, |record| {
+        wanted.matches(record) && is_shown(console, record)
+    });
+    json!({
+        "requests": batch.records.iter().map(|record| summary(record)).collect::<Vec<_>>(),
+        "missed": batch.missed,
+        "next": batch.next,
+    })
+}

@@ -1,0 +1,616 @@
+//! The last requests in memory: what the pages of Requests and `lazurite requests` show.
+//!
+//! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, and one short
+//! lock at its end. Watchers poll, so nobody watching costs nothing more. Requests that come faster than anybody could look at them
+//! are only counted, unless they are refused or fail: see [`WINDOW_RECORDS_MAX`]. Secrets are cut before a record is kept.
+
+use crate::layers::access_log::RequestLog;
+use crate::request::context::{RequestOrigin, ServiceKind, text_of};
+use crate::request::target::redact;
+use crate::response::error::{ClientSigned, Failure};
+use axum::body::Body;
+use axum::http::header::{CONTENT_LENGTH, HeaderMap};
+use axum::http::{Method, Request, Response, Uri};
+use hyper::body::Body as _;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Room that a head is given to begin with: most have less.
+const HEAD_BYTES_USUAL: usize = 1024;
+/// Most bytes of a head that are kept.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Requests of a window of time that are kept; of the others only those that are refused or fail, without their headers. A busy server
+/// does not spend its time on records that nobody can look at.
+const WINDOW_RECORDS_MAX: u32 = 500;
+const WINDOW: Duration = Duration::from_millis(100);
+/// What a record takes beside its texts.
+const RECORD_BYTES: usize = size_of::<Record>() + 64;
+/// Longest reason in a list.
+const REASON_BYTES_MAX: usize = 300;
+
+/// One request and how it was answered.
+#[derive(Debug)]
+pub struct Record {
+    /// Counts up from 1; the position in the ring.
+    pub number: u64,
+    pub at: SystemTime,
+    pub took: Duration,
+    pub service: ServiceKind,
+    pub peer: IpAddr,
+    pub secure: bool,
+    pub request_id: String,
+    /// The REST name; empty if the request got no further.
+    pub operation: &'static str,
+    pub status: u16,
+    pub refusal: Option<Box<WhyRefused>>,
+    pub request_bytes: Option<u64>,
+    pub response_bytes: Option<u64>,
+    /// The request line, the headers, an empty line, and the headers of the response.
+    head: Vec<u8>,
+}
+
+/// Why a request was not served.
+#[derive(Debug)]
+pub struct WhyRefused {
+    pub code: String,
+    /// In one phrase.
+    pub reason: String,
+    /// All that the response says, name by name.
+    pub details: Vec<(&'static str, String)>,
+    /// What the client signed instead, if that is known.
+    pub client_signed: Option<Box<ClientSigned>>,
+}
+
+/// A header as it was sent, secrets cut.
+pub type Header = (String, String);
+
+impl Record {
+    fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.head)
+    }
+
+    pub fn method(&self) -> String {
+        let text = self.text();
+        text.split(' ').next().unwrap_or_default().to_owned()
+    }
+
+    /// The target as logs show it.
+    pub fn target(&self) -> String {
+        let text = self.text();
+        let line = text.lines().next().unwrap_or_default();
+        redact(line.split_once(' ').map_or("", |(_, target)| target))
+    }
+
+    /// The headers of the request, then those of the response.
+    pub fn headers(&self) -> [Vec<Header>; 2] {
+        let text = self.text();
+        let (request, response) = text.split_once("\n\n").unwrap_or((&text, ""));
+        [
+            lines(request.split_once('\n').map_or("", |(_, rest)| rest)),
+            lines(response),
+        ]
+    }
+
+    pub fn header(&self, name: &str) -> Option<String> {
+        let [request, _] = self.headers();
+        request
+            .into_iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
+    }
+
+    pub fn response_header(&self, name: &str) -> Option<String> {
+        let [_, response] = self.headers();
+        response
+            .into_iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.status >= 400
+    }
+
+    fn bytes(&self) -> usize {
+        let refusal = self.refusal.as_ref().map_or(0, |why| {
+            let details = why.details.iter().map(|(_, text)| text.capacity() + 40);
+            why.reason.capacity() + why.code.capacity() + details.sum::<usize>()
+        });
+        RECORD_BYTES + self.head.capacity() + self.request_id.capacity() + refusal
+    }
+}
+
+fn lines(text: &str) -> Vec<Header> {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The part of a record that is known before the request is handled; `None` in [`Ring::begin`] for requests that are not kept.
+pub struct Begun {
+    started: Instant,
+    /// `None` if there are too many requests to keep them all.
+    head: Option<Vec<u8>>,
+    request_bytes: Option<u64>,
+}
+
+/// What the ring has seen since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub seen: u64,
+    pub errors: u64,
+    /// Requests that were only counted.
+    pub skipped: u64,
+    pub kept: u64,
+    /// The position of the newest.
+    pub newest: u64,
+}
+
+/// The ring. See the head of this file.
+#[derive(Debug)]
+pub struct Ring {
+    count_max: usize,
+    bytes_max: usize,
+    seen: AtomicU64,
+    errors: AtomicU64,
+    skipped: AtomicU64,
+    opened: Instant,
+    /// The number of the present window, and the requests in it. Threads that begin a window at the same time may let a few more pass.
+    window: AtomicU64,
+    in_window: AtomicU32,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    records: VecDeque<Arc<Record>>,
+    bytes: usize,
+    /// The position of the newest record.
+    newest: u64,
+}
+
+/// Records after a position, oldest first.
+#[derive(Debug)]
+pub struct Batch {
+    pub records: Vec<Arc<Record>>,
+    /// Records after the position that were dropped before anybody saw them.
+    pub missed: u64,
+    /// The position behind the last one.
+    pub next: u64,
+}
+
+impl Ring {
+    /// A ring of at most `count_max` records, 0 for none at all, and about `bytes_max` bytes.
+    pub fn new(count_max: usize, bytes_max: usize) -> Ring {
+        let kept = Kept {
+            records: VecDeque::with_capacity(count_max),
+            ..Kept::default()
+        };
+        Ring {
+            count_max,
+            bytes_max,
+            seen: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            opened: Instant::now(),
+            window: AtomicU64::new(0),
+            in_window: AtomicU32::new(0),
+            kept: Mutex::new(kept),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the head of a request, unless it is for a page of the console or nothing is kept.
+    pub fn begin<B>(&self, request: &Request<B>) -> Option<Begun> {
+        if self.count_max == 0 || request.uri().path().starts_with(crate::console::PREFIX) {
+            return None;
+        }
+        let started = Instant::now();
+        let head = self.has_room(started).then(|| {
+            let mut head = head_of(request.method(), request.uri());
+            push_headers(&mut head, request.headers());
+            head
+        });
+        let length = request.headers().get(CONTENT_LENGTH);
+        Some(Begun {
+            started,
+            head,
+            request_bytes: length.and_then(|length| length.to_str().ok()?.parse().ok()),
+        })
+    }
+
+    /// Counts a request, and returns whether it can be kept.
+    fn has_room(&self, now: Instant) -> bool {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        let window = (now.duration_since(self.opened).as_millis() / WINDOW.as_millis()) as u64;
+        if self.window.load(Ordering::Relaxed) != window {
+            self.window.store(window, Ordering::Relaxed);
+            self.in_window.store(0, Ordering::Relaxed);
+        }
+        self.in_window.fetch_add(1, Ordering::Relaxed) < WINDOW_RECORDS_MAX
+    }
+
+    /// Keeps a request that has been answered.
+    pub fn end(&self, begun: Begun, origin: &RequestOrigin, log: &RequestLog, answer: Answer<'_>) {
+        let Answer {
+            operation,
+            refusal,
+            response,
+        } = answer;
+        let is_error = response.status().as_u16() >= 400;
+        self.errors
+            .fetch_add(u64::from(is_error), Ordering::Relaxed);
+        let mut head = match begun.head {
+            Some(head) => head,
+            None if is_error => head_of(log.method(), log.target()),
+            None => {
+                self.skipped.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        head.push(b'\n');
+        push_headers(&mut head, response.headers());
+        self.push(Record {
+            number: 0,
+            at: origin.now,
+            took: begun.started.elapsed(),
+            service: origin.service,
+            peer: origin.peer.ip(),
+            secure: origin.secure,
+            request_id: origin.request_id.clone(),
+            operation,
+            status: response.status().as_u16(),
+            refusal,
+            request_bytes: begun.request_bytes,
+            response_bytes: response.body().size_hint().exact(),
+            head,
+        });
+    }
+
+    fn push(&self, mut record: Record) {
+        let bytes = record.bytes();
+        let mut kept = self.kept();
+        kept.newest += 1;
+        record.number = kept.newest;
+        kept.bytes += bytes;
+        kept.records.push_back(Arc::new(record));
+        let mut dropped: Option<Arc<Record>> = None;
+        while kept.records.len() > self.count_max
+            || kept.bytes > self.bytes_max && kept.records.len() > 1
+        {
+            dropped = kept.records.pop_front();
+            let freed = dropped.as_ref().map_or(0, |record| record.bytes());
+            kept.bytes = kept.bytes.saturating_sub(freed);
+        }
+        // Freed without the lock: in the usual case there is one.
+        drop(kept);
+        drop(dropped);
+    }
+
+    pub fn totals(&self) -> Totals {
+        let kept = self.kept();
+        Totals {
+            seen: self.seen.load(Ordering::Relaxed),
+            errors: self.errors.load(Ordering::Relaxed),
+            skipped: self.skipped.load(Ordering::Relaxed),
+            kept: kept.records.len() as u64,
+            newest: kept.newest,
+        }
+    }
+
+    /// Records behind position `after`, at most `count_max`, that `is_shown` accepts.
+    pub fn after(&self, after: u64, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Batch {
+        let kept = self.kept();
+        let first = kept
+            .records
+            .front()
+            .map_or(kept.newest + 1, |record| record.number);
+        let skipped = after
+            .saturating_add(1)
+            .saturating_sub(first)
+            .min(kept.records.len() as u64) as usize;
+        // Copied first: `is_shown` may take its time, and the lock is that of all requests.
+        let candidates: Vec<_> = kept
+            .records
+            .iter()
+            .skip(skipped)
+            .take(count_max)
+            .cloned()
+            .collect();
+        let next = candidates
+            .last()
+            .map_or(kept.newest, |record| record.number);
+        drop(kept);
+        Batch {
+            records: candidates
+                .into_iter()
+                .filter(|record| is_shown(record))
+                .collect(),
+            missed: first.saturating_sub(after.saturating_add(1)),
+            next,
+        }
+    }
+
+    /// The last records that `is_shown` accepts, newest first.
+    pub fn latest(&self, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
+        let all: Vec<_> = self.kept().records.iter().rev().cloned().collect();
+        all.into_iter()
+            .filter(|record| is_shown(record))
+            .take(count_max)
+            .collect()
+    }
+
+    /// The last records of requests that were refused or failed, newest first.
+    pub fn latest_errors(
+        &self,
+        count_max: usize,
+        is_shown: impl Fn(&Record) -> bool,
+    ) -> Vec<Arc<Record>> {
+        self.latest(count_max, |record| record.is_error() && is_shown(record))
+    }
+
+    /// The record of a request by the id that its response had.
+    pub fn find(&self, request_id: &str) -> Option<Arc<Record>> {
+        let kept = self.kept();
+        kept.records
+            .iter()
+            .rev()
+            .find(|record| record.request_id == request_id)
+            .cloned()
+    }
+}
+
+/// How a request was answered.
+pub struct Answer<'a> {
+    pub operation: &'static str,
+    pub refusal: Option<Box<WhyRefused>>,
+    pub response: &'a Response<Body>,
+}
+
+/// The first line of a head.
+fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
+    let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
+    head.extend_from_slice(method.as_str().as_bytes());
+    head.push(b' ');
+    if let Some(target) = target.path_and_query() {
+        head.extend_from_slice(target.as_str().as_bytes());
+    }
+    head.truncate(HEAD_BYTES_MAX);
+    head.push(b'\n');
+    head
+}
+
+/// Appends headers, one a line, until the head is too long.
+fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
+    for (name, value) in headers {
+        if head.len() + name.as_str().len() + value.len() + 2 > HEAD_BYTES_MAX {
+            return;
+        }
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.push(b':');
+        match name.as_str() {
+            "authorization" => push_credentials(head, value.as_bytes()),
+            "x-ms-copy-source-authorization"
+            | "x-ms-copy-source"
+            | "x-ms-rename-source"
+            | "x-ms-encryption-key"
+            | "x-ms-source-encryption-key"
+            | "cookie"
+            | "x-identity-header"
+            | "proxy-authorization"
+            | "referer"
+            | "location" => {
+                head.extend_from_slice(without_secret(name.as_str(), &text_of(value)).as_bytes());
+            }
+            _ => head.extend_from_slice(value.as_bytes()),
+        }
+        head.push(b'\n');
+    }
+}
+
+/// Appends the scheme of credentials, and the account of a shared key.
+fn push_credentials(head: &mut Vec<u8>, value: &[u8]) {
+    let scheme = value.iter().position(|&byte| byte == b' ').unwrap_or(0);
+    let is_key = value.starts_with(b"SharedKey");
+    let account = value.iter().position(|&byte| byte == b':');
+    let shown = account.filter(|_| is_key).map_or(scheme, |colon| colon + 1);
+    head.extend_from_slice(&value[..shown]);
+    head.extend_from_slice("…".as_bytes());
+}
+
+/// A header value of which only the part remains that opens nothing.
+fn without_secret(name: &str, value: &str) -> String {
+    match name {
+        "x-ms-copy-source" | "x-ms-rename-source" | "referer" | "location" => redact(value),
+        _ => "…".to_owned(),
+    }
+}
+
+impl WhyRefused {
+    /// The reason of a failure, in the words of its response. Signatures in them are cut.
+    pub fn of(failure: &Failure) -> Box<WhyRefused> {
+        let details: Vec<_> = failure
+            .details
+            .iter()
+            .map(|(name, text)| (*name, without_signature(text)))
+            .collect();
+        let detail = details.iter().find(|(name, _)| {
+            matches!(
+                *name,
+                "AuthenticationErrorDetail" | "Reason" | "ExtendedErrorDetail"
+            )
+        });
+        let first = detail.map_or(&*failure.message, |(_, text)| text.as_str());
+        let phrase = first.lines().next().unwrap_or_default();
+        let phrase = phrase
+            .split(" Server used following")
+            .next()
+            .unwrap_or_default();
+        let mut reason = phrase.to_owned();
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        Box::new(WhyRefused {
+            code: failure.code.clone().into_owned(),
+            reason,
+            details,
+            client_signed: failure.client_signed.clone(),
+        })
+    }
+}
+
+/// The text of a detail without the signature that it quotes: that of another request could be a good one.
+fn without_signature(text: &str) -> String {
+    let quoted = "found in the HTTP request '";
+    match text.split_once(quoted) {
+        Some((before, rest)) => {
+            let after = rest.split_once('\'').map_or("", |(_, after)| after);
+            format!("{before}{quoted}…'{after}")
+        }
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(id: u64) -> RequestOrigin {
+        RequestOrigin {
+            service: ServiceKind::Blob,
+            now: SystemTime::UNIX_EPOCH,
+            system_now: SystemTime::UNIX_EPOCH,
+            peer: "127.0.0.1:1".parse().unwrap(),
+            secure: false,
+            request_id: format!("id-{id}"),
+        }
+    }
+
+    fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
+        let mut request = Request::builder().uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).unwrap();
+        let log = RequestLog::new(&request);
+        let mut response = Response::new(Body::from("hello"));
+        *response.status_mut() = status.try_into().unwrap();
+        let answer = Answer {
+            operation: "GetBlob",
+            refusal: None,
+            response: &response,
+        };
+        if let Some(begun) = ring.begin(&request) {
+            ring.end(begun, &origin(id), &log, answer);
+        }
+    }
+
+    #[test]
+    fn requests_that_come_too_fast_are_counted_and_their_errors_kept() {
+        let ring = Ring::new(100_000, usize::MAX);
+        let all = 20 * u64::from(WINDOW_RECORDS_MAX);
+        for id in 0..all {
+            serve(&ring, id, "/a/c/b?sig=x", &[("user-agent", "test")], 200);
+        }
+        serve(&ring, all, "/a/c/b?sig=x", &[("user-agent", "test")], 404);
+        let totals = ring.totals();
+        assert_eq!((totals.seen, totals.errors), (all + 1, 1));
+        assert_eq!(totals.skipped + totals.kept, all + 1);
+        assert!(totals.skipped > 0, "{totals:?}");
+        let error = &ring.latest(1, |_| true)[0];
+        assert_eq!(
+            (error.status, &*error.target()),
+            (404, "/a/c/b?sig=REDACTED")
+        );
+        assert_eq!(error.number, totals.newest);
+    }
+
+    #[test]
+    fn oldest_requests_are_dropped_and_counted() {
+        let ring = Ring::new(3, usize::MAX);
+        for id in 1..=5 {
+            serve(&ring, id, "/a/c/b", &[], if id == 5 { 404 } else { 200 });
+        }
+        let totals = ring.totals();
+        assert_eq!((totals.seen, totals.errors, totals.kept), (5, 1, 3));
+        let batch = ring.after(0, 10, |_| true);
+        let numbers: Vec<_> = batch.records.iter().map(|record| record.number).collect();
+        assert_eq!((numbers, batch.missed, batch.next), (vec![3, 4, 5], 2, 5));
+        let batch = ring.after(4, 10, |_| true);
+        assert_eq!((batch.records.len(), batch.missed, batch.next), (1, 0, 5));
+        assert_eq!(ring.after(5, 10, |_| true).next, 5);
+        assert_eq!(ring.after(u64::MAX, 10, |_| true).next, 5);
+        assert_eq!(ring.after(0, 2, |_| true).next, 4);
+        assert!(ring.find("id-2").is_none());
+        assert_eq!(ring.find("id-4").unwrap().response_bytes, Some(5));
+        assert_eq!(ring.latest_errors(9, |_| true)[0].number, 5);
+    }
+
+    #[test]
+    fn ring_stays_within_its_bytes() {
+        let ring = Ring::new(1000, 64 << 10);
+        let long = "x".repeat(4000);
+        for id in 0..100 {
+            serve(&ring, id, &format!("/a/c/{long}"), &[], 200);
+        }
+        assert!(ring.totals().kept < 20);
+        assert!(ring.kept().bytes <= 64 << 10);
+        let huge = "y".repeat(100_000);
+        serve(&ring, 0, "/a", &[("x-huge", &huge)], 200);
+        assert_eq!(ring.latest(1, |_| true)[0].header("x-huge"), None);
+    }
+
+    #[test]
+    fn secrets_do_not_reach_the_ring() {
+        let ring = Ring::new(10, usize::MAX);
+        let headers = [
+            ("authorization", "SharedKey devstoreaccount1:c2VjcmV0"),
+            ("cookie", "session=c2VjcmV0"),
+            ("x-ms-encryption-key", "c2VjcmV0"),
+            ("x-ms-copy-source", "http://h/a/c/b?sv=1&sig=c2VjcmV0"),
+            ("x-ms-copy-source-authorization", "Bearer c2VjcmV0"),
+            ("user-agent", "test"),
+        ];
+        serve(&ring, 1, "/a/c/b?sv=1&sig=c2VjcmV0", &headers, 200);
+        let record = ring.find("id-1").unwrap();
+        assert_eq!(record.target(), "/a/c/b?sv=1&sig=REDACTED");
+        assert_eq!(
+            record.header("authorization").unwrap(),
+            "SharedKey devstoreaccount1:…"
+        );
+        assert_eq!(record.header("user-agent").unwrap(), "test");
+        let shown = format!("{:?} {}", record.headers(), record.target());
+        assert!(!shown.contains("c2VjcmV0"), "{shown}");
+    }
+
+    #[test]
+    fn reason_of_a_refused_signature_is_a_phrase_without_the_signature() {
+        let failure = crate::response::error::common::AUTHENTICATION_FAILED.with(
+            "AuthenticationErrorDetail",
+            "The MAC signature found in the HTTP request 'c2ln' is not the same as any computed signature. Server used following string to \
+             sign: 'GET\n\n'.",
+        );
+        let why = WhyRefused::of(&failure);
+        assert_eq!(why.code, "AuthenticationFailed");
+        assert_eq!(
+            why.reason,
+            "The MAC signature found in the HTTP request '…' is not the same as any computed signature."
+        );
+        assert!(why.details[0].1.contains("GET\n") && !why.details[0].1.contains("c2ln"));
+    }
+
+    #[test]
+    fn pages_of_the_console_are_not_kept() {
+        let ring = Ring::new(10, usize::MAX);
+        serve(&ring, 1, "/_lazurite/requests", &[], 200);
+        assert_eq!(ring.totals().seen, 0);
+        let none = Ring::new(0, usize::MAX);
+        serve(&none, 1, "/a/c", &[], 200);
+        assert_eq!(none.totals().seen, 0);
+    }
+}

@@ -1,0 +1,199 @@
+//! What handlers are given and what they return: the connection, the query, HTML, JSON, refusals.
+
+use crate::connection::on_blocking_pool;
+use crate::console::{Console, layout};
+use crate::request::body::RequestBody;
+use crate::request::context::{Query, RequestOrigin};
+use crate::response::error::{Failure, Result, common};
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+};
+use axum::http::request::Parts;
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use maud::Markup;
+use serde::Serialize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How the request came in, as an extension of it.
+#[derive(Clone)]
+pub struct Connection {
+    pub origin: RequestOrigin,
+    /// As the client wrote it, with its port.
+    pub host: String,
+}
+
+/// The body of the request, as an extension of it: it keeps the pace and the memory of its sender, which a body of axum does not.
+#[derive(Clone)]
+pub struct HandedBody(Arc<Mutex<Option<RequestBody>>>);
+
+impl HandedBody {
+    pub fn new(body: RequestBody) -> HandedBody {
+        HandedBody(Arc::new(Mutex::new(Some(body))))
+    }
+
+    /// The body; an empty one once it was taken.
+    pub fn take(&self) -> RequestBody {
+        let body = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        body.unwrap_or_else(RequestBody::empty)
+    }
+}
+
+/// The facts of a request that pages use.
+pub struct Visit {
+    pub origin: RequestOrigin,
+    pub host: String,
+    pub query: Query,
+    pub headers: HeaderMap,
+}
+
+impl Visit {
+    /// A parameter; empty if it is absent.
+    pub fn parameter(&self, name: &str) -> String {
+        self.query.get(name).unwrap_or_default()
+    }
+
+    pub fn scheme(&self) -> &'static str {
+        if self.origin.secure { "https" } else { "http" }
+    }
+}
+
+impl FromRequestParts<Arc<Console>> for Visit {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _: &Arc<Console>,
+    ) -> std::result::Result<Visit, Refusal> {
+        let connection = parts.extensions.get::<Connection>().cloned();
+        let Connection { origin, host } =
+            connection.ok_or_else(|| Failure::from(common::INTERNAL_ERROR))?;
+        Ok(Visit {
+            origin,
+            host,
+            query: Query::parse(parts.uri.query().unwrap_or_default())?,
+            headers: parts.headers.clone(),
+        })
+    }
+}
+
+/// A refusal that is shown as a page or as JSON, as the client prefers.
+#[derive(Debug)]
+pub struct Refusal(pub Failure);
+
+/// The result of a handler.
+pub type Page<T = Html> = std::result::Result<T, Refusal>;
+
+impl<E: Into<Failure>> From<E> for Refusal {
+    fn from(error: E) -> Refusal {
+        Refusal(error.into())
+    }
+}
+
+/// How a refusal is rendered, as an extension of its response.
+#[derive(Clone)]
+pub enum Refused {
+    /// As the storage service on this port does.
+    AsService(Failure),
+    AsPage(Failure),
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.0.status;
+        for (name, value) in &self.0.headers {
+            response.headers_mut().append(name, value.clone());
+        }
+        response.extensions_mut().insert(Refused::AsPage(self.0));
+        response
+    }
+}
+
+/// Gives the response of a refusal its body.
+pub fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> Response<Body> {
+    let (mut parts, _) = response.into_parts();
+    let (kind, body) = if wants_html {
+        (HTML, layout::refusal(failure).into_string())
+    } else {
+        (JSON, refusal_json(failure))
+    };
+    // That of the empty body that the refusal had.
+    parts.headers.remove(CONTENT_LENGTH);
+    parts
+        .headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    Response::from_parts(parts, Body::from(body))
+}
+
+fn refusal_json(failure: &Failure) -> String {
+    let error = serde_json::json!({"code": failure.code, "message": failure.message});
+    format!("{}\n", serde_json::json!({ "error": error }))
+}
+
+pub fn accepts_html(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// A page of the console.
+pub struct Html(pub Markup);
+
+/// Makes a page on the blocking pool: reading and rendering may take longer than a connection thread can be spared.
+pub async fn made<T: Send + 'static>(
+    console: Arc<Console>,
+    make: impl FnOnce(&Console) -> Result<T> + Send + 'static,
+) -> Page<T> {
+    Ok(on_blocking_pool(move || make(&console)).await?)
+}
+
+impl IntoResponse for Html {
+    fn into_response(self) -> Response<Body> {
+        text(HTML, self.0.into_string())
+    }
+}
+
+/// A JSON document.
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response<Body> {
+        let text_of = serde_json::to_string(&self.0).unwrap_or_default();
+        text(JSON, text_of + "\n")
+    }
+}
+
+pub fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// Sends the browser to another page of the console after a write.
+pub struct SeeOther(pub String);
+
+impl IntoResponse for SeeOther {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        // Paths of the console are percent-encoded, so this is a header value.
+        if let Ok(location) = HeaderValue::try_from(self.0) {
+            response.headers_mut().insert(LOCATION, location);
+        }
+        response
+    }
+}
+
+/// Inserts a header unless the handler has.
+pub fn put_default(response: &mut Response<Body>, name: HeaderName, value: &'static str) {
+    let headers = response.headers_mut();
+    headers
+        .entry(name)
+        .or_insert(HeaderValue::from_static(value));
+}

@@ -1,0 +1,650 @@
+//! Tables: the list, a grid of entities with its plan and cost, and a form for one entity with all eight types.
+
+use crate::connection::blocking_pool;
+use crate::console::Console;
+use crate::console::form::Form;
+use crate::console::layout::{self, count, cut};
+use crate::console::respond::{Html, Page, SeeOther, Visit, made};
+use crate::console::value_text::{TYPES, display, edit_text, parse, type_name};
+use crate::response::error::{Failure, Result};
+use crate::table::plan_name;
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use lazurite_table::{AccessKind, ETag, Entity, IfMatch, Query, TableQuery, Value};
+use maud::{Markup, html};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Rows of a page, unless the address asks for more.
+const ROWS_DEFAULT: u32 = 100;
+/// Bytes of cells after which a page ends: the whole of it stays below 150 KiB.
+const CELL_BYTES_MAX: usize = 60 << 10;
+/// Bytes of one cell in the grid.
+const CELL_BYTES_SHOWN: usize = 120;
+/// Columns of the grid; the page of an entity has all its properties.
+const COLUMNS_MAX: usize = 60;
+/// How long a page of a query may take.
+const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
+/// Empty rows of the form for more properties.
+const EMPTY_ROWS: usize = 3;
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new()
+        .route("/_lazurite/tables", get(list))
+        .route(
+            "/_lazurite/tables/{account}",
+            get(list_of_account).post(create),
+        )
+        .route("/_lazurite/tables/{account}/{table}", get(grid))
+        .route("/_lazurite/tables/{account}/{table}/delete", post(delete))
+        .route("/_lazurite/tables/{account}/{table}/new", get(new))
+        .route(
+            "/_lazurite/tables/{account}/{table}/entity",
+            get(entity).post(save),
+        )
+        .route(
+            "/_lazurite/tables/{account}/{table}/entity/delete",
+            post(delete_entity),
+        )
+}
+
+async fn list(State(console): State<Arc<Console>>, visit: Visit) -> Page {
+    made(console, move |console| {
+        let accounts: Vec<_> = console.accounts().collect();
+        lists(console, &visit, &accounts)
+    })
+    .await
+}
+
+async fn list_of_account(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        console.check_account(&account)?;
+        lists(console, &visit, &[&account])
+    })
+    .await
+}
+
+fn lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+    let from = visit.parameter("from");
+    let query = TableQuery {
+        continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
+        ..TableQuery::default()
+    };
+    let mut sections = Vec::new();
+    for account in accounts {
+        let tables = &console.services.tables;
+        sections.push((account, tables.query_tables(account, &query, &|| false)?));
+    }
+    let content = html! {
+        h1 { "Tables" }
+        (layout::note(visit))
+        @for (account, page) in &sections {
+            section {
+                @if sections.len() > 1 { h2 { "Account " code { (account) } } }
+                @if page.tables.is_empty() { p.empty { "There is no table yet." } } @else {
+                    table data-list {
+                        caption.hidden { "Tables of " (account) }
+                        thead { tr { th scope="col" { "Name" } } }
+                        tbody { @for table in &page.tables { tr { td { a href=(layout::path(&["tables", account, table], &[])) { (table) } } } } }
+                    }
+                    p.limits {
+                        "Showing " (layout::counted(page.tables.len() as u64, "table")) "."
+                        @if let Some(next) = &page.next { " " a rel="next" href=(layout::path(&["tables", account], &[("from", next)])) { "Next page" } }
+                    }
+                }
+                form.inline method="post" action=(layout::path(&["tables", account], &[])) {
+                    (layout::token(console))
+                    label { "New table " input name="table" required pattern="[A-Za-z][A-Za-z0-9]{2,62}" title="3 to 63 letters and digits, a letter first" autocomplete="off"; }
+                    button { "Create" }
+                }
+            }
+        }
+    };
+    Ok(layout::page(console, "Tables", "Tables", content))
+}
+
+async fn create(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    let table = form.required("table")?.to_owned();
+    let path = layout::path(&["tables", &account, &table], &[("done", "Created.")]);
+    let shared = console.clone();
+    let created = move || Ok(shared.services.tables.create_table(&account, &table)?);
+    blocking_pool::write(&console.services.db, created)
+        .await?
+        .await
+        .map_err(Failure::from)?;
+    Ok(SeeOther(path))
+}
+
+async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    let path = layout::path(
+        &["tables", &account],
+        &[("done", &format!("Deleted the table {table}."))],
+    );
+    let shared = console.clone();
+    let deleted = move || Ok(shared.services.tables.delete_table(&account, &table)?);
+    blocking_pool::write(&console.services.db, deleted)
+        .await?
+        .await
+        .map_err(Failure::from)?;
+    Ok(SeeOther(path))
+}
+
+/// One page of a query, and how long it took.
+struct Rows {
+    entities: Vec<Entity>,
+    next: Option<(String, String)>,
+    cost: lazurite_table::Cost,
+    took: Duration,
+    /// The page ended because it was full, not because of its number of rows.
+    is_cut: bool,
+}
+
+async fn grid(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        console.check_account(&account)?;
+        grid_page(console, &account, &table, &visit)
+    })
+    .await
+}
+
+fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
+    let filter = visit.parameter("filter");
+    let from = (visit.parameter("pk"), visit.parameter("rk"));
+    let top = visit.parameter("top").parse().unwrap_or(ROWS_DEFAULT);
+    let top = top.clamp(1, 1000);
+    let query = Query {
+        filter: Some(filter.as_str()),
+        top: Some(top),
+        continuation: visit.query.has("pk").then_some((&from.0, &from.1)),
+        access_range: None,
+    };
+    let rows = rows(console, account, table, &query);
+    // A filter that cannot be read is said beside the filter; anything else is another page.
+    let rows = match rows {
+        Err(failure) if failure.status.as_u16() == 404 => return Err(failure),
+        rows => rows,
+    };
+    let content = html! {
+        (layout::trail(&[("Tables", layout::path(&["tables", account], &[]))], table))
+        h1 { (table) }
+        (layout::note(visit))
+        (filter_box(&filter, top))
+        @match &rows {
+            Ok(rows) => { (cost(rows)) (entities(account, table, rows)) (limits(account, table, &filter, top, rows)) },
+            Err(failure) => (bad_filter(&filter, failure)),
+        }
+        p.actions {
+            a.button href=(layout::path(&["tables", account, table, "new"], &[])) { "Insert an entity" }
+        }
+        (danger(console, account, table))
+    };
+    Ok(layout::page(console, "Tables", table, content))
+}
+
+fn rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Result<Rows> {
+    let started = Instant::now();
+    let deadline = started + QUERY_TIME_MAX;
+    let expired = || Instant::now() > deadline;
+    let page = console
+        .services
+        .tables
+        .query_entities(account, table, query, &expired)?;
+    let (mut entities, mut next, took) = (page.entities, page.next, started.elapsed());
+    let mut bytes = 0;
+    let fitting = entities.iter().position(|entity| {
+        bytes += entity
+            .properties
+            .iter()
+            .map(|(_, value)| cell_bytes(value))
+            .sum::<usize>()
+            + 300;
+        bytes > CELL_BYTES_MAX
+    });
+    let is_cut = fitting.is_some();
+    if let Some(first_left) = fitting
+        .map(|index| index.max(1))
+        .filter(|&index| index < entities.len())
+    {
+        let rest = &entities[first_left];
+        next = Some((rest.partition_key.clone(), rest.row_key.clone()));
+        entities.truncate(first_left);
+    }
+    Ok(Rows {
+        entities,
+        next,
+        cost: page.cost,
+        took,
+        is_cut,
+    })
+}
+
+/// What a value takes in the grid, markup included.
+fn cell_bytes(value: &Value) -> usize {
+    let text = match value {
+        Value::String(text) => text.len(),
+        Value::Binary(bytes) => bytes.len() * 2,
+        _ => 20,
+    };
+    text.min(CELL_BYTES_SHOWN) + 30
+}
+
+fn filter_box(filter: &str, top: u32) -> Markup {
+    html! {
+        form.filter method="get" role="search" {
+            label for="filter" { "Filter" }
+            input #filter name="filter" value=(filter) data-filter placeholder="PartitionKey eq 'Sales' and Age gt 30" autocomplete="off" spellcheck="false";
+            @if top != ROWS_DEFAULT { input type="hidden" name="top" value=(top); }
+            button { "Query" }
+        }
+    }
+}
+
+fn cost(rows: &Rows) -> Markup {
+    let cost = &rows.cost;
+    let (own, azure) = (plan_name(cost.access), plan_name(cost.azure_access));
+    html! {
+        dl.facts {
+            div { dt { "Plan" } dd { (own) } }
+            @if own != azure && cost.azure_access != AccessKind::Nothing {
+                div.warned { dt { "On Azure" } dd { (azure) } }
+            }
+            div { dt { "Examined" } dd { (count(cost.examined as u64)) } }
+            div { dt { "Returned" } dd { (count(cost.returned as u64)) } }
+            div { dt { "Time" } dd { (format!("{:.1} ms", rows.took.as_secs_f64() * 1000.0)) } }
+        }
+    }
+}
+
+/// The properties of the page, in the order in which they are met.
+fn columns(entities: &[Entity]) -> Vec<&str> {
+    let mut columns: Vec<&str> = Vec::new();
+    for (name, _) in entities.iter().flat_map(|entity| &entity.properties) {
+        if !columns.contains(&name.as_str()) {
+            columns.push(name);
+        }
+    }
+    columns
+}
+
+/// The types that a property has on the page.
+fn types(entities: &[Entity], column: &str) -> String {
+    let mut types: Vec<&str> = Vec::new();
+    for value in entities.iter().filter_map(|entity| entity.property(column)) {
+        if !types.contains(&type_name(value)) {
+            types.push(type_name(value));
+        }
+    }
+    types.join(", ")
+}
+
+fn entities(account: &str, table: &str, rows: &Rows) -> Markup {
+    let columns = columns(&rows.entities);
+    let shown = &columns[..columns.len().min(COLUMNS_MAX)];
+    html! {
+        @if rows.entities.is_empty() { p.empty { "No entity on this page." } } @else {
+            div.scroll tabindex="0" role="region" aria-label="Entities" {
+                table.grid data-list {
+                    caption.hidden { "Entities in storage order" }
+                    thead { tr {
+                        @for key in ["PartitionKey", "RowKey"] { th scope="col" { (key) small { "String" } } }
+                        @for column in shown { th scope="col" { (column) small { (types(&rows.entities, column)) } } }
+                        th scope="col" { "Timestamp" small { "DateTime" } }
+                    } }
+                    tbody { @for entity in &rows.entities { (entity_row(account, table, entity, shown)) } }
+                }
+            }
+            @if columns.len() > shown.len() {
+                p.limits { "Showing " (shown.len()) " of " (columns.len()) " properties; open an entity for all of its own." }
+            }
+        }
+    }
+}
+
+fn entity_row(account: &str, table: &str, entity: &Entity, columns: &[&str]) -> Markup {
+    let (partition_key, row_key) = (entity.partition_key.as_str(), entity.row_key.as_str());
+    let path = entity_path(account, table, partition_key, row_key);
+    html! {
+        tr {
+            td { (cut(partition_key, CELL_BYTES_SHOWN)) }
+            td { a href=(path) { @if row_key.is_empty() { i { "empty" } } @else { (cut(row_key, CELL_BYTES_SHOWN)) } } }
+            @for column in columns {
+                @match entity.property(column) {
+                    Some(value @ (Value::Int32(_) | Value::Int64(_) | Value::Double(_))) => td.number { (display(value, CELL_BYTES_SHOWN)) },
+                    Some(value) => td { (display(value, CELL_BYTES_SHOWN)) },
+                    None => td.absent { span.hidden { "absent" } },
+                }
+            }
+            td { (layout::time(entity.timestamp.to_system_time())) }
+        }
+    }
+}
+
+/// Keys are written even where they are empty: that is a key as well.
+fn entity_path(account: &str, table: &str, partition_key: &str, row_key: &str) -> String {
+    let path = layout::path(&["tables", account, table, "entity"], &[]);
+    format!(
+        "{path}?pk={}&rk={}",
+        layout::encode(partition_key),
+        layout::encode(row_key)
+    )
+}
+
+fn limits(account: &str, table: &str, filter: &str, top: u32, rows: &Rows) -> Markup {
+    html! {
+        p.limits {
+            "Showing " (count(rows.entities.len() as u64)) " in storage order"
+            @if rows.is_cut { "; the page is full" }
+            "."
+            @if let Some((partition_key, row_key)) = &rows.next {
+                @let path = layout::path(&["tables", account, table], &[("filter", filter), ("top", &top.to_string())]);
+                @let more = format!("{path}&pk={}&rk={}", layout::encode(partition_key), layout::encode(row_key));
+                " " a rel="next" href=(more) { "Next page" }
+            } @else { " That is the end." }
+        }
+    }
+}
+
+fn bad_filter(filter: &str, failure: &Failure) -> Markup {
+    html! {
+        div.alert role="alert" {
+            p { b { (failure.code) } " " (failure.message) }
+            @if let Some(hint) = quote_hint(filter) { p { (hint) } }
+        }
+    }
+}
+
+/// What to say of a comparison with a bare word, the most frequent mistake in filters.
+fn quote_hint(filter: &str) -> Option<String> {
+    let words: Vec<_> = filter.split_whitespace().collect();
+    let pairs = words.windows(2).find(|pair| {
+        let is_comparison = ["eq", "ne", "gt", "ge", "lt", "le"].contains(&pair[0]);
+        let word = pair[1].trim_end_matches(')');
+        let is_bare =
+            word.starts_with(|first: char| first.is_ascii_alphabetic()) && !word.contains('\'');
+        is_comparison && is_bare && !["true", "false"].contains(&word)
+    })?;
+    let word = pairs[1].trim_end_matches(')');
+    Some(format!("A string wants quotes: {} '{word}'.", pairs[0]))
+}
+
+fn danger(console: &Console, account: &str, table: &str) -> Markup {
+    html! {
+        details.danger {
+            summary { "Delete this table" }
+            form method="post" action=(layout::path(&["tables", account, table, "delete"], &[])) {
+                (layout::token(console))
+                p { "All its entities are deleted with it." }
+                button.danger { "Delete " (table) }
+            }
+        }
+    }
+}
+
+async fn new(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+) -> Page {
+    console.check_account(&account)?;
+    let content = html! {
+        (entity_trail(&account, &table, "New entity"))
+        h1 { "New entity" }
+        (entity_form(&console, &account, &table, None))
+    };
+    Ok(layout::page(&console, "Tables", "New entity", content))
+}
+
+fn entity_trail(account: &str, table: &str, name: &str) -> Markup {
+    let tables = ("Tables", layout::path(&["tables", account], &[]));
+    layout::trail(
+        &[
+            tables,
+            (table, layout::path(&["tables", account, table], &[])),
+        ],
+        name,
+    )
+}
+
+async fn entity(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        console.check_account(&account)?;
+        entity_page(console, &account, &table, &visit)
+    })
+    .await
+}
+
+fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
+    let (partition_key, row_key) = (visit.parameter("pk"), visit.parameter("rk"));
+    let tables = &console.services.tables;
+    let entity = tables.get_entity(account, table, &partition_key, &row_key)?;
+    let content = html! {
+        (entity_trail(account, table, &entity.row_key))
+        h1 { (cut(&entity.partition_key, 200)) " / " (cut(&entity.row_key, 200)) }
+        (layout::note(visit))
+        dl.facts {
+            div { dt { "Timestamp" } dd { (entity.timestamp.to_full_text().to_string()) } }
+            div { dt { "ETag" } dd { code { (entity.etag().to_text()) } } }
+            div { dt { "Size" } dd { (layout::size(lazurite_table::entity_bytes(&entity) as u64)) } }
+        }
+        (entity_form(console, account, table, Some(&entity)))
+        details.danger {
+            summary { "Delete this entity" }
+            form method="post" action=(layout::path(&["tables", account, table, "entity", "delete"], &[])) {
+                (layout::token(console))
+                (keys_of(&entity))
+                p { "Deletes it only if nobody has changed it since this page was made." }
+                button.danger { "Delete the entity" }
+            }
+        }
+    };
+    Ok(layout::page(console, "Tables", &entity.row_key, content))
+}
+
+fn keys_of(entity: &Entity) -> Markup {
+    html! {
+        input type="hidden" name="pk" value=(entity.partition_key);
+        input type="hidden" name="rk" value=(entity.row_key);
+        input type="hidden" name="etag" value=(entity.etag().to_text());
+    }
+}
+
+fn entity_form(console: &Console, account: &str, table: &str, entity: Option<&Entity>) -> Markup {
+    let properties = entity.map_or(&[][..], |entity| &entity.properties);
+    html! {
+        form method="post" action=(layout::path(&["tables", account, table, "entity"], &[])) {
+            (layout::token(console))
+            @match entity {
+                Some(entity) => (keys_of(entity)),
+                None => div.fields {
+                    label { "PartitionKey " input name="pk" autocomplete="off"; }
+                    label { "RowKey " input name="rk" autocomplete="off"; }
+                },
+            }
+            div.scroll {
+                table.edit {
+                    caption.hidden { "Properties" }
+                    thead { tr { th scope="col" { "Property" } th scope="col" { "Type" } th scope="col" { "Value" } } }
+                    tbody {
+                        @for (name, value) in properties { (property_row(name, type_name(value), &edit_text(value))) }
+                        @for _ in 0..EMPTY_ROWS { (property_row("", "String", "")) }
+                    }
+                }
+            }
+            p.limits { "A property without a name is left out: a null is a property that does not exist. Binary is in hexadecimal digits." }
+            button { @if entity.is_some() { "Save" } @else { "Insert" } }
+        }
+    }
+}
+
+fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
+    let of = if name.is_empty() {
+        "new property"
+    } else {
+        name
+    };
+    let rows = value.lines().count().clamp(1, 12);
+    html! {
+        tr {
+            td { input name="name" value=(name) aria-label=(format!("Name of {of}")) autocomplete="off"; }
+            td { select name="type" aria-label=(format!("Type of {of}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
+            // The first line break in a text area is dropped by browsers.
+            td { textarea name="value" rows=(rows) aria-label=(format!("Value of {of}")) { "\n" (value) } }
+        }
+    }
+}
+
+/// The properties of a form. Line breaks are sent as CR LF, whatever the value had: a value that only differs in them is kept.
+fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value)>> {
+    let fields = form
+        .all("name")
+        .zip(form.all("type"))
+        .zip(form.all("value"));
+    let mut properties = Vec::new();
+    for ((name, type_name), text) in fields.filter(|((name, _), _)| !name.is_empty()) {
+        let text = text.replace("\r\n", "\n");
+        let value = parse(type_name, &text).ok_or_else(|| {
+            let message = format!(
+                "'{}' is not a value of the type {type_name} (property {name}).",
+                &text[..text.floor_char_boundary(100)]
+            );
+            Failure::new(400, "InvalidInput", message)
+        })?;
+        let old = before.and_then(|entity| entity.property(name));
+        let is_unchanged = match (&value, old) {
+            (Value::String(new), Some(Value::String(old))) => old.replace("\r\n", "\n") == *new,
+            _ => false,
+        };
+        let value = old.filter(|_| is_unchanged).cloned().unwrap_or(value);
+        properties.push((name.to_owned(), value));
+    }
+    Ok(properties)
+}
+
+async fn save(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
+    let etag = form.get("etag").map(ETag::parse).transpose()?;
+    let path = entity_path(&account, &table, &partition_key, &row_key);
+    let shared = console.clone();
+    let written = move || {
+        let tables = &shared.services.tables;
+        let Some(etag) = etag else {
+            let entity = Entity::new(partition_key, row_key, properties(&form, None)?);
+            return Ok(tables.insert_entity(&account, &table, &entity)?);
+        };
+        let before = tables.get_entity(&account, &table, &partition_key, &row_key)?;
+        let entity = Entity::new(partition_key, row_key, properties(&form, Some(&before))?);
+        Ok(tables.update_entity(&account, &table, &entity, IfMatch::ETag(etag))?)
+    };
+    let (_, ticket) = blocking_pool::write(&console.services.db, written).await?;
+    ticket.await.map_err(Failure::from)?;
+    Ok(SeeOther(format!("{path}&done=Saved.")))
+}
+
+async fn delete_entity(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    console.check_account(&account)?;
+    let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
+    let etag = ETag::parse(form.text("etag"))?;
+    let path = layout::path(
+        &["tables", &account, &table],
+        &[("done", "Deleted one entity.")],
+    );
+    let shared = console.clone();
+    let deleted = move || {
+        let tables = &shared.services.tables;
+        Ok(tables.delete_entity(
+            &account,
+            &table,
+            &partition_key,
+            &row_key,
+            IfMatch::ETag(etag),
+        )?)
+    };
+    blocking_pool::write(&console.services.db, deleted)
+        .await?
+        .await
+        .map_err(Failure::from)?;
+    Ok(SeeOther(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_without_quotes_is_told_to_have_some() {
+        assert_eq!(
+            quote_hint("PartitionKey eq Sales").unwrap(),
+            "A string wants quotes: eq 'Sales'."
+        );
+        assert_eq!(
+            quote_hint("(Age gt 3) and (Name eq Don)").unwrap(),
+            "A string wants quotes: eq 'Don'."
+        );
+        for good in [
+            "PartitionKey eq 'Sales'",
+            "Active eq true",
+            "Id eq guid'x'",
+            "Age gt 30",
+            "",
+        ] {
+            assert_eq!(quote_hint(good), None, "{good}");
+        }
+    }
+
+    #[test]
+    fn line_breaks_of_a_form_do_not_change_a_value() {
+        let stored = vec![("Note".to_owned(), Value::String("a\r\nb".to_owned()))];
+        let entity = Entity::new("p", "r", stored.clone());
+        let form = Form::parse(b"name=Note&type=String&value=a%0D%0Ab&name=&type=String&value=");
+        assert_eq!(properties(&form, Some(&entity)).unwrap(), stored);
+        let changed = properties(&form, None).unwrap();
+        assert_eq!(changed[0].1, Value::String("a\nb".to_owned()));
+        assert!(properties(&Form::parse(b"name=N&type=Int32&value=x"), None).is_err());
+    }
+
+    #[test]
+    fn columns_are_the_union_of_the_page_in_the_order_met() {
+        let with = |properties: &[(&str, Value)]| {
+            let owned = properties
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()));
+            Entity::new("p", "r", owned.collect())
+        };
+        let page = [
+            with(&[("A", Value::Int32(1))]),
+            with(&[("B", Value::Int32(1)), ("A", Value::Boolean(true))]),
+        ];
+        assert_eq!(columns(&page), ["A", "B"]);
+        assert_eq!(types(&page, "A"), "Int32, Boolean");
+    }
+}

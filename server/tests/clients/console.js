@@ -1,0 +1,334 @@
+// The console in a real browser: every page at three widths, dark and light, with the keyboard and without JavaScript; one change on each
+// kind of page, read back by the official clients; what foreign pages and hostile names achieve. LAZURITE_SCREENSHOTS=DIR keeps pictures.
+
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const http = require("node:http");
+const path = require("node:path");
+const { after, before, describe, it } = require("node:test");
+const axe = require("axe-core");
+const { chromium } = require("playwright-core");
+const sparticuz = require("@sparticuz/chromium");
+const { BlobServiceClient } = require("@azure/storage-blob");
+const { QueueServiceClient } = require("@azure/storage-queue");
+const { TableClient } = require("@azure/data-tables");
+const { connection, settings, once, all } = require("./harness.js");
+
+const account = settings.AccountName;
+const base = `${new URL(settings.BlobEndpoint).origin}/_lazurite/`;
+const pictures = process.env.LAZURITE_SCREENSHOTS;
+const EVIL = `<img src=x onerror="document.documentElement.dataset.ran='yes'">`;
+
+const blobs = BlobServiceClient.fromConnectionString(connection, once);
+const queues = QueueServiceClient.fromConnectionString(connection, once);
+const table = (name) => TableClient.fromConnectionString(connection, name, { ...once, allowInsecureConnection: true });
+const photos = blobs.getContainerClient("photos");
+const orders = queues.getQueueClient("orders");
+const sales = table("Orders");
+
+const PIXEL = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+const typed = (contentType) => ({ blobHTTPHeaders: { blobContentType: contentType } });
+
+async function seed() {
+  for (const container of [photos, blobs.getContainerClient("invoices"), blobs.getContainerClient("thumbnails-of-everything-that-was-ever-uploaded-here")]) {
+    await container.create();
+  }
+  const upload = (name, content, type) => photos.getBlockBlobClient(name).upload(content, content.length, typed(type));
+  for (const name of ["2025/11/lake.txt", "2026/01/forest.txt", "2026/11/lake.txt", "notes.txt"]) {
+    await upload(name, "blue and deep\n".repeat(20), "text/plain");
+  }
+  await upload("catalog.json", JSON.stringify({ title: "Photos", count: 9, places: ["lake", "forest"] }), "application/json");
+  await upload("pixel.png", PIXEL, "image/png");
+  await upload("sensor.bin", Buffer.from([...Array(300).keys()].map((n) => n & 0xff)), "application/octet-stream");
+  await upload(`${EVIL}.html`, EVIL, "text/html");
+  await photos.getBlobClient("notes.txt").setMetadata({ camera: "X100", evil: "<script>1</script>" });
+  for (const name of ["orders", "orders-poison"]) await queues.getQueueClient(name).create();
+  for (let number = 0; number < 6; number += 1) {
+    await orders.sendMessage(JSON.stringify({ order: number, customer: `c-${number % 4}`, total: number * 3.5 }));
+  }
+  await orders.sendMessage(Buffer.from(JSON.stringify({ order: 7, gift: true })).toString("base64"));
+  await orders.sendMessage(EVIL);
+  await sales.createTable();
+  for (let number = 0; number < 40; number += 1) {
+    const entity = {
+      partitionKey: `customer-${number % 4}`, rowKey: String(number).padStart(6, "0"), Total: number * 3.5, Quantity: number % 9,
+      Paid: number % 2 === 0, Placed: new Date(Date.UTC(2026, 10, 1, number)),
+      Note: number % 5 === 0 ? "Please ring twice; leave it with the neighbour if nobody is at home." : "ok",
+    };
+    if (number % 3 === 0) entity.Tracking = { type: "Guid", value: "c9da6455-213d-42c9-9a79-3e9149a57833" };
+    if (number % 4 === 0) entity.Serial = { type: "Int64", value: String(2n ** 40n) };
+    if (number % 10 === 0) entity.Label = new Uint8Array(40);
+    await sales.createEntity(entity);
+  }
+  await sales.createEntity({ partitionKey: EVIL.replaceAll("/", ""), rowKey: `"'&<>`, Note: EVIL, [`Evil`]: `"><script>1</script>` });
+  await all(sales.listEntities({ queryOptions: { filter: "RowKey eq '000003' or RowKey eq '000010'" } }));
+  const failing = [
+    () => blobs.getContainerClient("missing").getProperties(),
+    () => all(sales.listEntities({ queryOptions: { filter: "PartitionKey eq Sales" } })),
+    () => BlobServiceClient.fromConnectionString(connection.replace("AccountKey=E", "AccountKey=F"), once).getProperties(),
+    () => fetch(`${settings.BlobEndpoint}/photos/${encodeURIComponent(EVIL)}?sig=aaaa`),
+  ];
+  for (const attempt of failing) await attempt().catch(() => {});
+}
+
+const link = (...segments) => segments.map(encodeURIComponent).join("/");
+const PAGES = {
+  home: "",
+  containers: "blobs",
+  blobs: `blobs/${link(account, "photos")}`,
+  directory: `blobs/${link(account, "photos")}?prefix=2026%2F`,
+  "blob-text": `blobs/${link(account, "photos", "blob")}?name=notes.txt`,
+  "blob-json": `blobs/${link(account, "photos", "blob")}?name=catalog.json`,
+  "blob-picture": `blobs/${link(account, "photos", "blob")}?name=pixel.png`,
+  "blob-hex": `blobs/${link(account, "photos", "blob")}?name=sensor.bin`,
+  "blob-evil": `blobs/${link(account, "photos", "blob")}?name=${encodeURIComponent(EVIL)}.html`,
+  queues: "queues",
+  queue: `queues/${link(account, "orders")}`,
+  tables: "tables",
+  table: `tables/${link(account, "Orders")}`,
+  "table-filtered": `tables/${link(account, "Orders")}?filter=${encodeURIComponent("RowKey eq '000003' or RowKey eq '000010'")}`,
+  "table-mistake": `tables/${link(account, "Orders")}?filter=${encodeURIComponent("PartitionKey eq Sales")}`,
+  entity: `tables/${link(account, "Orders", "entity")}?pk=customer-0&rk=000000`,
+  "entity-evil": `tables/${link(account, "Orders", "entity")}?pk=${encodeURIComponent(EVIL)}&rk=${encodeURIComponent(`"'&<>`)}`,
+  "entity-new": `tables/${link(account, "Orders", "new")}`,
+  requests: "requests",
+  "requests-errors": "requests?errors=yes&filter=PartitionKey",
+  engine: "engine",
+  connect: `connect/${link(account)}`,
+};
+
+describe("the console", () => {
+  let browser;
+  let signatureRefused;
+
+  before(async () => {
+    await seed();
+    const hosts = "--host-resolver-rules=MAP evil.example 127.0.0.1, MAP rebound.example 127.0.0.1";
+    const args = ["--no-sandbox", "--disable-gpu", hosts];
+    browser = await chromium.launch({ executablePath: await sparticuz.executablePath(), args });
+    const { requests } = await (await fetch(`${base}api/requests?after=0`)).json();
+    signatureRefused = requests.find((request) => request.code === "AuthenticationFailed" && request.operation !== "GetBlob");
+  });
+
+  after(() => browser?.close());
+
+  /** A page on which an error of the console, or anything that the policy blocks, fails the test. */
+  async function opened(address, options = {}) {
+    const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+    context.setDefaultTimeout(8000);
+    const page = await context.newPage();
+    const complaints = [];
+    page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    const response = await page.goto(base + address, { waitUntil: "load" });
+    return { page, context, response, complaints };
+  }
+
+  const places = () => ({ ...PAGES, "request-403": `requests/${signatureRefused.request_id}` });
+
+  it("shows every page at every width, dark and light, without a complaint of the browser", async () => {
+    const problems = [];
+    const check = (what, found) => found.length > 0 && problems.push(`${what}: ${found.join("\n    ")}`);
+    for (const colorScheme of ["light", "dark"]) {
+      for (const width of [360, 1280, 2560]) {
+        // The full set is for pictures.
+        if (!pictures && (width === 2560 || (colorScheme === "dark" && width === 360))) continue;
+        const { page, context, complaints } = await opened("", { viewport: { width, height: width === 360 ? 740 : 900 }, colorScheme });
+        for (const [name, address] of Object.entries(places())) {
+          const what = `${name} ${width} ${colorScheme}`;
+          const response = await page.goto(base + address, { waitUntil: "load" });
+          check(what, [response.status()].filter((status) => status !== 200));
+          check(`${what}: bytes of the page`, [(await response.body()).length].filter((length) => length > 150 * 1024));
+          const wide = await page.evaluate(() => [...document.querySelectorAll("body, body *")].filter((shown) => !shown.closest(".scroll, .hidden, .skip, nav") && shown.getBoundingClientRect().right > innerWidth + 1).map((shown) => shown.outerHTML.slice(0, 120)));
+          if (pictures) {
+            fs.mkdirSync(pictures, { recursive: true });
+            await page.screenshot({ path: path.join(pictures, `${name}-${width}-${colorScheme}.png`), fullPage: name !== "table" && name !== "requests" });
+          }
+          check(`${what}: wider than the window`, wide.slice(0, 3));
+          const scrolled = await page.evaluate(() => [document.documentElement.scrollWidth - innerWidth].filter((more) => more > 0));
+          check(`${what}: scrolls sideways by`, scrolled);
+          await page.evaluate(axe.source);
+          // Every rule once; of the same page in other colours, their contrast.
+          const rules = pictures || (colorScheme === "light" && width === 360) ? undefined : { type: "rule", values: ["color-contrast"] };
+          const { violations } = await page.evaluate((runOnly) => axe.run({ resultTypes: ["violations"], ...(runOnly && { runOnly }) }), rules);
+          const found = violations.map((violation) => `${violation.id}: ${violation.nodes.map((node) => node.html + node.failureSummary).join("; ")}`);
+          check(what, found);
+          const ran = await page.evaluate(() => document.documentElement.dataset.ran);
+          check(`${what}: markup of the store ran`, [ran].filter(Boolean));
+          check(what, complaints.splice(0));
+        }
+        await context.close();
+      }
+    }
+    assert.equal(problems.length, 0, problems.join("\n"));
+  });
+
+  it("puts, changes and deletes an entity", async () => {
+    const { page, context, complaints } = await opened(`tables/${link(account, "Orders", "new")}`);
+    await page.getByLabel("PartitionKey").fill("console");
+    await page.getByLabel("RowKey").fill("a/b?c#d%'\"".replace("/", ""). replace("?", "").replace("#", ""));
+    const rowKey = await page.getByLabel("RowKey").inputValue();
+    const row = page.locator(".edit tbody tr").first();
+    await row.locator("input").fill("Serial");
+    await row.locator("select").selectOption("Int64");
+    await row.locator("textarea").fill("9007199254740993");
+    await page.getByRole("button", { name: "Insert" }).click();
+    await page.getByText("Saved.").waitFor();
+    const stored = await sales.getEntity("console", rowKey);
+    assert.equal(stored.Serial, 9007199254740993n);
+    await page.getByLabel("Value of Serial").fill("42");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Saved.").waitFor();
+    const changed = await sales.getEntity("console", rowKey);
+    assert.equal(changed.Serial, 42n);
+    // Somebody else changes it: what the page knows is no longer so.
+    await page.goto(page.url());
+    await sales.updateEntity({ partitionKey: "console", rowKey, Serial: 43 }, "Replace");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("UpdateConditionNotSatisfied").first().waitFor();
+    await page.goBack();
+    await page.reload();
+    await page.getByText("Delete this entity").click();
+    await page.getByRole("button", { name: "Delete the entity" }).click();
+    await page.getByText("Deleted one entity.").waitFor();
+    await assert.rejects(sales.getEntity("console", rowKey));
+    assert.deepEqual(complaints.filter((text) => !text.includes("412")), []);
+    await context.close();
+  });
+
+  it("puts a message, with and without JavaScript, and looking counts no delivery", async () => {
+    for (const javaScriptEnabled of [true, false]) {
+      const queue = queues.getQueueClient(`console-${javaScriptEnabled}`);
+      await queue.create();
+      const { page, context, complaints } = await opened(`queues/${link(account, queue.name)}`, { javaScriptEnabled });
+      await page.getByLabel("Text").fill("line one\nline two");
+      await page.getByRole("button", { name: "Put" }).click();
+      await page.getByText("Put one message.").waitFor();
+      await page.reload();
+      const { peekedMessageItems: [message] } = await queue.peekMessages();
+      assert.deepEqual([message.messageText, message.dequeueCount], ["line one\nline two", 0]);
+      await page.getByText("Clear or delete this queue").click();
+      await page.getByRole("button", { name: "Clear 1 message" }).click();
+      await page.getByText("The queue is empty.").waitFor();
+      assert.equal((await queue.getProperties()).approximateMessagesCount, 0);
+      assert.deepEqual(complaints, []);
+      await context.close();
+    }
+  });
+
+  it("uploads and deletes a blob, and creates a container", async () => {
+    const { page, context, complaints } = await opened("blobs");
+    await page.getByLabel("New container").fill("from-console");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByText("Created.").waitFor();
+    const content = Buffer.alloc(3 << 20, "lazurite ");
+    await page.locator('input[type="file"]').setInputFiles({ name: "grün & <b>.txt", mimeType: "text/plain", buffer: content });
+    await page.getByRole("link", { name: "grün & <b>.txt" }).waitFor();
+    const blob = blobs.getContainerClient("from-console").getBlobClient("grün & <b>.txt");
+    assert.ok((await blob.downloadToBuffer()).equals(content));
+    assert.equal((await blob.getProperties()).contentType, "text/plain");
+    await page.getByRole("link", { name: "grün & <b>.txt" }).click();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /^Download/ }).click()]);
+    assert.ok(fs.readFileSync(await download.path()).equals(content));
+    await page.getByText("Delete this blob").click();
+    await page.getByRole("button", { name: "Delete the blob" }).click();
+    await page.getByText("Deleted one blob.").waitFor();
+    assert.equal(await blob.exists(), false);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("shows requests as they come, pauses, and says why one was refused", async () => {
+    const { page, context, complaints } = await opened("requests");
+    await queues.getQueueClient("live").create();
+    await page.locator("tbody tr", { hasText: "/live" }).waitFor();
+    await page.keyboard.press("p");
+    await page.getByRole("button", { name: "Continue" }).waitFor();
+    await blobs.getContainerClient("alive").create();
+    await page.getByText("1 new").waitFor();
+    await page.keyboard.press("p");
+    await page.locator("tbody tr", { hasText: "/alive" }).waitFor();
+    await page.goto(`${base}requests/${signatureRefused.request_id}`);
+    await page.getByText("What the server signed").waitFor();
+    assert.ok(!(await page.content()).includes("SharedKey devstoreaccount1:F"));
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("is used with the keyboard", async () => {
+    const { page, context, complaints } = await opened("");
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+k");
+    await page.getByRole("textbox", { name: "Go to" }).fill("Orders");
+    await page.getByRole("link", { name: "Orders table" }).waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowUp");
+    await page.getByRole("textbox", { name: "Go to" }).fill("");
+    await page.getByRole("textbox", { name: "Go to" }).fill("Orders");
+    while (!(await page.locator('a[aria-selected="true"]').textContent()).endsWith("table")) await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/tables\/.*\/Orders/);
+    await page.keyboard.press("/");
+    await page.keyboard.type("Total gt 100");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/filter=/);
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    const chosen = await page.locator(".chosen a").getAttribute("href");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/entity/);
+    await page.goBack();
+    assert.equal(await page.locator(".chosen a").getAttribute("href"), chosen);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("gives foreign pages nothing", async () => {
+    const { port } = new URL(base);
+    let shown = "";
+    const pages = http.createServer((_, answer) => answer.setHeader("content-type", "text/html").end(shown));
+    await new Promise((resolve) => pages.listen(0, "127.0.0.1", resolve));
+    const statuses = [];
+    const open = async (host, content) => {
+      shown = content;
+      statuses.length = 0;
+      const context = await browser.newContext();
+      const page = await context.newPage();
+      page.on("response", (response) => {
+        const { port: asked, pathname } = new URL(response.url());
+        if (asked === port && !pathname.includes("/assets/")) statuses.push(response.status());
+      });
+      await page.goto(`http://${host}:${pages.address().port}/`, { waitUntil: "load" }).catch(() => {});
+      await page.waitForTimeout(400);
+      const got = await page.evaluate(() => window.got).catch(() => undefined);
+      const framed = page.frames().some((frame) => frame.url().startsWith(base) && frame !== page.mainFrame());
+      const title = framed ? await page.frames()[1].evaluate(() => document.querySelector("main")?.textContent).catch(() => null) : null;
+      await context.close();
+      return { got, title };
+    };
+    const form = `<form method="post" action="${base}queues/${account}/orders/clear"><input name="token" value="x"></form><script>document.forms[0].submit()</script>`;
+    const read = `<script>fetch("${base}api/names").then((answer) => answer.text()).then((text) => (window.got = text), () => {})</script>`;
+    const blind = `<script>fetch("${base}queues/${account}/orders/clear", { method: "POST", mode: "no-cors", headers: { "content-type": "application/x-www-form-urlencoded" }, body: "token=x" })</script>`;
+    for (const host of ["evil.example", "localhost"]) {
+      for (const content of [form, blind]) {
+        await open(host, content);
+        assert.ok(statuses.every((status) => status === 403), `${host}: ${content}: ${statuses}`);
+      }
+      const { got } = await open(host, read);
+      assert.equal(got, undefined, host);
+      const { title } = await open(host, `<iframe src="${base}"></iframe><img src="${base}blobs/${account}/photos/blob/content?name=pixel.png&show=picture">`);
+      assert.ok(!title?.includes("Connection string"), host);
+      assert.ok(statuses.every((status) => status === 403), `${host}: ${statuses}`);
+    }
+    const rebound = await browser.newPage();
+    const response = await rebound.goto(base.replace("127.0.0.1", "rebound.example"));
+    assert.equal(response.status(), 403);
+    await rebound.close();
+    assert.equal((await orders.getProperties()).approximateMessagesCount, 8);
+    pages.close();
+  });
+});

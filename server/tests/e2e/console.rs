@@ -1,0 +1,474 @@
+//! The console from outside a browser: who may open it, what a write needs, what its pages forbid, and what `lazurite requests` prints.
+
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http::{Request, Response, sign};
+use crate::server::{ACCOUNT, Launch, Server, Service};
+
+fn page(method: &str, path: &str) -> Request {
+    Request::exactly(Service::Blob, method, &format!("/_lazurite/{path}")).unsigned()
+}
+
+fn html(path: &str) -> Request {
+    page("GET", path).header("Accept", "text/html")
+}
+
+/// The token that the pages of a server carry.
+fn token(server: &Server) -> String {
+    let home = html("").send(server).is(200).text();
+    let (_, rest) = home.split_once("lazurite-token\" content=\"").unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}
+
+fn create_queue(token: &str) -> Request {
+    page("POST", &format!("queues/{ACCOUNT}"))
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(format!("token={token}&queue=made"))
+}
+
+fn queue_exists(server: &Server) -> bool {
+    let metadata = Request::new(Service::Queue, "GET", "/made?comp=metadata");
+    metadata.send(server).status == 200
+}
+
+#[test]
+fn pages_forbid_frames_scripts_caches_and_referrers() {
+    let server = Server::fresh();
+    for service in Service::ALL {
+        for path in ["", "blobs", "queues", "tables", "requests", "engine"] {
+            let request = Request::exactly(service, "GET", &format!("/_lazurite/{path}"));
+            let response = request
+                .unsigned()
+                .header("Accept", "text/html")
+                .send(&server);
+            response.is(200);
+            let policy = response.header("content-security-policy").unwrap();
+            for part in [
+                "default-src 'none'",
+                "script-src 'self'",
+                "frame-ancestors 'none'",
+                "form-action 'self'",
+            ] {
+                assert!(policy.contains(part), "{policy}");
+            }
+            response.has_header("x-frame-options", "DENY");
+            response.has_header("x-content-type-options", "nosniff");
+            response.has_header("referrer-policy", "same-origin");
+            response.has_header("cache-control", "no-store");
+            let text = response.text();
+            assert!(
+                !text.contains("<style")
+                    && !text.contains(" style=")
+                    && !text.contains(" onclick="),
+                "{path}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_write_needs_the_token_and_the_same_origin() {
+    let server = Server::fresh();
+    let token = token(&server);
+    let own = format!("http://127.0.0.1:{}", server.ports.blob);
+    for refused in [
+        create_queue(""),
+        create_queue(&token.replace(|c: char| c.is_ascii_digit(), "a")),
+        create_queue(&token).header("Origin", "http://127.0.0.1:1"),
+        create_queue(&token).header("Origin", "https://evil.example"),
+        create_queue(&token).header("Origin", "null"),
+        create_queue(&token).header("Sec-Fetch-Site", "same-site"),
+        create_queue(&token)
+            .header("Sec-Fetch-Site", "cross-site")
+            .header("Sec-Fetch-Mode", "navigate")
+            .header("Sec-Fetch-Dest", "document"),
+        create_queue(&token).header("Host", "rebound.example"),
+        create_queue(&token).header("X-Forwarded-For", "10.0.0.1"),
+    ] {
+        refused.send(&server).is(403);
+        assert!(!queue_exists(&server));
+    }
+    create_queue(&token)
+        .header("Origin", &own)
+        .header("Sec-Fetch-Site", "same-origin")
+        .send(&server)
+        .is(303);
+    assert!(queue_exists(&server));
+}
+
+#[test]
+fn foreign_pages_may_link_to_the_console_and_nothing_else() {
+    let server = Server::fresh();
+    let foreign = |mode: &str, destination: &str| {
+        let request = html("").header("Sec-Fetch-Site", "cross-site");
+        request
+            .header("Sec-Fetch-Mode", mode)
+            .header("Sec-Fetch-Dest", destination)
+    };
+    foreign("navigate", "document").send(&server).is(200);
+    for (mode, destination) in [
+        ("navigate", "iframe"),
+        ("no-cors", "image"),
+        ("no-cors", "script"),
+        ("cors", "empty"),
+    ] {
+        foreign(mode, destination).send(&server).is(403);
+    }
+    html("")
+        .header("Host", "rebound.example")
+        .send(&server)
+        .is(403);
+    html("").header("Via", "1.1 proxy").send(&server).is(403);
+    page("GET", "health").send(&server).is(200);
+}
+
+fn basic(password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("anybody:{password}")))
+}
+
+#[test]
+fn a_password_is_asked_for_where_there_is_one() {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path())
+        .argument("--accounts=someone:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=");
+    let server = launch
+        .environment("LAZURITE_CONSOLE_PASSWORD", "open sesame")
+        .start();
+    let response = html("").send(&server);
+    response.is(401);
+    assert!(
+        response
+            .header("www-authenticate")
+            .unwrap()
+            .starts_with("Basic realm=")
+    );
+    assert!(!response.text().contains("lazurite-token"));
+    for wrong in [
+        basic("open"),
+        basic(""),
+        "Basic ???".to_owned(),
+        "Bearer open sesame".to_owned(),
+    ] {
+        html("")
+            .header("Authorization", &wrong)
+            .send(&server)
+            .is(401);
+    }
+    let home = html("")
+        .header("Authorization", &basic("open sesame"))
+        .send(&server)
+        .is(200)
+        .text();
+    assert!(home.contains("someone") && !home.contains("QUFB"));
+    page("GET", "health").send(&server).is(200);
+}
+
+#[test]
+fn accounts_with_a_key_of_their_own_are_not_shown_without_a_password() {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path())
+        .argument("--accounts=someone:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=");
+    let server = launch.start();
+    let missing = Request::exactly(Service::Blob, "GET", "/someone/secret/blob").unsigned();
+    missing.send(&server);
+    assert!(!html("").send(&server).is(200).text().contains("someone"));
+    for path in [
+        "blobs/someone",
+        "queues/someone",
+        "tables/someone",
+        "connect/someone",
+        "blobs/someone/secret",
+    ] {
+        html(path).send(&server).is(404);
+    }
+    let requests = page("GET", "api/requests").send(&server).is(200).json();
+    assert_eq!(requests["requests"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn without_a_console_the_pages_for_programs_stay() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).argument("--no-console").start();
+    page("GET", "health").send(&server).is(200);
+    page("GET", "advice").send(&server).is(200);
+    let response = page("GET", "").send(&server);
+    response.is(404);
+    assert!(
+        response.text().contains("/_lazurite/health"),
+        "{}",
+        response.text()
+    );
+    assert!(!server.log().contains("Console:"));
+}
+
+#[test]
+fn a_browser_at_the_root_is_sent_to_the_console_and_a_client_is_not() {
+    let server = Server::fresh();
+    let root = |accept: &str| {
+        Request::exactly(Service::Blob, "GET", "/")
+            .unsigned()
+            .header("Accept", accept)
+    };
+    let response = root("text/html,application/xhtml+xml").send(&server);
+    response.is(302).has_header("location", "/_lazurite/");
+    root("application/xml").send(&server).is(400);
+    let unknown = page("GET", "nothing").send(&server);
+    unknown.is(404);
+    assert_eq!(unknown.json()["error"]["code"], "PageNotFound");
+    assert!(
+        html("nothing")
+            .send(&server)
+            .is(404)
+            .text()
+            .contains("<h1>404 PageNotFound")
+    );
+    server.wait_for_log("Console: http://127.0.0.1:");
+}
+
+const MARKUP: &str = "<img src=x onerror=alert(1)>\"'";
+
+#[test]
+fn markup_of_the_store_is_text_in_every_list() {
+    let server = Server::fresh();
+    let encoded = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%22%27";
+    Request::new(Service::Blob, "PUT", "/shown?restype=container")
+        .send(&server)
+        .is(201);
+    let blob = Request::new(Service::Blob, "PUT", &format!("/shown/{encoded}"))
+        .header("x-ms-blob-type", "BlockBlob");
+    blob.header("x-ms-meta-evil", MARKUP)
+        .header("x-ms-blob-content-type", "text/html")
+        .body(MARKUP)
+        .send(&server)
+        .is(201);
+    Request::new(Service::Queue, "PUT", "/shown")
+        .send(&server)
+        .is(201);
+    let message = MARKUP.replace('<', "&lt;");
+    let body = format!("<QueueMessage><MessageText>{message}</MessageText></QueueMessage>");
+    Request::new(Service::Queue, "POST", "/shown/messages")
+        .body(body)
+        .send(&server)
+        .is(201);
+    Request::new(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Shown"}"#)
+        .send(&server)
+        .is(201);
+    let entity = serde_json::json!({"PartitionKey": MARKUP, "RowKey": "r", "Evil": MARKUP});
+    Request::new(Service::Table, "POST", "/Shown")
+        .json(entity.to_string())
+        .send(&server)
+        .is(201);
+    let evil =
+        Request::exactly(Service::Blob, "GET", &format!("/{encoded}?x={encoded}")).unsigned();
+    evil.header("User-Agent", MARKUP)
+        .header("x-evil", MARKUP)
+        .send(&server);
+    let requests = page("GET", "api/requests").send(&server).json();
+    let last = requests["requests"].as_array().unwrap().last().unwrap()["request_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for path in [
+        "".to_owned(),
+        format!("blobs/{ACCOUNT}/shown"),
+        format!("blobs/{ACCOUNT}/shown?prefix={encoded}"),
+        format!("blobs/{ACCOUNT}/shown/blob?name={encoded}"),
+        format!("queues/{ACCOUNT}/shown?done={encoded}"),
+        format!("tables/{ACCOUNT}/Shown"),
+        format!("tables/{ACCOUNT}/Shown?filter={encoded}"),
+        format!("tables/{ACCOUNT}/Shown/entity?pk={encoded}&rk=r"),
+        format!("requests?filter={encoded}"),
+        "requests".to_owned(),
+        format!("requests/{last}"),
+    ] {
+        let text = html(&path).send(&server).is(200).text();
+        assert!(!text.contains("<img src=x"), "{path}: {text}");
+    }
+    // As a file, not as a page, whatever its type says.
+    let content = page(
+        "GET",
+        &format!("blobs/{ACCOUNT}/shown/blob/content?name={encoded}&show=picture"),
+    )
+    .send(&server);
+    content
+        .is(200)
+        .has_header("content-type", "application/octet-stream");
+    assert!(
+        content
+            .header("content-security-policy")
+            .unwrap()
+            .contains("sandbox")
+    );
+    assert!(
+        content
+            .header("content-disposition")
+            .unwrap()
+            .starts_with("attachment")
+    );
+}
+
+fn printed(server: &Server, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+        .arg("requests")
+        .args(arguments)
+        .arg(server.connection_string())
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+fn get(target: &str) -> Request {
+    Request::new(Service::Blob, "GET", target)
+}
+
+#[test]
+fn requests_are_printed_with_the_reason_of_a_refusal() {
+    let server = Server::fresh();
+    get("/?comp=list").send(&server).is(200);
+    get("/none/b")
+        .header("User-Agent", "azsdk-test/1.2 more")
+        .send(&server)
+        .is(404);
+    let wrong = format!("SharedKey {ACCOUNT}:c2VjcmV0c2lnbmF0dXJl");
+    get("/none/b")
+        .unsigned()
+        .header("x-ms-date", &date())
+        .header("Authorization", &wrong)
+        .send(&server)
+        .is(403);
+    get("/none/b?sv=2020-08-04&sr=b&sp=r&se=2020-01-01&sig=c2VjcmV0")
+        .unsigned()
+        .send(&server)
+        .is(403);
+    let (success, text) = printed(&server, &[]);
+    assert!(success, "{text}");
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[0].contains(" 200 ListContainers "), "{text}");
+    assert!(
+        lines[1].contains(" 404 GetBlob ")
+            && lines[1].contains("ContainerNotFound: ")
+            && lines[1].ends_with("(test 1.2)"),
+        "{text}"
+    );
+    assert!(
+        lines[2].contains(" 403 GetBlob ")
+            && lines[2].contains("AuthenticationFailed: The MAC signature"),
+        "{text}"
+    );
+    assert!(lines[3].contains("sig=REDACTED"), "{text}");
+    assert!(!text.contains("c2VjcmV0"), "{text}");
+    let (_, text) = printed(
+        &server,
+        &["--json", "--errors", "--filter", "mac authentication"],
+    );
+    assert_eq!(
+        text.lines().count(),
+        0,
+        "the reason is not searched: {text}"
+    );
+    let (_, text) = printed(&server, &["--json", "--errors", "--filter", "404 getblob"]);
+    let record: Value = serde_json::from_str(text.trim()).unwrap();
+    assert_eq!(
+        (&record["operation"], &record["code"]),
+        (&"GetBlob".into(), &"ContainerNotFound".into())
+    );
+}
+
+fn date() -> String {
+    httpdate::fmt_http_date(std::time::SystemTime::now())
+}
+
+fn detail(server: &Server, response: &Response) -> Value {
+    let id = response.header("x-ms-request-id").unwrap();
+    page("GET", &format!("api/requests/{id}"))
+        .send(server)
+        .is(200)
+        .json()
+}
+
+#[test]
+fn a_refused_signature_shows_what_the_server_signed() {
+    let server = Server::fresh();
+    let wrong = format!("SharedKey {ACCOUNT}:c2VjcmV0c2lnbmF0dXJl");
+    let request = get("/none/b")
+        .unsigned()
+        .header("x-ms-date", &date())
+        .header("Authorization", &wrong);
+    let response = request.send(&server);
+    let record = detail(&server, &response);
+    let text = record.to_string();
+    assert!(
+        text.contains("GET\\n\\n") && text.contains(&format!("SharedKey {ACCOUNT}:…")),
+        "{text}"
+    );
+    assert!(!text.contains("c2VjcmV0"), "{text}");
+    let id = response.header("x-ms-request-id").unwrap();
+    let shown = html(&format!("requests/{id}")).send(&server).is(200).text();
+    assert!(shown.contains("What the server signed"), "{shown}");
+}
+
+#[test]
+fn the_path_signed_without_the_account_is_explained() {
+    let server = Server::fresh();
+    let date = date();
+    let text = format!("GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:{date}\n/{ACCOUNT}/none/b");
+    let request = get("/none/b").unsigned().header("x-ms-date", &date);
+    let signed = format!("SharedKey {ACCOUNT}:{}", sign(&text));
+    let response = request.header("Authorization", &signed).send(&server);
+    let record = detail(&server, response.is(403));
+    assert_eq!(record["client_signed"]["text"], text);
+    let id = response.header("x-ms-request-id").unwrap();
+    let shown = html(&format!("requests/{id}")).send(&server).is(200).text();
+    assert!(
+        shown.contains("What the client signed") && shown.contains("first difference"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn numbers_of_any_size_are_positions() {
+    let server = Server::fresh();
+    for after in ["18446744073709551615", "99999999999999999999", "-1", "x"] {
+        page("GET", &format!("api/requests?after={after}"))
+            .send(&server)
+            .is(200);
+    }
+    html(&format!("tables/{ACCOUNT}/None?top=99999999999"))
+        .send(&server)
+        .is(404);
+    html(&format!("blobs/{ACCOUNT}/none?from=%00%ff")).send(&server);
+}
+
+#[test]
+fn the_ring_drops_and_says_how_many() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--requests-kept=10")
+        .start();
+    for _ in 0..25 {
+        get("/?comp=list").send(&server).is(200);
+    }
+    let batch = page("GET", "api/requests?after=5").send(&server).json();
+    assert_eq!((&batch["missed"], &batch["next"]), (&10.into(), &25.into()));
+    assert_eq!(batch["requests"].as_array().unwrap().len(), 10);
+    let location = TempDir::new().unwrap();
+    let none = Launch::on(location.path())
+        .argument("--requests-kept=0")
+        .start();
+    get("/?comp=list").send(&none).is(200);
+    assert!(
+        html("requests")
+            .send(&none)
+            .is(200)
+            .text()
+            .contains("No request yet")
+    );
+}
