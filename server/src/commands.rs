@@ -2,7 +2,9 @@
 //! names of Azurite.
 
 mod advice;
+mod clock;
 mod doctor;
+mod faults;
 mod health;
 mod shim;
 
@@ -21,6 +23,14 @@ impl Command {
             Command::Health { ports } => health::run(ports),
             Command::Doctor { connection_string } => doctor::run(connection_string.as_deref()),
             Command::Advice { connection_string } => advice::run(connection_string.as_deref()),
+            Command::Clock {
+                action,
+                connection_string,
+            } => clock::run(action.as_ref(), connection_string.as_deref()),
+            Command::Faults {
+                action,
+                connection_string,
+            } => faults::run(action.as_ref(), connection_string.as_deref()),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),
