@@ -10,6 +10,7 @@ use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
 use crate::console::requests::{Answer, Ring, WhyRefused};
 use crate::console::{self, Console};
+use crate::faults::{self, Ending};
 use crate::layers::access_log::{AccessLog, RequestLog};
 use crate::layers::analytics::log_entry;
 use crate::layers::browser_guard;
@@ -66,10 +67,12 @@ pub struct App {
 
 impl App {
     fn request_origin(&self, client: &Client) -> RequestOrigin {
+        let system_now = clock::system_time();
         RequestOrigin {
             service: client.service,
             now: self.services.clock.now(),
-            system_now: clock::system_time(),
+            system_now,
+            sas_now: self.services.clock.sas_time(system_now),
             peer: client.peer,
             secure: client.secure,
             request_id: self.request_ids.next(),
@@ -121,6 +124,7 @@ async fn serve(
         response = long_responses::hold(memory, response);
     }
     facts.put_headers(common, &origin.request_id, &mut response);
+    app.services.clock.put_date(origin.now, &mut response);
     if let Some(properties) = &facts.properties {
         let rules = properties.cors_rules();
         cors::put_headers(&rules, cors_origin.as_deref(), log.method(), &mut response);
@@ -143,6 +147,9 @@ async fn serve(
         app.requests.end(begun, &origin, &log, answer);
     }
     log.end(&app.access_log, &origin, response.status());
+    if let Some(ending) = facts.ending {
+        ending.put(&mut response);
+    }
     response
 }
 
@@ -171,6 +178,8 @@ struct ResponseFacts {
     entry: Option<Entry>,
     /// For the advisor, if it wants the request.
     watched: Option<Box<Watched>>,
+    /// How the response ends, if a fault changes it.
+    ending: Option<Ending>,
     /// Memory for a response that may be long.
     memory: Option<MemoryGrant>,
 }
@@ -247,6 +256,10 @@ async fn handle(
     );
     facts.entry = log_entry(&context, operation.logged, &caller, &properties);
     check_location(&context, operation.changes_state)?;
+    if let Some(fault) = faults::choose(&app.services.faults, &context, operation.name, &caller)? {
+        facts.ending = fault.ending();
+        Box::pin(fault.strike()).await?;
+    }
     facts.memory = long_responses::reserve(operation.long_response).await?;
     let token_would_do = matches!(caller, Caller::Anonymous)
         && app.authenticator.accepts_bearer_tokens

@@ -2,7 +2,7 @@
 
 mod command;
 
-pub use command::{Command, ShimAction};
+pub use command::{ClockAction, Command, FaultsAction, ShimAction};
 
 use crate::accounts::Accounts;
 use crate::service_kind::ServiceKind;
@@ -262,6 +262,10 @@ pub struct Cli {
         help_heading = "Console"
     )]
     pub console_password: Option<String>,
+
+    /// Accept the header x-lazurite-fault from clients of other machines, too: it asks for an error, latency or a lost response
+    #[arg(long = "faults", help_heading = "Console")]
+    pub faults: bool,
 
     /// Most requests that are kept in memory for the console and `lazurite requests`; 0 keeps none
     #[arg(long = "requests-kept", value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(0..=100_000), help_heading = "Console")]

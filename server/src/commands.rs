@@ -2,7 +2,9 @@
 //! names of Azurite.
 
 mod advice;
+mod clock;
 mod doctor;
+mod faults;
 mod health;
 mod requests;
 mod shim;
@@ -35,6 +37,14 @@ impl Command {
                 filter: filter.as_deref(),
                 errors: *errors,
             }),
+            Command::Clock {
+                action,
+                connection_string,
+            } => clock::run(action.as_ref(), connection_string.as_deref()),
+            Command::Faults {
+                action,
+                connection_string,
+            } => faults::run(action.as_ref(), connection_string.as_deref()),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

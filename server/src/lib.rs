@@ -25,6 +25,7 @@ mod connection;
 mod console;
 mod data_directory;
 mod embedded;
+mod faults;
 mod layers;
 mod leases;
 mod limits;

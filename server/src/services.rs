@@ -1,8 +1,10 @@
 //! The open store and its services: plain data that the parts of the server share.
 
 use crate::accounts::Accounts;
+use crate::clock::Clock;
+use crate::faults::Faults;
 use lazurite_blob::BlobService;
-use lazurite_engine::{Db, WallClock};
+use lazurite_engine::Db;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::sync::Arc;
@@ -12,7 +14,8 @@ use std::sync::Arc;
 pub struct Services {
     pub accounts: Accounts,
     /// The clock of the services.
-    pub clock: Arc<dyn WallClock>,
+    pub clock: Arc<Clock>,
+    pub faults: Faults,
     pub db: Db,
     pub blobs: BlobService,
     pub queues: QueueService,

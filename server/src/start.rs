@@ -10,11 +10,13 @@ use crate::app::App;
 use crate::auth::Authenticator;
 use crate::blob::Fetcher;
 use crate::cli::Cli;
+use crate::clock::Clock;
 use crate::codec::date;
 use crate::connection::tls::{Opening, Tls};
 use crate::connection::{ConnectionThreads, Connections, Endpoint, on_blocking_pool, serve};
 use crate::console::requests::Ring;
 use crate::console::{self, Console};
+use crate::faults::Faults;
 use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
@@ -451,6 +453,7 @@ impl App {
         clock: Arc<dyn WallClock>,
         access_log: AccessLog,
     ) -> Result<App, String> {
+        let clock = Arc::new(Clock::open(&db, clock)?);
         let durability = match cli.durability() {
             Durability::Memory => "memory",
             Durability::Process => "process",
@@ -472,6 +475,7 @@ impl App {
         let services = Arc::new(Services {
             accounts,
             clock,
+            faults: Faults::new(cli.faults),
             db,
             blobs,
             queues,
@@ -585,7 +589,10 @@ async fn sweep(services: Arc<Services>) {
         ["queues", "tables", "blobs"].map(FailureLog::new);
     loop {
         if !more {
-            tokio::time::sleep(SWEEP_INTERVAL).await;
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+                () = services.clock.moved() => {}
+            }
         }
         let [queues, tables, blobs] = [(); 3].map(|()| services.clone());
         let messages = on_blocking_pool(move || Ok(queues.queues.sweep()?)).await;

@@ -70,6 +70,7 @@ pub async fn run(
         figures: PendingMetrics::default(),
     };
     let mut looked = None;
+    let mut moves = writer.inputs.services.clock.moves();
     let mut figures_due = Instant::now() + interval;
     let stop = Arc::new(AtomicBool::new(false));
     let mut counting = tokio::spawn(capacity::write_all(writer.inputs.clone(), stop.clone()));
@@ -83,6 +84,10 @@ pub async fn run(
             },
             now = ticks.tick() => {
                 writer.flush(|log| log.due <= now).await;
+                let moved = writer.inputs.services.clock.moves();
+                if std::mem::replace(&mut moves, moved) != moved {
+                    looked = None;
+                }
                 if looked.is_none_or(|last| now - last >= RETENTION_INTERVAL.min(interval)) {
                     looked = Some(now);
                     writer.remove_old().await;

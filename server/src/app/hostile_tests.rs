@@ -204,6 +204,7 @@ fn context(service: ServiceKind, target: &str, headers: &[(String, String)]) -> 
         service,
         now: date::parse_iso8601("2026-01-01T00:00:00Z").unwrap(),
         system_now: date::parse_iso8601("2026-01-01T00:00:00Z").unwrap(),
+        sas_now: date::parse_iso8601("2026-01-01T00:00:00Z").unwrap(),
         peer: "10.1.2.3:4".parse().unwrap(),
         secure: true,
         request_id: "id".to_owned(),

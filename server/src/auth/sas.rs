@@ -244,7 +244,7 @@ impl<'a> Sas<'a> {
         let expiry = self.either_time("se", policy.expiry)?;
         let permissions = permissions.ok_or_else(|| failed("sp is mandatory. Cannot be empty"))?;
         let expiry = expiry.ok_or_else(|| failed("se is mandatory. Cannot be empty"))?;
-        check_times(start, expiry, context.system_now)?;
+        check_times(start, expiry, context.sas_now)?;
         self.check_address(context)?;
         self.check_protocol(context)?;
         self.grant(context, permissions)
@@ -288,7 +288,7 @@ impl<'a> Sas<'a> {
                 .ok_or_else(|| failed(format!("{name} is mandatory. Cannot be empty")))
         };
         let (start, expiry) = (time("skt")?, time("ske")?);
-        check_times(Some(start), expiry, context.system_now)?;
+        check_times(Some(start), expiry, context.sas_now)?;
         if time("se")? > expiry {
             return Err(failed("se is after ske: a SAS cannot outlive its key."));
         }

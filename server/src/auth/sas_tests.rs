@@ -194,7 +194,7 @@ fn check(
         "myaccount",
         &[],
     );
-    context.system_now = date::parse_iso8601(now).unwrap();
+    context.sas_now = date::parse_iso8601(now).unwrap();
     let sas = Sas::parse(&context)?.unwrap();
     sas.verify(
         &context,
@@ -257,7 +257,7 @@ fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
             "myaccount",
             &[],
         );
-        context.system_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+        context.sas_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
         let sas = Sas::parse(&context)?.unwrap();
         sas.verify(
             &context,
@@ -292,7 +292,7 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
                  &skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=q&skv=2025-07-05";
     let target = format!("/queue1?{}&sig=", change(token));
     let mut context = request(ServiceKind::Queue, "GET", &target, "myaccount", &[]);
-    context.system_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+    context.sas_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
     let accounts = crate::request::context::tests::accounts();
     let keys = &*accounts.keys("myaccount");
     let signature = {
@@ -354,7 +354,7 @@ fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
     let verify = |path: &str, token: String| {
         let target = format!("/{path}?{token}");
         let mut context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
-        context.system_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
+        context.sas_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
         let sas = Sas::parse(&context)?.unwrap();
         let accounts = crate::request::context::tests::accounts();
         sas.verify(&context, &accounts.keys("myaccount"), None, None)

@@ -79,6 +79,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
         service: outer.context.service,
         now: outer.context.now,
         system_now: outer.context.system_now,
+        sas_now: outer.context.sas_now,
         peer: outer.context.peer,
         secure: outer.context.secure,
         request_id: outer.state.request_ids.next(),

@@ -144,6 +144,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
         service: ServiceKind::Blob,
         now: outer.now,
         system_now: outer.system_now,
+        sas_now: outer.sas_now,
         peer: outer.peer,
         // The scheme of the URL is what the caller wrote. Nothing of an own source travels further than the request did.
         secure: outer.secure,

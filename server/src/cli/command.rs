@@ -68,6 +68,34 @@ pub enum Command {
         #[arg(long)]
         errors: bool,
     },
+    /// Show the clock of a running server, or move it: for tests of expiry, retention, leases and hidden messages
+    ///
+    /// The clock never goes back. LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.
+    Clock {
+        #[command(subcommand)]
+        action: Option<ClockAction>,
+        /// The connection string that leads to the server (default: as for `doctor`)
+        #[arg(
+            long = "connection-string",
+            value_name = "CONNECTION STRING",
+            global = true
+        )]
+        connection_string: Option<String>,
+    },
+    /// Show, set or remove the faults that a running server injects into requests
+    ///
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.
+    Faults {
+        #[command(subcommand)]
+        action: Option<FaultsAction>,
+        /// The connection string that leads to the server (default: as for `doctor`)
+        #[arg(
+            long = "connection-string",
+            value_name = "CONNECTION STRING",
+            global = true
+        )]
+        connection_string: Option<String>,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
@@ -75,6 +103,46 @@ pub enum Command {
         #[command(subcommand)]
         action: ShimAction,
     },
+}
+
+/// What `lazurite clock` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ClockAction {
+    /// Print the time, the distance from the machine's clock, and whether the clock stands
+    Show,
+    /// Move the clock forward
+    Advance {
+        /// How far: 30s, 5m, 2h, 7d, or PT30S
+        #[arg(value_name = "DURATION")]
+        by: String,
+    },
+    /// Set the clock to a later time
+    Set {
+        /// In UTC, as 2030-01-31T12:00:00Z
+        #[arg(value_name = "TIME")]
+        time: String,
+    },
+    /// Stop the clock
+    Freeze,
+    /// Let a stopped clock go on from where it stands
+    Run,
+    /// Show the machine's time again, unless that is earlier
+    Reset,
+}
+
+/// What `lazurite faults` does.
+#[derive(Debug, Clone, Subcommand)]
+pub enum FaultsAction {
+    /// Print the rules with the number of their hits, as JSON
+    Show,
+    /// Replace the rules by those of a file
+    Set {
+        /// A JSON document {"rules": [...]}; - reads standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Remove all rules
+    Clear,
 }
 
 /// What `lazurite shim` does.

@@ -33,6 +33,8 @@ const VARIABLES: [&str; 3] = [
     "AzureWebJobsStorage",
     "STORAGE_CONNECTION_STRING",
 ];
+/// The password that `--console-password` takes.
+const CONSOLE_PASSWORD: &str = "LAZURITE_CONSOLE_PASSWORD";
 const SERVICES: [(&str, u16); 3] = [("Blob", 10000), ("Queue", 10001), ("Table", 10002)];
 
 /// Examines a connection string, or the one in the environment. The error is a sentence.
@@ -272,6 +274,40 @@ impl Target {
         }
     }
 
+    /// Asks the server itself, with the password of its console if the environment has one. The error is a sentence.
+    pub(super) fn administer(
+        &self,
+        method: &str,
+        page: &str,
+        body: &str,
+    ) -> Result<Answer, String> {
+        let (_, endpoint) = &self.endpoints[0];
+        let authorization = std::env::var(CONSOLE_PASSWORD).map_or_else(
+            |_| String::new(),
+            |password| {
+                let credentials = STANDARD.encode(format!("lazurite:{password}"));
+                format!("Authorization: Basic {credentials}\r\n")
+            },
+        );
+        let answer = endpoint.send(method, page, &authorization, body);
+        let authority = endpoint.authority();
+        let answer = answer.map_err(|reason| {
+            format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
+        })?;
+        if answer.status == 200 {
+            return Ok(answer);
+        }
+        let refusal: Option<serde_json::Value> = serde_json::from_str(&answer.body).ok();
+        let message =
+            refusal.and_then(|refusal| Some(refusal["error"]["message"].as_str()?.to_owned()));
+        Err(message.unwrap_or_else(|| {
+            format!(
+                "{authority} answers {}: it is not a Lazurite server with this page; see `lazurite doctor`",
+                answer.status
+            )
+        }))
+    }
+
     /// The headers that sign a GET of a path and query without further parameters than `comp`.
     fn signed_headers(&self, title: &str, key: &[u8], url: &str) -> Option<String> {
         let now = date::rfc1123(clock::system_time());
@@ -429,12 +465,33 @@ impl Endpoint {
         })
     }
 
-    /// One request, over TLS if the endpoint says so.
     pub(super) fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
         self.ask_at(self.address()?, target, headers)
     }
 
     fn ask_at(&self, address: SocketAddr, target: &str, headers: &str) -> Result<Answer, String> {
+        self.send_at(address, "GET", target, headers, "")
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &str,
+        body: &str,
+    ) -> Result<Answer, String> {
+        self.send_at(self.address()?, method, target, headers, body)
+    }
+
+    /// One request, over TLS if the endpoint says so.
+    fn send_at(
+        &self,
+        address: SocketAddr,
+        method: &str,
+        target: &str,
+        headers: &str,
+        body: &str,
+    ) -> Result<Answer, String> {
         let text = |error: std::io::Error| error.to_string();
         let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(text)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
@@ -448,9 +505,13 @@ impl Endpoint {
             (Box::new(stream), None)
         };
         let host = self.authority();
+        let length = match body.len() {
+            0 => String::new(),
+            length => format!("Content-Length: {length}\r\n"),
+        };
         let request = format!(
-            "GET {target} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: 2021-12-02\r\nAccept: application/json, application/xml\r\n{headers}\
-             Connection: close\r\n\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: 2021-12-02\r\nAccept: application/json, application/xml\r\n{headers}\
+             {length}Connection: close\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).map_err(text)?;
         let mut bytes = Vec::new();

@@ -2,6 +2,7 @@
 
 use crate::connection::header_case::{HeaderCaseStream, HeaderNames};
 use crate::connection::limits::Connections;
+use crate::connection::reset::{Aborted, OnTcp, ResetOnDrop};
 use crate::connection::send_deadline::SendDeadline;
 use crate::connection::threads::ConnectionThreads;
 use crate::connection::tls::Opening;
@@ -15,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -228,7 +229,7 @@ impl Activity {
     }
 }
 
-async fn connection<S: Server, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+async fn connection<S: Server, I: OnTcp + AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     server: Arc<S>,
     client: Client,
     socket: I,
@@ -236,11 +237,14 @@ async fn connection<S: Server, I: AsyncRead + AsyncWrite + Unpin + Send + 'stati
 ) {
     let Client { service, peer, .. } = client;
     let (notes, activity) = (HeaderNames::default(), Arc::new(Activity::default()));
+    let resets = Arc::new(AtomicBool::new(false));
+    let socket = ResetOnDrop::new(socket, resets.clone());
     let tap = HeaderCaseStream::new(SendDeadline::new(socket), notes.clone());
     let mut crowding = server.connections().crowding();
     let (seen, asked) = (notes.clone(), activity.clone());
     let answer = service_fn(move |request: Request<Incoming>| {
         let (server, notes, activity) = (server.clone(), notes.clone(), asked.clone());
+        let resets = resets.clone();
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
         let answering = async move {
@@ -249,7 +253,11 @@ async fn connection<S: Server, I: AsyncRead + AsyncWrite + Unpin + Send + 'stati
             let response = server.respond(client, request, notes).await;
             activity.end();
             busy_poll::answered();
-            Ok::<_, Infallible>(response)
+            if response.extensions().get::<Aborted>().is_some() {
+                resets.store(true, Ordering::Relaxed);
+                return Err("reset as a fault asked for");
+            }
+            Ok(response)
         };
         #[cfg(debug_assertions)]
         let answering = crate::connection::slow_handler::Measured::new(answering, what);

@@ -6,6 +6,7 @@ pub mod framing;
 mod header_case;
 mod limits;
 pub mod listener;
+mod reset;
 mod send_deadline;
 #[cfg(debug_assertions)]
 mod slow_handler;
@@ -17,4 +18,5 @@ pub use blocking_pool::on_blocking_pool;
 pub use header_case::HeaderNames;
 pub use limits::Connections;
 pub use listener::{Endpoint, serve};
+pub use reset::Aborted;
 pub use threads::ConnectionThreads;

@@ -86,7 +86,7 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
 }
 
 /// Refuses host names that could lead elsewhere, and visitors who may not open the console.
-async fn check_visitor(
+pub(super) async fn check_visitor(
     console: &Console,
     connection: &Connection,
     headers: &HeaderMap,
@@ -121,7 +121,7 @@ async fn check_visitor(
 }
 
 /// Refuses pages of other sites. A person may follow a link from anywhere, to a page of its own.
-fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
+pub(super) fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     let is_foreign = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
     let follows_link = *method == Method::GET
@@ -175,7 +175,7 @@ fn check_token(token: &str, request: &Request, form: Option<&Form>) -> Result<()
     ))
 }
 
-fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
+pub(super) fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
     Failure::new(403, "AuthorizationFailure", message)
 }
 

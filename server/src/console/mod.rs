@@ -17,6 +17,7 @@ mod queues;
 pub mod requests;
 mod respond;
 mod tables;
+mod test_pages;
 mod value_text;
 
 use crate::announce::Address;
@@ -157,7 +158,10 @@ pub fn router(console: Arc<Console>) -> Router {
             .merge(layout::assets())
             .merge(pages.route_layer(layer));
     }
-    routes.fallback(open_pages::unknown).with_state(console)
+    routes
+        .merge(test_pages::routes(&console))
+        .fallback(open_pages::unknown)
+        .with_state(console)
 }
 
 /// Serves a request whose path begins with [`PREFIX`]. Errors: those of the pages for programs, to be rendered as the service does.

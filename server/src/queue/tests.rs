@@ -49,6 +49,7 @@ fn context(method: &str, target: &str) -> Context {
         service: ServiceKind::Queue,
         now: SystemTime::UNIX_EPOCH,
         system_now: SystemTime::UNIX_EPOCH,
+        sas_now: SystemTime::UNIX_EPOCH,
         peer: ([127, 0, 0, 1], 1).into(),
         secure: false,
         request_id: String::new(),

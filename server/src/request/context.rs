@@ -25,6 +25,8 @@ pub struct RequestOrigin {
     pub now: SystemTime,
     /// By the clock of the machine: for what clients date, such as signatures and tokens.
     pub system_now: SystemTime,
+    /// By the clock of the machine, moved as the clock of the services was: for the times of a SAS.
+    pub sas_now: SystemTime,
     pub peer: SocketAddr,
     /// Whether it came over HTTPS.
     pub secure: bool,
@@ -39,6 +41,8 @@ pub struct Context {
     pub now: SystemTime,
     /// By the clock of the machine: for what clients date, such as signatures and tokens.
     pub system_now: SystemTime,
+    /// By the clock of the machine, moved as the clock of the services was: for the times of a SAS.
+    pub sas_now: SystemTime,
     pub peer: SocketAddr,
     /// Whether the request came over HTTPS.
     pub secure: bool,
@@ -82,6 +86,7 @@ impl Context {
             service,
             now,
             system_now,
+            sas_now,
             peer,
             secure,
             request_id,
@@ -102,6 +107,7 @@ impl Context {
             service,
             now,
             system_now,
+            sas_now,
             peer,
             secure,
             request_id,
@@ -129,6 +135,7 @@ impl Context {
             service: arrival.service,
             now: arrival.now,
             system_now: arrival.system_now,
+            sas_now: arrival.sas_now,
             peer: arrival.peer,
             secure: arrival.secure,
             request_id: arrival.request_id.clone(),
@@ -326,6 +333,7 @@ pub mod tests {
             service,
             now,
             system_now: now,
+            sas_now: now,
             peer,
             request_id: "id".to_owned(),
         };

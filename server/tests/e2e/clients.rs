@@ -39,6 +39,21 @@ fn python_signatures() {
 }
 
 #[test]
+fn python_clock() {
+    run_python("clock.py");
+}
+
+#[test]
+fn python_faults() {
+    run_python("faults.py");
+}
+
+#[test]
+fn javascript_faults() {
+    run_node("faults.js");
+}
+
+#[test]
 fn python_patterns() {
     run_python("patterns.py");
 }

@@ -335,6 +335,13 @@ impl Connection {
         Response::read(&mut self.stream, method)
     }
 
+    /// Everything up to the end of the connection, however it ends.
+    pub(crate) fn read_to_end(&mut self) -> String {
+        let mut bytes = Vec::new();
+        let _ = self.stream.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Whether the server closes the connection, without waiting for another request, before it has been idle for long.
     pub(crate) fn is_closed(&mut self) -> bool {
         let _ = self

@@ -485,6 +485,7 @@ mod tests {
             service: ServiceKind::Blob,
             now: SystemTime::UNIX_EPOCH,
             system_now: SystemTime::UNIX_EPOCH,
+            sas_now: SystemTime::UNIX_EPOCH,
             peer: "127.0.0.1:1".parse().unwrap(),
             secure: false,
             request_id: format!("id-{id}"),

@@ -1,0 +1,26 @@
+//! The clocks of the server: that of the machine, and that of the store, which a test can move.
+//!
+//! Clients date their requests, tokens and certificates by the machine's clock, so these are checked against it. Everything that a
+//! service stores, shows or expires goes by [`Clock`]: the services' `WallClock` plus the distance that `PUT /_lazurite/clock` moved
+//! it by. The times of a SAS are checked against the machine's clock moved by the same distance.
+//!
+//! The clock never goes back: ETags, Timestamps and the order of messages rest on it. It is moved forward or frozen. Its state is a
+//! record in the store, so that a store whose clock was moved never shows times before those of its rows after a restart. The record
+//! is written before the clock moves; only a freeze is recorded afterwards, because the record before it stands for later times.
+
+pub mod duration;
+mod moves;
+pub mod page;
+
+pub use moves::{Clock, Move, Refused};
+
+use std::time::SystemTime;
+
+/// The machine's time of day. It goes back when the machine's clock is set back.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place of the server that reads the machine's clock"
+)]
+pub fn system_time() -> SystemTime {
+    SystemTime::now()
+}

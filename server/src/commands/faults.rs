@@ -1,0 +1,34 @@
+//! `lazurite faults`: shows the faults of a running server, sets them from a file, removes them.
+
+use crate::cli::FaultsAction;
+use crate::commands::doctor::{Target, connection_string};
+use serde_json::Value;
+use std::path::Path;
+use std::process::ExitCode;
+
+const PAGE: &str = "/_lazurite/faults";
+
+/// Asks the server of a connection string, or of the one in the environment. The error is a sentence.
+pub fn run(action: Option<&FaultsAction>, text: Option<&str>) -> Result<ExitCode, String> {
+    let (method, body) = match action {
+        None | Some(FaultsAction::Show) => ("GET", String::new()),
+        Some(FaultsAction::Set { file }) => ("PUT", read(file)?),
+        Some(FaultsAction::Clear) => ("DELETE", String::new()),
+    };
+    let (_, text) = connection_string(text);
+    let answer = Target::read(&text)?.administer(method, PAGE, &body)?;
+    let rules: Value = serde_json::from_str(&answer.body)
+        .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
+    // JSON escapes control characters, which could act on a terminal.
+    println!("{rules:#}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    let text = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    text.map_err(|error| format!("cannot read {}: {error}", file.display()))
+}

@@ -1,0 +1,102 @@
+//! The pages that test suites drive the server with, as JSON: its clock and its faults.
+//!
+//! They are for the visitors of the console, and are served without it, too. Their clients are programs, so a write needs no token: a
+//! page of another origin can neither send a PUT nor a DELETE without being asked for its origin, which is refused here. A server with
+//! an account that has a key of its own may hold data that matters, so its clock and faults are changed with the password alone.
+
+use crate::connection::on_blocking_pool;
+use crate::console::Console;
+use crate::console::guard::{check_site, check_visitor, refused};
+use crate::console::respond::{Connection, HandedBody, Json, Page, Refusal, put_default};
+use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
+use crate::response::error::{Failure, Result, common};
+use crate::{clock, faults};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, HeaderMap};
+use axum::http::{Method, Response};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use axum::{Extension, Router};
+use serde_json::Value;
+use std::sync::Arc;
+
+pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
+    let layer = from_fn_with_state(console.clone(), guard);
+    Router::new()
+        .route("/_lazurite/clock", get(show_clock).put(change_clock))
+        .route(
+            "/_lazurite/faults",
+            get(show_faults).put(change_faults).delete(clear_faults),
+        )
+        .route_layer(layer)
+}
+
+async fn guard(
+    State(console): State<Arc<Console>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let (connection, headers) = (
+        request.extensions().get().cloned(),
+        request.headers().clone(),
+    );
+    let method = request.method().clone();
+    let mut response = match check(&console, connection, &method, &headers).await {
+        Ok(()) => next.run(request).await,
+        Err(failure) => Refusal(failure).into_response(),
+    };
+    put_default(&mut response, CACHE_CONTROL, "no-store");
+    response
+}
+
+async fn check(
+    console: &Console,
+    connection: Option<Connection>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<()> {
+    let connection = connection.ok_or_else(|| Failure::from(common::INTERNAL_ERROR))?;
+    check_visitor(console, &connection, headers).await?;
+    check_site(method, headers, &connection.host)?;
+    let changes = !matches!(*method, Method::GET | Method::HEAD);
+    let all_shown = console.accounts().count() == console.services.accounts.names().count();
+    if changes && !all_shown {
+        return Err(refused(
+            "This server has accounts with keys of their own: its clock and its faults are changed only with a password. Start Lazurite with \
+             --console-password.",
+        ));
+    }
+    Ok(())
+}
+
+async fn show_clock(State(console): State<Arc<Console>>) -> Json<Value> {
+    Json(clock::page::show(&console.services.clock))
+}
+
+async fn change_clock(
+    State(console): State<Arc<Console>>,
+    Extension(body): Extension<HandedBody>,
+) -> Page<Json<Value>> {
+    let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
+    let change = move || clock::page::change(&console.services.clock, &body);
+    Ok(Json(on_blocking_pool(change).await?))
+}
+
+async fn show_faults(State(console): State<Arc<Console>>) -> Json<Value> {
+    Json(faults::page::show(&console.services.faults))
+}
+
+async fn change_faults(
+    State(console): State<Arc<Console>>,
+    Extension(body): Extension<HandedBody>,
+) -> Page<Json<Value>> {
+    let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
+    let change = move || faults::page::change(&console.services.faults, &body);
+    Ok(Json(on_blocking_pool(change).await?))
+}
+
+async fn clear_faults(State(console): State<Arc<Console>>) -> Json<Value> {
+    Json(faults::page::clear(&console.services.faults))
+}

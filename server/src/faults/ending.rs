@@ -1,0 +1,98 @@
+//! How the response of a faulty request ends: not at all, or in the middle of its body.
+
+use crate::connection::Aborted;
+use axum::body::Body;
+use axum::http::Response;
+use axum::http::header::{CONTENT_LENGTH, HeaderValue};
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
+
+/// What a chunked body, whose length is not known, is cut after.
+const CUT_BYTES_DEFAULT: u64 = 1024;
+/// How long the part of a body before the cut has to reach the client.
+const CUT_DELAY: Duration = Duration::from_millis(50);
+
+/// How a response ends, if not as usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The connection is reset instead.
+    Reset,
+    /// After this many bytes of the body, by default after half of them. A response without a body is sent whole.
+    Cut(Option<u64>),
+}
+
+impl Ending {
+    /// Prepares the response to end so.
+    pub fn put(self, response: &mut Response<Body>) {
+        match self {
+            Ending::Reset => {
+                response.extensions_mut().insert(Aborted);
+            }
+            Ending::Cut(bytes) => cut(bytes, response),
+        }
+    }
+}
+
+fn cut(bytes: Option<u64>, response: &mut Response<Body>) {
+    let length = response.body().size_hint().exact();
+    if length == Some(0) {
+        return;
+    }
+    if let Some(length) = length {
+        // The library takes it from the body, and the cut body does not know it.
+        let headers = response.headers_mut();
+        headers
+            .entry(CONTENT_LENGTH)
+            .or_insert(HeaderValue::from(length));
+    }
+    let half = length.map_or(CUT_BYTES_DEFAULT, |length| length / 2);
+    let most = length.map_or(u64::MAX, |length| length - 1);
+    let body = std::mem::take(response.body_mut());
+    *response.body_mut() = Body::new(CutBody {
+        body,
+        left: bytes.unwrap_or(half).min(most),
+        end: None,
+    });
+}
+
+/// The first bytes of a body, and then an error.
+struct CutBody {
+    body: Body,
+    left: u64,
+    end: Option<Pin<Box<Sleep>>>,
+}
+
+impl HttpBody for CutBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.left > 0 {
+            match ready!(Pin::new(&mut self.body).poll_frame(task)) {
+                Some(Ok(frame)) => {
+                    let left = self.left;
+                    let frame = frame.map_data(|mut data| {
+                        data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                        data
+                    });
+                    let sent = frame.data_ref().map_or(0, Bytes::len);
+                    self.left -= sent as u64;
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => self.left = 0,
+            }
+        }
+        let end = self.end.get_or_insert_with(|| Box::pin(sleep(CUT_DELAY)));
+        ready!(end.as_mut().poll(task));
+        let error = axum::Error::new("cut as a fault asked for");
+        Poll::Ready(Some(Err(error)))
+    }
+}

@@ -1,0 +1,62 @@
+//! Faults that a test injects into requests: errors, latency, connections that end, responses that are cut.
+//!
+//! A rule of `/_lazurite/faults`, or the header `x-lazurite-fault` of one request, names a fault; `kind.rs` reads both in the same
+//! words. A fault is chosen after routing and authentication: its rule may name the operation, and strangers are refused as always.
+//! Latency and errors come before the handler, which then does not run; a lost or cut response comes after it. Only errors that Azure
+//! Storage gives can be injected.
+//!
+//! Without rules, a request costs one load of an atomic flag and one look for the header.
+
+mod ending;
+mod kind;
+pub mod page;
+mod rules;
+
+pub use ending::Ending;
+pub use kind::Fault;
+pub use rules::Faults;
+
+use crate::auth::Caller;
+use crate::layers::browser_guard;
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, common};
+
+/// The header that asks for a fault of the request that it stands in.
+pub const HEADER: &str = "x-lazurite-fault";
+
+/// The fault of a request, if it has one. Errors: the header is not understood, or not accepted from this caller.
+///
+/// The header needs credentials and a client on this machine, unless `--faults` opens it to others: it can do harm to its own request
+/// only, but holds a connection for up to a minute, and a header that a gateway lets pass must not make a server fail.
+pub fn choose(
+    faults: &Faults,
+    context: &Context,
+    operation: &'static str,
+    caller: &Caller,
+) -> Result<Option<Fault>> {
+    if context.headers.get(HEADER).is_some() {
+        return from_header(faults, context, caller).map(Some);
+    }
+    Ok(faults.choose(context, operation))
+}
+
+fn from_header(faults: &Faults, context: &Context, caller: &Caller) -> Result<Fault> {
+    let text = context.header(HEADER).unwrap_or_default();
+    if matches!(caller, Caller::Anonymous) {
+        let message = "The header x-lazurite-fault is accepted with credentials only.";
+        return Err(Failure::new(403, "AuthorizationFailure", message));
+    }
+    let is_near = context.peer.ip().to_canonical().is_loopback()
+        && !browser_guard::came_through_proxy(&context.headers);
+    if !is_near && !faults.takes_header_from_anywhere {
+        let message = "The header x-lazurite-fault is accepted from this machine only. Start Lazurite with --faults to accept it from others.";
+        return Err(Failure::new(403, "AuthorizationFailure", message));
+    }
+    let kind = kind::Kind::parse(&text).map_err(|reason| {
+        common::INVALID_HEADER_VALUE
+            .with("HeaderName", HEADER)
+            .with("HeaderValue", text)
+            .with("Reason", reason)
+    })?;
+    Ok(faults.by_header(&kind))
+}

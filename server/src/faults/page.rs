@@ -1,0 +1,242 @@
+//! `/_lazurite/faults`: the JSON of the rules.
+
+use crate::faults::Faults;
+use crate::faults::kind::Kind;
+use crate::faults::rules::Rule;
+use crate::request::context::ServiceKind;
+use crate::request::operation::Operation;
+use crate::response::error::{Failure, Result};
+use crate::{blob, queue, table};
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Every request is compared with each.
+const RULES_MAX: usize = 100;
+const FIELDS: [&str; 8] = [
+    "service",
+    "operation",
+    "account",
+    "resource",
+    "probability",
+    "seed",
+    "count",
+    "fault",
+];
+
+/// The rules with the number of their hits, as a PUT takes them.
+pub fn show(faults: &Faults) -> Value {
+    let rules: Vec<Value> = faults.rules().iter().map(show_rule).collect();
+    json!({ "rules": rules, "headerHits": faults.header_hits() })
+}
+
+fn show_rule(rule: &Rule) -> Value {
+    let mut shown = Map::new();
+    let texts = [
+        ("service", rule.service.map(ServiceKind::label)),
+        ("operation", rule.operation),
+        ("account", rule.account.as_deref()),
+        ("resource", rule.resource.as_deref()),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            shown.insert(name.to_owned(), text.into());
+        }
+    }
+    shown.insert("probability".to_owned(), rule.probability.into());
+    shown.insert("seed".to_owned(), rule.seed.into());
+    if let Some(count) = rule.count {
+        shown.insert("count".to_owned(), count.into());
+    }
+    shown.insert("fault".to_owned(), rule.fault.clone().into());
+    let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed).into();
+    shown.insert("matched".to_owned(), counted(&rule.matched));
+    shown.insert("hits".to_owned(), counted(&rule.hits));
+    Value::Object(shown)
+}
+
+/// Replaces the rules by those of the body of a PUT. Errors: the body is not understood; the message names the field.
+pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
+    faults.set(read(body).map_err(|message| Failure::new(400, "InvalidInput", message))?);
+    Ok(show(faults))
+}
+
+/// Removes all rules.
+pub fn clear(faults: &Faults) -> Value {
+    faults.set(Vec::new());
+    show(faults)
+}
+
+fn read(body: &[u8]) -> std::result::Result<Vec<Rule>, String> {
+    let document: Value = serde_json::from_slice(body)
+        .map_err(|error| format!("The body is no JSON document: {error}."))?;
+    let rules = document["rules"]
+        .as_array()
+        .ok_or("rules: the body is a JSON object with a list of rules in this field.")?;
+    if rules.len() > RULES_MAX {
+        return Err(format!(
+            "rules: there are {} of them, and may be {RULES_MAX}.",
+            rules.len()
+        ));
+    }
+    let rules = rules.iter().enumerate();
+    rules
+        .map(|(index, rule)| read_rule(rule).map_err(|error| format!("rules[{index}]{error}")))
+        .collect()
+}
+
+/// Errors begin with the path of the field below the rule.
+fn read_rule(rule: &Value) -> std::result::Result<Rule, String> {
+    let fields = rule.as_object().ok_or(": a rule is a JSON object.")?;
+    // A document that was shown can be sent again.
+    let known = |name: &str| FIELDS.contains(&name) || name == "matched" || name == "hits";
+    if let Some(name) = fields.keys().find(|name| !known(name)) {
+        return Err(format!(
+            ".{name}: there is no such field. There are {}.",
+            FIELDS.join(", ")
+        ));
+    }
+    let text = |name: &str| match &rule[name] {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text.as_str())),
+        value => Err(format!(".{name}: {value} is no text.")),
+    };
+    let service = text("service")?.map(service_of).transpose()?;
+    let fault = text("fault")?.ok_or(".fault: every rule has one, such as \"503\".")?;
+    Ok(Rule {
+        service,
+        operation: text("operation")?
+            .map(|name| operation_of(name, service))
+            .transpose()?,
+        account: text("account")?.map(str::to_owned),
+        resource: text("resource")?.map(str::to_owned),
+        probability: probability_of(&rule["probability"])?,
+        seed: whole("seed", &rule["seed"], 0)?.map_or_else(random_seed, Ok)?,
+        count: whole("count", &rule["count"], 1)?,
+        fault: fault.to_owned(),
+        kind: Kind::parse(fault).map_err(|reason| format!(".fault: {reason}"))?,
+        matched: AtomicU64::new(0),
+        hits: AtomicU64::new(0),
+    })
+}
+
+fn service_of(name: &str) -> std::result::Result<ServiceKind, String> {
+    let found = ServiceKind::ALL
+        .into_iter()
+        .find(|service| service.label() == name);
+    found.ok_or_else(|| {
+        format!(".service: \"{name}\" is no service. There are blob, queue and table.")
+    })
+}
+
+/// The REST name of an operation, of one service or of any.
+fn operation_of(
+    name: &str,
+    service: Option<ServiceKind>,
+) -> std::result::Result<&'static str, String> {
+    let of = |service: ServiceKind| match service {
+        ServiceKind::Blob => name_in(blob::operations::OPERATIONS, name),
+        ServiceKind::Queue => name_in(queue::operations::OPERATIONS, name),
+        ServiceKind::Table => name_in(table::operations::OPERATIONS, name),
+    };
+    let found = match service {
+        Some(service) => of(service),
+        None => ServiceKind::ALL.into_iter().find_map(of),
+    };
+    found.ok_or_else(|| {
+        format!(".operation: \"{name}\" is no operation of this service. See docs/operations.md: PutBlob, GetMessages, InsertEntity.")
+    })
+}
+
+fn name_in<R>(rows: &[Operation<R>], name: &str) -> Option<&'static str> {
+    rows.iter().map(|row| row.name).find(|row| *row == name)
+}
+
+fn probability_of(value: &Value) -> std::result::Result<f64, String> {
+    if value.is_null() {
+        return Ok(1.0);
+    }
+    let number = value.as_f64().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| format!(".probability: {value} is no number from 0 to 1."))
+}
+
+fn whole(name: &str, value: &Value, min: u64) -> std::result::Result<Option<u64>, String> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let number = value.as_u64().filter(|number| *number >= min);
+    let number =
+        number.ok_or_else(|| format!(".{name}: {value} is no whole number from {min} up."))?;
+    Ok(Some(number))
+}
+
+/// A seed that JSON readers of every language keep as it is: below 2^53.
+fn random_seed() -> std::result::Result<u64, String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| format!(".seed: no random numbers: {error}"))?;
+    Ok(u64::from_le_bytes(bytes) >> 11)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_shown_as_they_were_set() {
+        let faults = Faults::new(false);
+        let rule = json!({
+            "service": "blob", "operation": "PutBlob", "account": "a", "resource": "con/", "probability": 0.5, "seed": 7, "count": 2,
+            "fault": "503; retry-after=1",
+        });
+        let shown = change(&faults, json!({ "rules": [rule] }).to_string().as_bytes()).unwrap();
+        for (name, value) in rule.as_object().unwrap() {
+            assert_eq!(shown["rules"][0][name], *value, "{name}");
+        }
+        assert_eq!(shown["rules"][0]["hits"], 0);
+        let again = change(&faults, shown.to_string().as_bytes()).unwrap();
+        assert_eq!(again, shown);
+        assert_eq!(clear(&faults)["rules"], json!([]));
+    }
+
+    #[test]
+    fn rules_that_are_not_understood_are_refused_with_the_name_of_the_field() {
+        let with = |field: &str, value: Value| {
+            let mut rule = json!({ "fault": "503" });
+            rule[field] = value;
+            json!({ "rules": [{ "fault": "reset" }, rule] }).to_string()
+        };
+        for (body, start) in [
+            (String::new(), "The body"),
+            ("[]".to_owned(), "rules:"),
+            (json!({ "rules": ["503"] }).to_string(), "rules[0]:"),
+            (
+                json!({ "rules": vec![json!({ "fault": "503" }); 101] }).to_string(),
+                "rules:",
+            ),
+            (json!({ "rules": [{}] }).to_string(), "rules[0].fault:"),
+            (with("fault", json!("429")), "rules[1].fault: 429"),
+            (with("fault", json!(503)), "rules[1].fault:"),
+            (with("service", json!("file")), "rules[1].service:"),
+            (with("operation", json!("PutBlobs")), "rules[1].operation:"),
+            (with("account", json!(1)), "rules[1].account:"),
+            (with("resource", json!([])), "rules[1].resource:"),
+            (with("probability", json!(1.5)), "rules[1].probability:"),
+            (with("probability", json!("often")), "rules[1].probability:"),
+            (with("seed", json!(-1)), "rules[1].seed:"),
+            (with("count", json!(0)), "rules[1].count:"),
+            (with("status", json!(503)), "rules[1].status:"),
+        ] {
+            let faults = Faults::new(false);
+            let refused = change(&faults, body.as_bytes()).unwrap_err();
+            assert_eq!(refused.status, 400, "{body}");
+            assert!(
+                refused.message.starts_with(start),
+                "{body}: {}",
+                refused.message
+            );
+            assert!(faults.rules().is_empty());
+        }
+        let other_service =
+            json!({ "rules": [{ "service": "queue", "operation": "PutBlob", "fault": "503" }] });
+        assert!(read(other_service.to_string().as_bytes()).is_err());
+    }
+}

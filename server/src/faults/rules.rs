@@ -1,0 +1,186 @@
+//! The rules: which requests have which fault, how often, and how often it was so far.
+
+use crate::faults::kind::{Fault, Kind};
+use crate::request::context::{Context, ServiceKind};
+use percent_encoding::percent_decode_str;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One rule. What it does not name, it does not ask for.
+#[derive(Debug)]
+pub struct Rule {
+    pub service: Option<ServiceKind>,
+    /// The REST name.
+    pub operation: Option<&'static str>,
+    pub account: Option<String>,
+    /// What the decoded path after the account begins with, without its first slash.
+    pub resource: Option<String>,
+    pub probability: f64,
+    pub seed: u64,
+    /// How many requests it hits at most.
+    pub count: Option<u64>,
+    /// As written.
+    pub fault: String,
+    pub kind: Kind,
+    /// Requests that it was asked about.
+    pub matched: AtomicU64,
+    pub hits: AtomicU64,
+}
+
+impl Rule {
+    fn matches(&self, context: &Context, operation: &str) -> bool {
+        self.service
+            .is_none_or(|service| service == context.service)
+            && self.operation.is_none_or(|name| name == operation)
+            && self
+                .account
+                .as_ref()
+                .is_none_or(|name| *name == context.account)
+            && self.resource.as_ref().is_none_or(|prefix| {
+                let decoded = percent_decode_str(&context.resource).decode_utf8_lossy();
+                decoded.starts_with(prefix.as_str())
+            })
+    }
+
+    /// The fault of a request that matches, if it is one of those that have it. The n-th request that matches is decided by the seed
+    /// and n alone.
+    fn strike(&self) -> Option<Fault> {
+        let number = self.matched.fetch_add(1, Ordering::Relaxed);
+        let mut numbers = Numbers::new(self.seed, number);
+        if numbers.next() >= self.probability {
+            return None;
+        }
+        let below_count = |hits| {
+            self.count
+                .is_none_or(|count| hits < count)
+                .then_some(hits + 1)
+        };
+        let hit = self
+            .hits
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, below_count);
+        hit.ok().map(|_| self.kind.draw(&mut || numbers.next()))
+    }
+}
+
+/// Random numbers from 0 up to, not including, 1: SplitMix64.
+struct Numbers(u64);
+
+impl Numbers {
+    fn new(seed: u64, stream: u64) -> Numbers {
+        let mut numbers = Numbers(seed);
+        let start = numbers.next_u64() ^ stream;
+        Numbers(Numbers(start).next_u64())
+    }
+
+    fn next(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// The faults of a running server.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// Whether there is a rule: read by every request.
+    is_set: AtomicBool,
+    rules: RwLock<Arc<Vec<Rule>>>,
+    /// Whether clients of other machines may ask for faults by the header.
+    pub takes_header_from_anywhere: bool,
+    header_hits: AtomicU64,
+}
+
+impl Faults {
+    pub fn new(takes_header_from_anywhere: bool) -> Faults {
+        Faults {
+            takes_header_from_anywhere,
+            ..Faults::default()
+        }
+    }
+
+    /// Replaces all rules; their counts start again.
+    pub fn set(&self, rules: Vec<Rule>) {
+        let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        self.is_set.store(!rules.is_empty(), Ordering::Relaxed);
+        *current = Arc::new(rules);
+    }
+
+    pub fn rules(&self) -> Arc<Vec<Rule>> {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        rules.clone()
+    }
+
+    /// Faults that requests asked for by the header.
+    pub fn header_hits(&self) -> u64 {
+        self.header_hits.load(Ordering::Relaxed)
+    }
+
+    /// The fault of the first rule that hits the request.
+    pub fn choose(&self, context: &Context, operation: &str) -> Option<Fault> {
+        // Relaxed: a request that is under way while rules are set may have them or not.
+        if !self.is_set.load(Ordering::Relaxed) || operation.is_empty() {
+            return None;
+        }
+        let rules = self.rules();
+        let mut matching = rules.iter().filter(|rule| rule.matches(context, operation));
+        matching.find_map(Rule::strike)
+    }
+
+    /// The fault that the header of a request asks for.
+    pub fn by_header(&self, kind: &Kind) -> Fault {
+        let number = self.header_hits.fetch_add(1, Ordering::Relaxed);
+        let mut numbers = Numbers::new(0, number);
+        kind.draw(&mut || numbers.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(probability: f64, seed: u64, count: Option<u64>) -> Rule {
+        Rule {
+            service: None,
+            operation: None,
+            account: None,
+            resource: None,
+            probability,
+            seed,
+            count,
+            fault: String::new(),
+            kind: Kind::parse("503").unwrap(),
+            matched: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+        }
+    }
+
+    fn struck(rule: &Rule) -> Vec<bool> {
+        (0..1000).map(|_| rule.strike().is_some()).collect()
+    }
+
+    #[test]
+    fn seed_decides_which_requests_are_hit() {
+        let first = struck(&rule(0.3, 7, None));
+        assert_eq!(first, struck(&rule(0.3, 7, None)));
+        assert_ne!(first, struck(&rule(0.3, 8, None)));
+        let hits = first.iter().filter(|hit| **hit).count();
+        assert!((240..360).contains(&hits), "{hits}");
+        assert!(struck(&rule(1.0, 7, None)).iter().all(|hit| *hit));
+    }
+
+    #[test]
+    fn count_ends_a_rule() {
+        let rule = rule(1.0, 0, Some(3));
+        let hits = struck(&rule);
+        assert_eq!(hits.iter().filter(|hit| **hit).count(), 3);
+        assert!(hits[..3].iter().all(|hit| *hit));
+        assert_eq!(rule.hits.load(Ordering::Relaxed), 3);
+        assert_eq!(rule.matched.load(Ordering::Relaxed), 1000);
+    }
+}
