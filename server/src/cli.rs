@@ -249,7 +249,7 @@ pub struct Cli {
     #[arg(long = "max-sas-hours", value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Rights")]
     pub sas_hours_max: Option<u32>,
 
-    /// Ignore headers and parameters of unsupported features instead of answering 501
+    /// Ignore the headers and parameters that an operation does not read, instead of refusing some of them
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,
 

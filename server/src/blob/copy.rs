@@ -104,11 +104,6 @@ pub fn copy_request(
     let context = &request.context;
     let seal = context.header("x-ms-seal-blob");
     let seal = seal.map(|text| text.eq_ignore_ascii_case("true"));
-    let conditions = conditions_of_new_blob(request)?;
-    if conditions.customer_key.is_some() {
-        let feature = "Encrypting a copy with a customer-provided key";
-        return Err(Failure::unsupported(feature));
-    }
     Ok(CopyBlob {
         source_url: url.to_owned(),
         metadata: metadata(context),
@@ -117,7 +112,7 @@ pub fn copy_request(
         seal,
         rehydrate_priority: rehydrate_priority(context)?,
         source_conditions: source_conditions.clone(),
-        conditions,
+        conditions: conditions_of_new_blob(request)?,
     })
 }
 
@@ -370,6 +365,12 @@ pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
 pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     context.required_header("x-ms-source-range")?;
+    // Source: Put Page From URL, "Request headers": this operation cannot clear pages.
+    if let Some(write) = context.header("x-ms-page-write")
+        && !write.eq_ignore_ascii_case("update")
+    {
+        return Err(Failure::header("x-ms-page-write", write));
+    }
     let (pages, sequence) = (pages(context)?, sequence_conditions(context)?);
     let (conditions, range) = (request.conditions()?, source_range(context)?);
     let upload = fetch(&request, UploadKind::PutPage, range).await?.upload;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
-    context: Context,
+    mut context: Context,
     route: Result<Route>,
     caller: Caller,
     body: RequestBody,
@@ -37,6 +37,7 @@ pub fn handle(
     if let Some(needs) = operation.needs(&context) {
         authorize(&caller, context.service, &needs)?;
     }
+    operation.admit(&mut context, state.loose)?;
     if operation.body == BodyRule::Required {
         body.check_length_is_declared(&context.headers)?;
     }

@@ -5,6 +5,7 @@
 
 use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
+use crate::request::inputs::{self, Inputs};
 use crate::request::permissions::{Letters::Any, RequiredPermissions};
 use crate::response::ResponseFuture;
 use crate::response::error::{Failure, Result};
@@ -47,9 +48,9 @@ pub struct Operation<R: 'static> {
 
     // Protocol.
     pub body: BodyRule,
-    /// Headers that the operation accepts and others refuse by name: see [`refuse_unsupported`](Operation::refuse_unsupported).
-    pub headers: &'static [&'static str],
-    /// Parameters that are refused by name: each with the feature it belongs to.
+    /// The headers and parameters that the handler sees. [`inputs`] says what happens to others.
+    pub reads: Inputs,
+    /// Further parameters that are refused by name: each with the feature it belongs to.
     pub unsupported: &'static [(&'static str, &'static str)],
     /// Whether the operation names a blob that need not exist yet.
     pub creates_blob: bool,
@@ -278,7 +279,7 @@ impl<R> Operation<R> {
         changes_state: false,
         on_analytics_data: false,
         body: BodyRule::Empty,
-        headers: &[],
+        reads: Inputs::NONE,
         unsupported: &[],
         creates_blob: false,
         answers_odata: false,
@@ -346,19 +347,10 @@ impl<R> Operation<R> {
         }
     }
 
-    /// Refuses the `restricted` headers that the row does not list, and its own unsupported parameters: to ignore them would be a lie.
-    /// `--loose` lets them pass.
-    pub fn refuse_unsupported(
-        &self,
-        context: &Context,
-        restricted: &[(&'static str, &'static str)],
-        loose: bool,
-    ) -> Result<()> {
-        for header in restricted {
-            if !self.headers.contains(&header.0) {
-                context.refuse_unsupported(&[*header], loose)?;
-            }
-        }
+    /// Refuses headers and parameters that the operation does not read where that would do harm, and hides the others from the handler.
+    /// `loose` refuses none.
+    pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
+        inputs::admit(context, self.reads, self.changes_state, loose)?;
         context.refuse_unsupported(self.unsupported, loose)
     }
 }

@@ -386,6 +386,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
         ..
     } = route_read(address)?;
     check_access(operation, &request.context, &request.caller, &table)?;
+    operation.admit(&mut request.context, request.state.loose)?;
     sas_key_range(&request.caller, &table, false)?;
     (request.table, request.keys) = (table, keys);
     in_part((operation.handler)(request, RequestBody::empty()).await?).await

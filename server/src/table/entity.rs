@@ -24,7 +24,6 @@ pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
 const SELECT_MAX: usize = 255;
 
 pub async fn query_entities(request: Request) -> Result<Response<Body>> {
-    refuse_unsupported_options(&request.context)?;
     let parameter = |name: &str| request.context.query.get(name);
     let (filter, select, top) = (
         parameter("$filter"),
@@ -362,14 +361,6 @@ fn select(context: &Context) -> Result<Option<Vec<String>>> {
             Err(common::INVALID_INPUT.with("QueryParameterName", "$select"))
         }
         _ => Ok(Some(names)),
-    }
-}
-
-fn refuse_unsupported_options(context: &Context) -> Result<()> {
-    let options = ["$orderby", "$skip", "$count", "$expand", "$inlinecount"];
-    match options.into_iter().find(|name| context.query.has(name)) {
-        Some(name) => Err(Failure::unsupported(format!("The query option {name}"))),
-        None => Ok(()),
     }
 }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
-    context: Context,
+    mut context: Context,
     route: Result<Route>,
     caller: Caller,
     body: RequestBody,
@@ -50,6 +50,7 @@ pub fn handle(
         level => level.unwrap_or(Level::Minimal),
     };
     check_access(operation, &context, &caller, &table)?;
+    operation.admit(&mut context, state.loose)?;
     if operation.body == BodyRule::Required {
         body.check_length_is_declared(&context.headers)?;
     }

@@ -157,7 +157,7 @@ fn flags_that_cannot_be_honoured_are_refused() {
 }
 
 #[test]
-fn features_to_come_are_passed_over_only_when_asked_for() {
+fn loose_ignores_what_is_otherwise_refused() {
     let location = TempDir::new().unwrap();
     let target = "/con?restype=container&comp=list&showonly=files";
     let list = Request::new(Service::Blob, "GET", target);
@@ -165,9 +165,14 @@ fn features_to_come_are_passed_over_only_when_asked_for() {
     let server = Launch::on(location.path()).argument("--loose").start();
     create.send(&server).is(201);
     list.send(&server).is(200);
+    let conditional = Request::new(Service::Blob, "PUT", "/con/b?comp=block&blockid=AAAA")
+        .header("If-Match", "\"0x1\"")
+        .body("block");
+    conditional.send(&server).is(201);
     let strict = Server::fresh();
     create.send(&strict).is(201);
     list.send(&strict).is(501);
+    conditional.send(&strict).is(400);
 }
 
 #[test]

@@ -115,6 +115,25 @@ fn a_source_that_is_missing_is_told_as_the_clients_tests_expect() {
 }
 
 #[test]
+fn pages_cannot_be_cleared_from_a_url() {
+    let server = with_container();
+    put_blob("from", &"x".repeat(512)).send(&server).is(201);
+    let page_blob = request("PUT", "/con/page").header("x-ms-blob-type", "PageBlob");
+    page_blob
+        .header("x-ms-blob-content-length", "512")
+        .send(&server)
+        .is(201);
+    let sas = account_sas("r", "b", "o", "", "https,http");
+    let refused = request("PUT", "/con/page?comp=page")
+        .header("x-ms-page-write", "clear")
+        .header("x-ms-range", "bytes=0-511")
+        .header("x-ms-source-range", "bytes=0-511")
+        .header("x-ms-copy-source", &url(&server, &sas))
+        .send(&server);
+    assert_eq!(refused.is(400).code(), "InvalidHeaderValue");
+}
+
+#[test]
 fn a_source_on_another_host_with_the_same_port_is_not_of_this_server() {
     let server = with_container();
     put_blob("from", "content").send(&server).is(201);
