@@ -148,7 +148,8 @@ fn flags_that_cannot_be_honoured_are_refused() {
     let refused = |flag: &str| Launch::on(location.path()).argument(flag).refused();
     is_refusal(refused("--cert=cert.pem"), &["--cert", "--key", "--pwd"]);
     let accounts = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "nonsense");
-    is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS"]);
+    is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS: "]);
+    is_refusal(refused("--accounts=nonsense"), &["--accounts: "]);
     let (status, text) = refused("--nonsense");
     assert!(
         status.code().is_some_and(|code| code != 0) && text.contains("--nonsense"),
