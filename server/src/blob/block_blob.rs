@@ -33,7 +33,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
         headers_of_new_blob(&request)?,
         conditions_of_new_blob(&request)?,
     );
-    let (metadata, create_only) = (metadata(&request.context), request.is_create_only());
+    let (metadata, create_only) = (metadata(&request.context)?, request.is_create_only());
     let settings = settings(&request)?;
     let structured = is_structured(&request);
     check_before_body(&request, &conditions).await?;
@@ -170,7 +170,7 @@ pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
 
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, conditions_of_new_blob(&request)?);
-    let (metadata, settings) = (metadata(&request.context), settings(&request)?);
+    let (metadata, settings) = (metadata(&request.context)?, settings(&request)?);
     let create_only = request.is_create_only();
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;

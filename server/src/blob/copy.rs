@@ -106,7 +106,7 @@ pub fn copy_request(
     let seal = seal.map(|text| text.eq_ignore_ascii_case("true"));
     Ok(CopyBlob {
         source_url: url.to_owned(),
-        metadata: metadata(context),
+        metadata: metadata(context)?,
         settings: settings(request)?,
         copy_tags: false,
         seal,
@@ -281,7 +281,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
         headers_of_new_blob(&request)?,
         conditions_of_new_blob(&request)?,
     );
-    let (metadata, mut settings) = (metadata(context), settings(&request)?);
+    let (metadata, mut settings) = (metadata(context)?, settings(&request)?);
     let (copies_tags, create_only) = (copies_tags(&request)?, request.is_create_only());
     let keeps = context.header("x-ms-copy-source-blob-properties");
     let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));

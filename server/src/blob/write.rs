@@ -32,7 +32,7 @@ pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
-    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let (metadata, conditions) = (metadata(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_metadata(&r.address(), metadata, &conditions)
     };
@@ -107,7 +107,7 @@ pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
-    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let (metadata, conditions) = (metadata(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.snapshot_blob(&r.address(), metadata, &conditions)
     };
