@@ -9,6 +9,7 @@ use crate::blob::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
 use crate::connection::on_blocking_pool;
 use crate::request::body::{RequestBody, collect, parsed};
+use crate::request::context::Context;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put, xml};
@@ -248,24 +249,7 @@ pub fn block_id(text: &str) -> Result<Vec<u8>> {
 }
 
 pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
-    let wanted = request
-        .context
-        .query
-        .get("blocklisttype")
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let list_type = match wanted.as_str() {
-        "" | "committed" => BlockListType::Committed,
-        "uncommitted" => BlockListType::Uncommitted,
-        "all" => BlockListType::All,
-        _ => {
-            return Err(Failure::parameter(
-                "blocklisttype",
-                wanted,
-                "It is none of committed, uncommitted, all.",
-            ));
-        }
-    };
+    let list_type = block_list_type(&request.context)?;
     // Of the conditions this operation takes the lease and the tags alone.
     let all = request.conditions()?;
     let conditions = Conditions {
@@ -298,6 +282,21 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
         length.to_string(),
     );
     Ok(response)
+}
+
+/// Source: Get Block List, "URI parameters".
+fn block_list_type(context: &Context) -> Result<BlockListType> {
+    let name = "blocklisttype";
+    let text = context.query.get(name).unwrap_or_default();
+    match text.to_ascii_lowercase().as_str() {
+        "" | "committed" => Ok(BlockListType::Committed),
+        "uncommitted" => Ok(BlockListType::Uncommitted),
+        "all" => Ok(BlockListType::All),
+        _ => {
+            let reason = "It is none of committed, uncommitted, all.";
+            Err(Failure::parameter(name, text, reason))
+        }
+    }
 }
 
 fn block_list_document(list: &BlockList, list_type: BlockListType) -> String {

@@ -85,14 +85,7 @@ pub fn handle(
         blob,
         blob_state,
     };
-    let response: ResponseFuture = if operation.body == BodyRule::Empty && !body.is_ended() {
-        Box::pin(async move {
-            upload::refuse_body(body).await?;
-            (operation.handler)(request, RequestBody::empty()).await
-        })
-    } else {
-        (operation.handler)(request, body)
-    };
+    let response = operation.begin(request, body, upload::surplus_body);
     if key_sha256.is_none() {
         return Ok(response);
     }

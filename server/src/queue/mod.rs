@@ -16,7 +16,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::Context;
 use crate::request::operation::BodyRule;
 use crate::response::ResponseFuture;
-use crate::response::error::{Result, common};
+use crate::response::error::{Failure, Result, common};
 use request::Request;
 pub use request::State;
 use std::sync::Arc;
@@ -48,20 +48,10 @@ pub fn handle(
         queue,
         message_id,
     };
-    if operation.body != BodyRule::Empty || body.is_ended() {
-        return Ok((operation.handler)(request, body));
-    }
-    Ok(Box::pin(async move {
-        refuse_content(body).await?;
-        (operation.handler)(request, RequestBody::empty()).await
-    }))
+    Ok(operation.begin(request, body, surplus_body))
 }
 
-/// Refuses a body, of an operation that takes none, unless it is empty.
-async fn refuse_content(mut body: RequestBody) -> Result<()> {
-    if body.length_at_least() > 0 || body.next_chunk().await?.is_some() {
-        let detail = "The operation takes no request body.";
-        return Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail));
-    }
-    Ok(())
+fn surplus_body(_: u64) -> Failure {
+    let detail = "The operation takes no request body.";
+    common::INVALID_INPUT.with("ExtendedErrorDetail", detail)
 }

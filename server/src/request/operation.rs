@@ -338,6 +338,26 @@ impl<R> Operation<R> {
         Some(RequiredPermissions { also, ..needs })
     }
 
+    /// Runs the handler. A body in chunks that the operation does not take is refused once it turns out to have content; `surplus` is
+    /// the refusal, for a body of at least that many bytes.
+    pub fn begin(
+        &'static self,
+        request: R,
+        body: RequestBody,
+        surplus: fn(u64) -> Failure,
+    ) -> ResponseFuture
+    where
+        R: Send,
+    {
+        if self.body != BodyRule::Empty || body.is_ended() {
+            return (self.handler)(request, body);
+        }
+        Box::pin(async move {
+            body.refuse_content(surplus).await?;
+            (self.handler)(request, RequestBody::empty()).await
+        })
+    }
+
     pub fn check_version(&self, version: &ApiVersion) -> Result<()> {
         match self.since {
             Some(since) if !version.is_at_least(since.version) => {

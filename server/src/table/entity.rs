@@ -14,7 +14,7 @@ use crate::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_table::{
-    AccessKind, AccessRange, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
+    AccessKind, AccessRange, Cost, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
 };
 use std::time::{Duration, Instant};
 
@@ -30,21 +30,15 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
         select(&request.context)?,
         top(&request.context)?,
     );
-    let partition_key = parameter("NextPartitionKey")
-        .map(|text| token::read(&text))
-        .transpose()?;
-    let row_key = parameter("NextRowKey")
-        .map(|text| token::read(&text))
-        .transpose()?
-        .unwrap_or_default();
+    let continuation = continuation(&request.context)?;
     on_blocking_pool(move || {
         let deadline = Instant::now() + QUERY_TIME_MAX;
         let query = Query {
             filter: filter.as_deref(),
             top,
-            continuation: partition_key
-                .as_deref()
-                .map(|partition_key| (partition_key, row_key.as_str())),
+            continuation: continuation
+                .as_ref()
+                .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
             access_range: request.range.as_ref(),
         };
         let tables = &request.state.services.tables;
@@ -60,40 +54,36 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
         frame.end_list(&mut body);
         let mut response = json(200, request.level, body);
         if let Some((partition_key, row_key)) = page.next {
-            put(
-                &mut response,
-                "x-ms-continuation-nextpartitionkey",
-                token::write(&partition_key),
-            );
-            put(
-                &mut response,
-                "x-ms-continuation-nextrowkey",
-                token::write(&row_key),
-            );
+            let mut put_key = |name, key: &str| put(&mut response, name, token::write(key));
+            put_key("x-ms-continuation-nextpartitionkey", &partition_key);
+            put_key("x-ms-continuation-nextrowkey", &row_key);
         }
-        put(
-            &mut response,
-            "x-lazurite-plan",
-            plan_name(page.cost.access),
-        );
-        // What the service makes of a filter that contradicts itself is not known.
-        if page.cost.azure_access != AccessKind::Nothing {
-            let plan = plan_name(page.cost.azure_access);
-            put(&mut response, "x-lazurite-azure-plan", plan);
-        }
-        put(
-            &mut response,
-            "x-lazurite-examined",
-            page.cost.examined.to_string(),
-        );
-        put(
-            &mut response,
-            "x-lazurite-returned",
-            page.cost.returned.to_string(),
-        );
+        put_cost(&mut response, &page.cost);
         Ok(response)
     })
     .await
+}
+
+/// The keys at which the page begins, from the response with the page before.
+fn continuation(context: &Context) -> Result<Option<(String, String)>> {
+    let key = |name| {
+        let text = context.query.get(name);
+        text.map(|text| token::read(&text)).transpose()
+    };
+    let (partition_key, row_key) = (key("NextPartitionKey")?, key("NextRowKey")?);
+    Ok(partition_key.map(|partition_key| (partition_key, row_key.unwrap_or_default())))
+}
+
+/// What a query cost, here and by estimate in the hosted service.
+fn put_cost(response: &mut Response<Body>, cost: &Cost) {
+    put(response, "x-lazurite-plan", plan_name(cost.access));
+    // The hosted service's plan for a filter that contradicts itself is not known.
+    if cost.azure_access != AccessKind::Nothing {
+        let plan = plan_name(cost.azure_access);
+        put(response, "x-lazurite-azure-plan", plan);
+    }
+    put(response, "x-lazurite-examined", cost.examined.to_string());
+    put(response, "x-lazurite-returned", cost.returned.to_string());
 }
 
 /// How a query reached its rows, for people who design tables.

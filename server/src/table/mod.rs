@@ -68,21 +68,10 @@ pub fn handle(
         level,
         range,
     };
-    if operation.body != BodyRule::Empty || body.is_ended() {
-        return Ok((operation.handler)(request, body));
-    }
-    Ok(Box::pin(async move {
-        refuse_content(body).await?;
-        (operation.handler)(request, RequestBody::empty()).await
-    }))
+    Ok(operation.begin(request, body, surplus_body))
 }
 
-/// Refuses a body with content where none belongs: what it says would not be done.
-async fn refuse_content(mut body: RequestBody) -> Result<()> {
-    let has_content = body.length_at_least() > 0 || body.next_chunk().await?.is_some();
-    if has_content {
-        let message = "The request has a body, which this operation does not take.";
-        return Err(Failure::new(400, "InvalidInput", message));
-    }
-    Ok(())
+fn surplus_body(_: u64) -> Failure {
+    let message = "The request has a body, which this operation does not take.";
+    Failure::new(400, "InvalidInput", message)
 }
