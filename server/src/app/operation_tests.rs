@@ -115,7 +115,7 @@ fn rows_of_one_name_are_of_one_service_and_complete() {
 }
 
 #[test]
-fn methods_tell_what_rows_do_but_for_the_exceptions_by_name() {
+fn methods_match_effects_with_named_exceptions() {
     let exceptions = |is_one: fn(&Row) -> bool| -> BTreeSet<_> {
         let exceptions = rows().into_iter().filter(is_one);
         exceptions.map(|row| row.name).collect()

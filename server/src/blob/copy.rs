@@ -40,7 +40,7 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
         Origin::RemoteSource(foreign) => return copy_foreign(request, foreign).await,
     };
     let copy = copy_request(&request, &source.url, &source.conditions)?;
-    answer(request, source, copy, |blobs, source, r, copy| {
+    respond_to_copy(request, source, copy, |blobs, source, r, copy| {
         blobs.copy_blob(&source.address(), &r.address(), copy)
     })
     .await
@@ -57,7 +57,7 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
         ..copy_request(&request, &source.url, &source.conditions)?
     };
     let claimed = source_checksums(&request)?;
-    let copied = answer(request, source, copy, move |blobs, source, r, mut copy| {
+    let copied = respond_to_copy(request, source, copy, move |blobs, source, r, mut copy| {
         if claimed != Checksums::default() {
             copy.source_conditions = checked_source(blobs, source, &claimed)?;
         }
@@ -135,7 +135,7 @@ pub fn copies_tags(request: &Request) -> Result<bool> {
     }
 }
 
-async fn answer(
+async fn respond_to_copy(
     request: Request,
     source: Source,
     copy: CopyBlob,
@@ -154,10 +154,10 @@ async fn answer(
         .await;
     let (outcome, ticket) = copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
-    Ok(copied_answer(&outcome))
+    Ok(copy_response(&outcome))
 }
 
-pub fn copied_answer(outcome: &CopyOutcome) -> Response<Body> {
+pub fn copy_response(outcome: &CopyOutcome) -> Response<Body> {
     let mut response = with_validators(empty(202), &outcome.written);
     put(&mut response, "x-ms-copy-id", outcome.copy_id.to_string());
     put(
@@ -181,7 +181,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
-    Ok(copied_answer(&outcome))
+    Ok(copy_response(&outcome))
 }
 
 /// Abort Copy Blob.

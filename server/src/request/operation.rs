@@ -55,7 +55,7 @@ pub struct Operation<R: 'static> {
     /// Whether the operation names a blob that need not exist yet.
     pub creates_blob: bool,
     /// Whether a success is in the OData format that the request accepts.
-    pub answers_odata: bool,
+    pub has_odata_response: bool,
     pub long_response: LongResponse,
 
     // Storage Analytics. Source: Storage Analytics logged operations and status messages.
@@ -282,7 +282,7 @@ impl<R> Operation<R> {
         reads: Inputs::NONE,
         unsupported: &[],
         creates_blob: false,
-        answers_odata: false,
+        has_odata_response: false,
         long_response: LongResponse::Never,
         log_name: LogName::Same,
         log_class: LogClass::Read,

@@ -45,7 +45,7 @@ pub fn handle(
         has_predicate,
     } = route?;
     let level = match level(&context) {
-        Err(refused) if operation.answers_odata => return Err(refused),
+        Err(refused) if operation.has_odata_response => return Err(refused),
         // The legacy client of Node.js accepts Atom alone for a batch, the parts of which accept JSON.
         level => level.unwrap_or(Level::Minimal),
     };

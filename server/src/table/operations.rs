@@ -39,7 +39,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Tables,
         permissions: account_sas("c", "l"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         long_response: LongResponse::Always,
         reads: parameters(&["$filter", "$format", "$top", "NextTableName"]),
         handler: |request, _| Box::pin(tables::query_tables(request)),
@@ -52,7 +52,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Tables,
         permissions: account_sas("c", "cw"),
         body: BodyRule::Required,
-        answers_odata: true,
+        has_odata_response: true,
         reads: union(&[PREFER, FORMAT]),
         handler: |request, body| Box::pin(tables::create_table(request, body)),
         ..Row::WRITE
@@ -63,7 +63,7 @@ pub static OPERATIONS: &[Row] = &[
         // The documentation leaves the operation out: as Query Tables, or as a read.
         permissions: account_sas("c", "lr"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         log_name: LogName::Fixed("QueryTable"),
         reads: FORMAT,
         handler: |request, _| Box::pin(tables::get_table(request)),
@@ -86,7 +86,7 @@ pub static OPERATIONS: &[Row] = &[
         // Azurite asks for type `c`, the documentation for `o`: either will do.
         permissions: any_sas("oc", "r"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         long_response: LongResponse::Always,
         reads: parameters(&[
             "$filter",
@@ -106,7 +106,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Table,
         permissions: any_sas("o", "a"),
         body: BodyRule::Required,
-        answers_odata: true,
+        has_odata_response: true,
         reads: union(&[PREFER, FORMAT]),
         handler: |request, body| Box::pin(entity::insert_entity(request, body)),
         ..Row::WRITE
@@ -117,7 +117,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Entity,
         permissions: any_sas("o", "r"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         log_name: LogName::Fixed("QueryEntity"),
         reads: parameters(&["$format", "$select"]),
         handler: |request, _| Box::pin(entity::get_entity(request)),

@@ -95,7 +95,7 @@ fn a_copy_is_refused_where_the_sas_of_its_source_does_not_open_it() {
 
 /// Source: the .NET client's tests: `BlobNotFound` of a copy that is begun, `CannotVerifyCopySource` of all others.
 #[test]
-fn a_source_that_is_missing_is_told_as_the_clients_tests_expect() {
+fn a_missing_source_has_the_error_that_the_clients_tests_expect() {
     let server = with_container();
     let sas = account_sas("r", "b", "o", "", "https,http");
     let message = "The specified blob does not exist.";
