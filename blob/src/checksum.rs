@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_claims_are_told_with_both_values() {
+    fn checksum_mismatches_report_both_values() {
         let computed = of(b"body");
         assert!(Checksums::default().check(&computed).is_ok());
         assert!(computed.check(&computed).is_ok());

@@ -352,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_answered_not_a_panic(mut value in prop::collection::vec(any::<u8>(), 0..200), version in 1u8..4) {
+    fn no_bytes_make_the_decoder_panic(mut value in prop::collection::vec(any::<u8>(), 0..200), version in 1u8..4) {
         if let Some(first) = value.first_mut() {
             *first = version;
         }

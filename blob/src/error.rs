@@ -46,8 +46,6 @@ pub enum Error {
         "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     )]
     Crc64Mismatch { specified: u64, calculated: u64 },
-    #[error("The key for one of the metadata key-value pairs is empty.")]
-    EmptyMetadataKey,
     /// The store holds what this service cannot have written: the log should have `reason`, the client only the text.
     #[error("The server encountered an internal error. Please retry the request.")]
     InternalError { reason: String },
@@ -61,8 +59,6 @@ pub enum Error {
     InvalidHeaderValue { header: &'static str, value: String },
     #[error("One of the request inputs is not valid.")]
     InvalidInput { reason: &'static str },
-    #[error("The metadata specified is invalid. It has characters that are not permitted.")]
-    InvalidMetadata { name: String },
     #[error("Value for one of the query parameters specified in the request URI is invalid.")]
     InvalidQueryParameterValue {
         parameter: &'static str,
@@ -82,8 +78,6 @@ pub enum Error {
         "The MD5 value specified in the request did not match with the MD5 value calculated by the server."
     )]
     Md5Mismatch { specified: Md5, calculated: Md5 },
-    #[error("The metadata specified exceeds the maximum permissible limit (8KB).")]
-    MetadataTooLarge,
     #[error("Multiple condition headers are not supported.")]
     MultipleConditionHeadersNotSupported,
     #[error("One of the request inputs is out of range.")]

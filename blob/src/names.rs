@@ -1,15 +1,12 @@
-//! Rules for names of containers, blobs and metadata. Every operation checks them before it reads.
+//! Rules for names of containers and blobs. Every operation checks them before it reads.
 
 use crate::error::{Error, Result};
-use crate::model::Metadata;
 use std::borrow::Cow;
 
 /// Most characters, as UTF-16 code units, in the name of a blob.
 const BLOB_NAME_UNITS_MAX: usize = 1024;
 /// Most parts of a blob's name between slashes.
 const BLOB_NAME_SEGMENTS_MAX: usize = 254;
-/// Most characters of names and values together.
-const METADATA_CHARACTERS_MAX: usize = 8 * 1024;
 /// Names of containers that break the rule.
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
 
@@ -85,30 +82,6 @@ fn has_dot_segment(name: &str) -> bool {
         .any(|segment| segment == "." || segment == "..")
 }
 
-/// Fails unless every name is an identifier, no two are the same but for case, and all is small enough together.
-pub(crate) fn check_metadata(metadata: &Metadata) -> Result<()> {
-    let mut seen = std::collections::HashSet::new();
-    let mut characters = 0;
-    for (name, value) in metadata {
-        characters += name.chars().count() + value.chars().count();
-        if characters > METADATA_CHARACTERS_MAX {
-            return Err(Error::MetadataTooLarge);
-        }
-        if name.is_empty() {
-            return Err(Error::EmptyMetadataKey);
-        }
-        if !is_identifier(name) || !seen.insert(name.to_lowercase()) {
-            return Err(Error::InvalidMetadata { name: name.clone() });
-        }
-    }
-    Ok(())
-}
-
-fn is_identifier(name: &str) -> bool {
-    !name.starts_with(|c: char| c.is_numeric())
-        && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,33 +135,5 @@ mod tests {
                 Err(Error::OutOfRangeInput { .. })
             ));
         }
-    }
-
-    fn check(pairs: &[(&str, &str)]) -> Result<()> {
-        let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
-        check_metadata(&pairs.iter().map(own).collect())
-    }
-
-    #[test]
-    fn metadata_names_are_identifiers_unique_without_case() {
-        assert!(check(&[("Name", "x"), ("_n1", ""), ("größe", "y")]).is_ok());
-        assert!(matches!(check(&[("", "x")]), Err(Error::EmptyMetadataKey)));
-        for bad in ["a-b", "1a", "a b", "a.b"] {
-            assert!(
-                matches!(check(&[(bad, "")]), Err(Error::InvalidMetadata { .. })),
-                "{bad}"
-            );
-        }
-        let twice = check(&[("name", "x"), ("NAME", "y")]);
-        assert!(matches!(twice, Err(Error::InvalidMetadata { .. })));
-    }
-
-    #[test]
-    fn metadata_of_8_kib_is_taken_and_one_more_is_not() {
-        assert!(check(&[("n", &"v".repeat(8191))]).is_ok());
-        assert!(matches!(
-            check(&[("n", &"v".repeat(8192))]),
-            Err(Error::MetadataTooLarge)
-        ));
     }
 }

@@ -1,4 +1,4 @@
-//! Checks names, metadata and policies against the rules of the protocol, before an operation reads anything.
+//! Checks names and policies against the rules of the protocol, before an operation reads anything.
 
 use crate::model::*;
 use crate::{Error, Result};
@@ -15,34 +15,6 @@ pub(crate) fn queue_name(name: &str) -> Result<()> {
         Ok(())
     } else {
         Err(Error::InvalidResourceName)
-    }
-}
-
-/// Source: "Naming queues and metadata", "Metadata names".
-pub(crate) fn metadata(metadata: &Metadata) -> Result<()> {
-    let bytes: usize = metadata.iter().map(|(n, v)| n.len() + v.len()).sum();
-    if bytes > METADATA_BYTES_MAX {
-        return Err(Error::MetadataTooLarge);
-    }
-    for (name, _) in metadata {
-        metadata_name(name)?;
-    }
-    let mut names = lower_case_names(metadata);
-    names.sort_unstable();
-    if names.is_sorted_by(|a, b| a < b) {
-        Ok(())
-    } else {
-        Err(Error::InvalidMetadata)
-    }
-}
-
-fn metadata_name(name: &str) -> Result<()> {
-    let identifier = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    match name.bytes().next() {
-        None => Err(Error::EmptyMetadataKey),
-        Some(first) if first.is_ascii_digit() => Err(Error::InvalidMetadata),
-        Some(_) if name.bytes().all(identifier) => Ok(()),
-        Some(_) => Err(Error::InvalidMetadata),
     }
 }
 
@@ -111,23 +83,6 @@ mod tests {
         ] {
             assert!(matches!(queue_name(name), Err(Error::InvalidResourceName)));
         }
-    }
-
-    #[test]
-    fn metadata_names_are_unique_identifiers() {
-        assert!(metadata(&pairs(&[("Color", "red"), ("_x1", "")])).is_ok());
-        let refused = |set: &[(&str, &str)]| metadata(&pairs(set)).unwrap_err();
-        assert!(matches!(refused(&[("", "x")]), Error::EmptyMetadataKey));
-        for name in ["1a", "a-b", "a b", "ä"] {
-            assert!(matches!(refused(&[(name, "x")]), Error::InvalidMetadata));
-        }
-        assert!(matches!(
-            refused(&[("a", "1"), ("A", "2")]),
-            Error::InvalidMetadata
-        ));
-        assert!(metadata(&pairs(&[("a", &"v".repeat(8191))])).is_ok());
-        let long = "v".repeat(8192);
-        assert!(matches!(refused(&[("a", &long)]), Error::MetadataTooLarge));
     }
 
     #[test]

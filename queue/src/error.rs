@@ -9,15 +9,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why an operation was refused or failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A metadata name is empty.
-    #[error("The key for one of the metadata key-value pairs is empty.")]
-    EmptyMetadataKey,
     /// The marker of List Queues was not returned by this service.
     #[error("The specified marker is invalid.")]
     InvalidMarker,
-    /// A metadata name is not a C# identifier, or occurs twice.
-    #[error("The metadata specified is invalid. It has characters that are not permitted.")]
-    InvalidMetadata,
     /// The value of a parameter is invalid, by itself or in this combination.
     #[error("Value for one of the query parameters specified in the request URI is invalid.")]
     InvalidQueryParameterValue {
@@ -37,9 +31,6 @@ pub enum Error {
     /// There is no message with this id: it is unknown, deleted or expired.
     #[error("The specified message does not exist.")]
     MessageNotFound,
-    /// The names and values of the metadata exceed 8 KiB in total.
-    #[error("The metadata specified exceeds the maximum permissible limit (8KB).")]
-    MetadataTooLarge,
     /// The name of a queue is too short or too long.
     #[error("The specified resource name length is not within the permissible limits.")]
     OutOfRangeInput,

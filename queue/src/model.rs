@@ -19,8 +19,6 @@ pub const MESSAGES_PER_GET_MAX: i64 = 32;
 pub const QUEUES_PER_PAGE_MAX: i64 = 5000;
 /// Shortest and longest name of a queue, in characters.
 pub const QUEUE_NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=63;
-/// Most bytes of metadata, counting names and values.
-pub const METADATA_BYTES_MAX: usize = 8 * 1024;
 /// Most stored policies of a queue. Source: Set Queue ACL, "Request body".
 pub const STORED_POLICIES_MAX: usize = 5;
 /// Longest id of a stored policy, in characters.

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn update_of_a_message_without_its_delivery_row_answers_not_found() {
+    fn update_of_a_message_without_its_delivery_row_is_not_found() {
         let (_directory, service, _clock) = service();
         drop(service.create_queue(ACCOUNT, "queue", Vec::new()).unwrap());
         let (put, _) = service

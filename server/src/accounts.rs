@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_replaced_and_shown_to_nobody() {
+    fn keys_are_replaced_and_never_shown() {
         let accounts = Accounts::parse("one:AAEC;two:AA").unwrap();
         assert!(!accounts.has_development_key());
         assert!(Accounts::development().has_development_key());

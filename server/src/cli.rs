@@ -275,7 +275,7 @@ pub struct Cli {
     #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
     pub requests_megabytes: u32,
 
-    /// Ignore headers and parameters of unsupported features instead of answering 501
+    /// Ignore the headers and parameters that an operation does not read, instead of refusing some of them
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,
 
@@ -465,11 +465,20 @@ impl Cli {
         }
         let accounts = match self.accounts.as_deref().map(str::trim) {
             None | Some("") => Accounts::development(),
-            Some(list) => {
-                Accounts::parse(list).map_err(|reason| format!("AZURITE_ACCOUNTS: {reason}"))?
-            }
+            Some(list) => Accounts::parse(list)
+                .map_err(|reason| format!("{}: {reason}", self.accounts_origin()))?,
         };
         Ok(accounts.path_style_only(self.path_style_only))
+    }
+
+    /// Where `--accounts` comes from: the variable with the same text, or the command line.
+    fn accounts_origin(&self) -> &'static str {
+        let is_origin = |name: &&str| std::env::var(name).ok() == self.accounts;
+        let variables = ["LAZURITE_ACCOUNTS", "AZURITE_ACCOUNTS"];
+        variables
+            .into_iter()
+            .find(is_origin)
+            .unwrap_or("--accounts")
     }
 
     /// Host and port of a service. Ports follow `--port` unless the service's own flag says otherwise.

@@ -75,7 +75,7 @@ mod tests {
     use std::fs::{create_dir, write};
 
     #[test]
-    fn a_store_moves_into_a_directory_of_its_own_beside_other_files() {
+    fn a_store_next_to_other_files_has_a_directory_of_its_own() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         let inner = path.join(OWN_NAME);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_beside_other_files_is_found_when_they_are_gone() {
+    fn a_store_is_found_after_its_neighbouring_files_are_gone() {
         let directory = tempfile::tempdir().unwrap();
         let inner = directory.path().join(OWN_NAME);
         create_dir(&inner).unwrap();

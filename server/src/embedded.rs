@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_run_beside_each_other_in_one_process_until_they_are_dropped() {
+    fn servers_run_side_by_side_in_one_process_until_dropped() {
         let first = Lazurite::in_memory().start().unwrap();
         let second = Lazurite::in_memory().account("one", KEY).start().unwrap();
         assert_eq!(first.account_name(), "devstoreaccount1");

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_output_that_nobody_reads() {
+    fn unread_output_never_blocks_a_writer() {
         let (output, permit, written) = stuck();
         let writer = output.writer();
         let count = 4 * LINES_WAITING_MAX;
@@ -201,7 +201,7 @@ mod tests {
 
     /// The end of the output may find room behind the last line although lines before it were dropped.
     #[test]
-    fn dropped_lines_are_told_before_the_output_ends() {
+    fn dropped_lines_are_counted_before_the_output_ends() {
         let (messages, received) = sync_channel(LINES_WAITING_MAX);
         messages
             .send(Message::Text(b"the last line\n".to_vec()))
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_written_before_the_output_ends() {
+    fn accepted_lines_are_written_before_the_output_ends() {
         let (output, permit, written) = stuck();
         drop(permit);
         let writer = output.writer();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_beside_whatever_is_there_and_for_its_owner_alone() {
+    fn a_file_replaces_links_and_only_its_owner_can_read_it() {
         let directory = tempfile::TempDir::new().unwrap();
         let (victim, path) = (
             directory.path().join("victim"),

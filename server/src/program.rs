@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_flag_given_twice_the_last_counts() {
+    fn the_last_of_two_equal_flags_counts() {
         let command = with_environment(Cli::command(), |_| false);
         let words = "lazurite --blobHost ::1 -s --silent --blobHost 127.0.0.1 --azurite.disableTelemetry \
                      --allowed-host a --allowed-host b,c -l x --location=y --skipApiVersionCheck --skipApiVersionCheck";

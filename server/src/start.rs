@@ -531,10 +531,12 @@ impl App {
             queue: Arc::new(queue::State {
                 services: services.clone(),
                 properties: properties.clone(),
+                loose: cli.loose,
             }),
             table: Arc::new(table::State {
                 services: services.clone(),
                 properties: properties.clone(),
+                loose: cli.loose,
             }),
             services,
             properties,

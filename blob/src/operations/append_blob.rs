@@ -10,7 +10,6 @@ use crate::keys::File;
 use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Metadata, Written,
 };
-use crate::names;
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::Ticket;
@@ -65,7 +64,6 @@ impl BlobService {
         request: PutAppendBlob,
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
-        names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::AppendBlob)?;
         let mut write = self.begin_write(address)?;
         write.check(condition, &request.conditions, WriteKind::Create)?;

@@ -36,7 +36,7 @@ impl Store {
 }
 
 #[test]
-fn appends_follow_one_another_and_answer_where_they_went() {
+fn appends_return_their_offsets_in_order() {
     let store = store();
     store.put_append_blob("log");
     assert_eq!(store.read("log").unwrap(), b"");

@@ -15,7 +15,6 @@ use crate::keys::History;
 use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobState, Metadata, PreviousState, Tags, Written,
 };
-use crate::names;
 use crate::service::BlobService;
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
@@ -131,7 +130,6 @@ impl BlobService {
         metadata: Metadata,
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
-        names::check_metadata(&metadata)?;
         let write = self.begin_change(address, None, conditions)?;
         let brought = write.brought(conditions.customer_key.as_ref(), conditions)?;
         brought.check(&write.existing()?.encryption)?;

@@ -15,7 +15,6 @@ use crate::model::{
     BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer, Metadata,
     Tags, Written,
 };
-use crate::names;
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
@@ -113,7 +112,6 @@ impl BlobService {
         request: PutBlob,
     ) -> Result<(PutBlobOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
-        names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;
         let given = headers.content_md5.as_deref();
@@ -230,7 +228,6 @@ impl BlobService {
         request: PutBlockList,
     ) -> Result<(Written, Ticket)> {
         let condition = request.conditions.for_write()?;
-        names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         if request.blocks.len() > COMMITTED_BLOCKS_MAX {
             return Err(Error::BlockListTooLong {

@@ -38,7 +38,7 @@ fn uncommitted_blob_is_known_to_get_block_list_only() {
 }
 
 #[test]
-fn get_block_list_answers_the_lists_it_is_asked_for() {
+fn get_block_list_returns_the_requested_lists() {
     let store = store();
     for id in ["b", "a"] {
         store.put_block("name", id, id.as_bytes()).unwrap();

@@ -67,7 +67,6 @@ impl BlobService {
         settings: ContainerSettings,
     ) -> Result<(Written, Ticket)> {
         names::check_container_name(container)?;
-        names::check_metadata(&settings.metadata)?;
         if let Some(scope) = &settings.default_encryption_scope {
             names::check_scope_name("x-ms-default-encryption-scope", scope)?;
         }
@@ -127,7 +126,6 @@ impl BlobService {
         metadata: Metadata,
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
-        names::check_metadata(&metadata)?;
         if conditions.if_unmodified_since.is_some() {
             return Err(Error::ConditionHeadersNotSupported);
         }

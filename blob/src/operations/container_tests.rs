@@ -193,7 +193,7 @@ fn delimiter_listing_over_10_000_names_looks_at_one_row_a_prefix() {
 }
 
 #[test]
-fn listing_answers_metadata_only_when_asked() {
+fn lists_have_metadata_only_when_asked() {
     let store = store();
     let mut request = store.put_request(b"");
     request.metadata = pairs(&[("Kind", "x")]);

@@ -16,7 +16,6 @@ use crate::model::{
     Blob, BlobAddress, BlobState, BlobType, Content, CopyState, CopyStatus, Encryption, Metadata,
     Written,
 };
-use crate::names;
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority};
@@ -99,7 +98,6 @@ impl BlobService {
         kind: CopyKind,
     ) -> Result<(CopyOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
-        names::check_metadata(&request.metadata)?;
         if destination.state != BlobState::Current {
             return Err(Error::InvalidOperation {
                 reason: "snapshots and versions are not copied to",

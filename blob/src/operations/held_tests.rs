@@ -163,7 +163,7 @@ fn read_everything(service: &BlobService, container: &str) {
 }
 
 #[test]
-fn reads_answer_while_writers_and_a_deletion_of_their_container_wait_for_the_disk() {
+fn reads_continue_while_writers_and_a_deletion_of_their_container_wait_for_the_disk() {
     for operation in [Operation::Sync, Operation::Write] {
         let held = HeldStore::new();
         let mut writers = held.hold(operation);

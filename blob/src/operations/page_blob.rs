@@ -10,7 +10,6 @@ use crate::epochs::Writer;
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::model::{Blob, BlobAddress, BlobHeaders, BlobType, Content, Layer, Metadata, Written};
-use crate::names;
 use crate::page_write::{PageWrite, is_large};
 use crate::pages::PAGE_BYTES;
 use crate::service::BlobService;
@@ -109,7 +108,6 @@ impl BlobService {
         check_length(request.length)?;
         check_sequence(request.sequence)?;
         let condition = request.conditions.for_write()?;
-        names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::PageBlob)?;
         check_tier_holds(settings.tier, request.length)?;
         let mut write = self.begin_write(address)?;

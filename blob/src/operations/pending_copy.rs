@@ -15,7 +15,6 @@ use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobType, Content, CopyState, CopyStatus, Layer, Metadata,
     Written,
 };
-use crate::names;
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Ticket};
@@ -51,7 +50,6 @@ impl BlobService {
         length: u64,
     ) -> Result<(CopyOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
-        names::check_metadata(&request.metadata)?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut to = self.begin_write(destination)?;
         to.check_type(BlobType::BlockBlob)?;

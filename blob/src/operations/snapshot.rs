@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{BlobAddress, Metadata, Written};
-use crate::names;
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
@@ -26,7 +25,6 @@ impl BlobService {
         metadata: Metadata,
         conditions: &Conditions,
     ) -> Result<(SnapshotTime, Written, Ticket)> {
-        names::check_metadata(&metadata)?;
         let condition = conditions.for_write()?;
         let mut write = self.begin_write(address)?;
         let now = write.now;

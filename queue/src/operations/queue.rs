@@ -18,7 +18,6 @@ impl QueueService {
         queue: &str,
         metadata: Metadata,
     ) -> Result<(Creation, Ticket)> {
-        check::metadata(&metadata)?;
         let begun = self.db.begin()?;
         self.with_exclusive_queue(account, queue, begun, |key, access, transaction| {
             if let State::Present(_) = access.state() {
@@ -116,7 +115,6 @@ impl QueueService {
         queue: &str,
         metadata: Metadata,
     ) -> Result<Ticket> {
-        check::metadata(&metadata)?;
         self.change_row(account, queue, |row| row.metadata = metadata)
     }
 

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_tell_access_and_outcome() {
+    fn statuses_depend_on_access_and_outcome() {
         let status = |access, code: u16, headers: &[(&str, &str)]| {
             let entry = entry("PUT", "/c/b", &[("x-ms-version", "2020-10-02")], access);
             let now = entry.started_at;

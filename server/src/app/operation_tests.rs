@@ -1,5 +1,6 @@
 //! The rows of all services against the published specification of the protocol, and against the list in the documentation.
 
+use crate::request::inputs::{HEADERS, Input, Inputs, PARAMETERS, Unread};
 use crate::request::operation::{BodyRule, LogClass, Operation};
 use crate::{blob, queue, table};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,6 +8,9 @@ use std::fmt::Write;
 
 /// `operationId`, method and path of every operation in the published specifications, with its service.
 const PUBLISHED: &str = include_str!("../../tests/published_operations.txt");
+/// Service and `operationId` of every operation, followed by its headers, in lower case, and its parameters, which begin with `?`.
+const PUBLISHED_INPUTS: &str = include_str!("../../tests/published_inputs.txt");
+const DIFFERENCES: &str = include_str!("../../docs/differences.md");
 const LIST: &str = include_str!("../../docs/operations.md");
 
 /// Operations whose path in the specification is no path: it only has to differ from the others of its method.
@@ -30,6 +34,7 @@ struct Row {
     restype: &'static str,
     comp: &'static str,
     changes_state: bool,
+    reads: Inputs,
     body: BodyRule,
     log_class: LogClass,
 }
@@ -43,6 +48,7 @@ fn rows_of<R>(service: &'static str, operations: &'static [Operation<R>]) -> Vec
         restype: row.restype,
         comp: row.comp,
         changes_state: row.changes_state,
+        reads: row.reads,
         body: row.body,
         log_class: row.log_class,
     });
@@ -109,7 +115,7 @@ fn rows_of_one_name_are_of_one_service_and_complete() {
 }
 
 #[test]
-fn methods_tell_what_rows_do_but_for_the_exceptions_by_name() {
+fn methods_match_effects_with_named_exceptions() {
     let exceptions = |is_one: fn(&Row) -> bool| -> BTreeSet<_> {
         let exceptions = rows().into_iter().filter(is_one);
         exceptions.map(|row| row.name).collect()
@@ -131,6 +137,123 @@ fn methods_tell_what_rows_do_but_for_the_exceptions_by_name() {
     assert_eq!(deletes_otherwise, BTreeSet::new());
     let body_of_a_read = exceptions(|row| !row.changes_state && row.body != BodyRule::Empty);
     assert_eq!(body_of_a_read, BTreeSet::from(["QueryBlobContents"]));
+}
+
+/// Inputs that every operation takes: routing, the version, the client's own id, the framing of the body.
+const COMMON_INPUTS: [&str; 6] = [
+    "?comp",
+    "?restype",
+    "content-length",
+    "content-type",
+    "x-ms-client-request-id",
+    "x-ms-version",
+];
+
+/// Published inputs that a read leaves unread although a write would refuse them.
+const UNREAD_BY_READS: [(&str, &str); 2] = [
+    // A list of table names has no other properties.
+    ("Table_Query", "?$select"),
+    // The keys in the path already select the entity.
+    ("Table_QueryEntitiesWithPartitionAndRowKey", "?$filter"),
+];
+
+/// Whether the row of a published operation decides what becomes of an input.
+fn is_decided(row: &Row, id: &str, name: &str) -> bool {
+    if COMMON_INPUTS.contains(&name) || row.reads.contains(name) {
+        return true;
+    }
+    let (inputs, name_in_table) = match name.strip_prefix('?') {
+        Some(parameter) => (PARAMETERS, parameter),
+        None => (HEADERS, name),
+    };
+    match inputs.iter().find(|input| input.name == name_in_table) {
+        Some(input) if matches!(input.unread, Unread::Ignored(_)) => true,
+        Some(_) => UNREAD_BY_READS.contains(&(id, name)) && !row.changes_state,
+        None => false,
+    }
+}
+
+#[test]
+fn every_published_input_is_read_or_listed_as_without_effect() {
+    let rows = rows();
+    for line in PUBLISHED_INPUTS.lines() {
+        let mut words = line.split(' ');
+        let mut word = || words.next().expect("two words a line");
+        let (service, id) = (word(), word());
+        let serving = |row: &&Row| row.service == service && row.published.contains(&id);
+        let row = rows.iter().find(serving).expect(line);
+        for name in words {
+            assert!(is_decided(row, id, name), "{}: {name}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_input_is_read_by_an_operation_or_says_why_not() {
+    let rows = rows();
+    let all = HEADERS.iter().map(|input| (input, input.name.to_owned()));
+    let parameters = PARAMETERS
+        .iter()
+        .map(|input| (input, format!("?{}", input.name)));
+    for (input, name) in all.chain(parameters) {
+        let is_read = rows.iter().any(|row| row.reads.contains(&name));
+        let is_explained = matches!(input.unread, Unread::Unsupported(_) | Unread::Ignored(_));
+        assert!(is_read || is_explained, "{name}");
+    }
+}
+
+/// The section of the documentation on inputs that an operation does not read.
+fn unread_inputs() -> String {
+    let names = |is_one: fn(&Unread) -> bool| {
+        let inputs = HEADERS.iter().chain(PARAMETERS);
+        let names = inputs.filter(|input| is_one(&input.unread)).map(shown);
+        names
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let mut text = String::new();
+    let mut item = |outcome: &str, names: String| {
+        writeln!(text, "- {outcome}: {names}.").expect("text takes it");
+    };
+    item(
+        "`501`",
+        names(|unread| matches!(unread, Unread::Unsupported(_))),
+    );
+    item(
+        "`501` from operations that change something; others ignore it",
+        names(|unread| matches!(unread, Unread::UnsupportedByWrites(_))),
+    );
+    item(
+        "400 `ConditionHeadersNotSupported` from operations that change something; others ignore it",
+        names(|unread| matches!(unread, Unread::Condition)),
+    );
+    item(
+        "400 `UnsupportedHeader` or `UnsupportedQueryParameter` from operations that change something; others ignore it",
+        names(|unread| matches!(unread, Unread::Refused)),
+    );
+    text.push_str("\n| without effect | why |\n| --- | --- |\n");
+    for input in HEADERS.iter().chain(PARAMETERS) {
+        if let Unread::Ignored(reason) = input.unread {
+            writeln!(text, "| {} | {reason} |", shown(input)).expect("text takes it");
+        }
+    }
+    text
+}
+
+fn shown(input: &Input) -> String {
+    let rest = if input.name.ends_with('-') { "*" } else { "" };
+    format!("`{}{rest}`", input.name)
+}
+
+#[test]
+fn the_documentation_lists_what_happens_to_unread_inputs() {
+    let text = unread_inputs();
+    assert!(
+        DIFFERENCES.contains(&text),
+        "docs/differences.md should have:\n{text}"
+    );
 }
 
 /// The list in the documentation.

@@ -19,12 +19,12 @@ use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
 
 impl SubRequests for App {
-    fn answer<'a>(self: Arc<App>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a> {
-        Box::pin(async move { answer(&self, outer, context).await })
+    fn respond<'a>(self: Arc<App>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a> {
+        Box::pin(async move { respond(&self, outer, context).await })
     }
 }
 
-async fn answer(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Response<Bytes> {
+async fn respond(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Response<Bytes> {
     let (now, echo) = (outer.now, CommonHeaders::default());
     let mut inner = match &context {
         Ok(context) => Inner::of(context),

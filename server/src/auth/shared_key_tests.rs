@@ -298,7 +298,7 @@ fn lite_blob_and_queue() {
 }
 
 #[test]
-fn malformed_foreign_and_stale_credentials_are_told_apart() {
+fn malformed_foreign_and_stale_credentials_have_different_errors() {
     let accounts = accounts();
     let answer = |headers: &[(&str, &str)], authorization: &str| {
         let context = request(ServiceKind::Table, "GET", "/Tables", "myaccount", headers);

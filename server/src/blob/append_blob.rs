@@ -17,7 +17,7 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
     refuse_body(body).await?;
     let put_blob = PutAppendBlob {
         headers: headers_of_new_blob(&request)?,
-        metadata: metadata(&request.context),
+        metadata: metadata(&request.context)?,
         settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };

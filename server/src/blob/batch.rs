@@ -52,7 +52,7 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     for (id, sub) in requests {
         let context = read_one(&request, &sub);
         let sub_requests = request.sub_requests.clone();
-        answers.push((id, sub_requests.answer(&request.context, context).await));
+        answers.push((id, sub_requests.respond(&request.context, context).await));
         // Each costs what a request of its own does: its neighbours on the thread get their turn in between.
         tokio::task::yield_now().await;
     }

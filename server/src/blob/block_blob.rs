@@ -9,6 +9,7 @@ use crate::blob::write::{blob_headers, claimed, put_checksums, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
 use crate::connection::on_blocking_pool;
 use crate::request::body::{RequestBody, collect, parsed};
+use crate::request::context::Context;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put, xml};
@@ -33,7 +34,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
         headers_of_new_blob(&request)?,
         conditions_of_new_blob(&request)?,
     );
-    let (metadata, create_only) = (metadata(&request.context), request.is_create_only());
+    let (metadata, create_only) = (metadata(&request.context)?, request.is_create_only());
     let settings = settings(&request)?;
     let structured = is_structured(&request);
     check_before_body(&request, &conditions).await?;
@@ -170,7 +171,7 @@ pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
 
 pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (headers, conditions) = (blob_headers(&request)?, conditions_of_new_blob(&request)?);
-    let (metadata, settings) = (metadata(&request.context), settings(&request)?);
+    let (metadata, settings) = (metadata(&request.context)?, settings(&request)?);
     let create_only = request.is_create_only();
     let claimed = claimed(&request)?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
@@ -248,24 +249,7 @@ pub fn block_id(text: &str) -> Result<Vec<u8>> {
 }
 
 pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
-    let wanted = request
-        .context
-        .query
-        .get("blocklisttype")
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let list_type = match wanted.as_str() {
-        "" | "committed" => BlockListType::Committed,
-        "uncommitted" => BlockListType::Uncommitted,
-        "all" => BlockListType::All,
-        _ => {
-            return Err(Failure::parameter(
-                "blocklisttype",
-                wanted,
-                "It is none of committed, uncommitted, all.",
-            ));
-        }
-    };
+    let list_type = block_list_type(&request.context)?;
     // Of the conditions this operation takes the lease and the tags alone.
     let all = request.conditions()?;
     let conditions = Conditions {
@@ -298,6 +282,21 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
         length.to_string(),
     );
     Ok(response)
+}
+
+/// Source: Get Block List, "URI parameters".
+fn block_list_type(context: &Context) -> Result<BlockListType> {
+    let name = "blocklisttype";
+    let text = context.query.get(name).unwrap_or_default();
+    match text.to_ascii_lowercase().as_str() {
+        "" | "committed" => Ok(BlockListType::Committed),
+        "uncommitted" => Ok(BlockListType::Uncommitted),
+        "all" => Ok(BlockListType::All),
+        _ => {
+            let reason = "It is none of committed, uncommitted, all.";
+            Err(Failure::parameter(name, text, reason))
+        }
+    }
 }
 
 fn block_list_document(list: &BlockList, list_type: BlockListType) -> String {

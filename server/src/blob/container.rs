@@ -22,7 +22,7 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let (default, denies) = encryption::scope_of_container(&request.context)?;
     let settings = ContainerSettings {
         public_access: public_access(&request)?,
-        metadata: metadata(&request.context),
+        metadata: metadata(&request.context)?,
         default_encryption_scope: default,
         deny_encryption_scope_override: denies,
         immutable_versions: false,
@@ -73,7 +73,7 @@ async fn read(request: Request) -> Result<Container> {
 }
 
 pub async fn set_container_metadata(request: Request) -> Result<Response<Body>> {
-    let (conditions, metadata) = (request.conditions()?, metadata(&request.context));
+    let (conditions, metadata) = (request.conditions()?, metadata(&request.context)?);
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_metadata(r.account(), &r.container, metadata, &conditions)
     };

@@ -40,7 +40,7 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
         Origin::RemoteSource(foreign) => return copy_foreign(request, foreign).await,
     };
     let copy = copy_request(&request, &source.url, &source.conditions)?;
-    answer(request, source, copy, |blobs, source, r, copy| {
+    respond_to_copy(request, source, copy, |blobs, source, r, copy| {
         blobs.copy_blob(&source.address(), &r.address(), copy)
     })
     .await
@@ -57,7 +57,7 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
         ..copy_request(&request, &source.url, &source.conditions)?
     };
     let claimed = source_checksums(&request)?;
-    let copied = answer(request, source, copy, move |blobs, source, r, mut copy| {
+    let copied = respond_to_copy(request, source, copy, move |blobs, source, r, mut copy| {
         if claimed != Checksums::default() {
             copy.source_conditions = checked_source(blobs, source, &claimed)?;
         }
@@ -104,20 +104,15 @@ pub fn copy_request(
     let context = &request.context;
     let seal = context.header("x-ms-seal-blob");
     let seal = seal.map(|text| text.eq_ignore_ascii_case("true"));
-    let conditions = conditions_of_new_blob(request)?;
-    if conditions.customer_key.is_some() {
-        let feature = "Encrypting a copy with a customer-provided key";
-        return Err(Failure::unsupported(feature));
-    }
     Ok(CopyBlob {
         source_url: url.to_owned(),
-        metadata: metadata(context),
+        metadata: metadata(context)?,
         settings: settings(request)?,
         copy_tags: false,
         seal,
         rehydrate_priority: rehydrate_priority(context)?,
         source_conditions: source_conditions.clone(),
-        conditions,
+        conditions: conditions_of_new_blob(request)?,
     })
 }
 
@@ -140,7 +135,7 @@ pub fn copies_tags(request: &Request) -> Result<bool> {
     }
 }
 
-async fn answer(
+async fn respond_to_copy(
     request: Request,
     source: Source,
     copy: CopyBlob,
@@ -159,10 +154,10 @@ async fn answer(
         .await;
     let (outcome, ticket) = copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
-    Ok(copied_answer(&outcome))
+    Ok(copy_response(&outcome))
 }
 
-pub fn copied_answer(outcome: &CopyOutcome) -> Response<Body> {
+pub fn copy_response(outcome: &CopyOutcome) -> Response<Body> {
     let mut response = with_validators(empty(202), &outcome.written);
     put(&mut response, "x-ms-copy-id", outcome.copy_id.to_string());
     put(
@@ -186,7 +181,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
-    Ok(copied_answer(&outcome))
+    Ok(copy_response(&outcome))
 }
 
 /// Abort Copy Blob.
@@ -286,7 +281,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
         headers_of_new_blob(&request)?,
         conditions_of_new_blob(&request)?,
     );
-    let (metadata, mut settings) = (metadata(context), settings(&request)?);
+    let (metadata, mut settings) = (metadata(context)?, settings(&request)?);
     let (copies_tags, create_only) = (copies_tags(&request)?, request.is_create_only());
     let keeps = context.header("x-ms-copy-source-blob-properties");
     let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));
@@ -370,6 +365,12 @@ pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
 pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     context.required_header("x-ms-source-range")?;
+    // Source: Put Page From URL, "Request headers": this operation cannot clear pages.
+    if let Some(write) = context.header("x-ms-page-write")
+        && !write.eq_ignore_ascii_case("update")
+    {
+        return Err(Failure::header("x-ms-page-write", write));
+    }
     let (pages, sequence) = (pages(context)?, sequence_conditions(context)?);
     let (conditions, range) = (request.conditions()?, source_range(context)?);
     let upload = fetch(&request, UploadKind::PutPage, range).await?.upload;

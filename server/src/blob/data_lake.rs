@@ -1,5 +1,6 @@
 //! Requests of Data Lake Storage, which its clients send to the same endpoint as requests for blobs. None is served: each is
-//! `501` with its name. Taken for requests for blobs they would be errors that mislead, or succeed with a parameter ignored.
+//! `501` with its name. Taken for requests for blobs they would be errors that mislead, or succeed with a parameter ignored. Headers that
+//! requests for blobs would ignore stand in `request/inputs.rs`.
 //! Source: Azure Data Lake Storage Gen2 REST API, "Filesystem" and "Path".
 
 use crate::request::context::Context;
@@ -24,18 +25,6 @@ const PATH_PARAMETERS: [&str; 13] = [
     "maxRecords",
     "forceFlag",
     "fsAction",
-];
-
-/// Headers of paths that requests for blobs would ignore.
-pub const HEADERS: [(&str, &str); 8] = [
-    ("x-ms-properties", "A property list of Data Lake Storage"),
-    ("x-ms-permissions", "Setting permissions of a path"),
-    ("x-ms-umask", "Setting permissions of a path"),
-    ("x-ms-owner", "Setting the owner of a path"),
-    ("x-ms-group", "Setting the owning group of a path"),
-    ("x-ms-acl", "Setting the access control list of a path"),
-    ("x-ms-encryption-context", "An encryption context of a path"),
-    ("x-ms-undelete-source", "Restoring a deleted path"),
 ];
 
 /// Refuses a request of Data Lake Storage.

@@ -19,7 +19,7 @@ pub async fn lease_blob(request: Request) -> Result<Response<Body>> {
         move |blobs: &BlobService, r: &Request| blobs.lease_blob(&r.address(), action, &conditions);
     let (outcome, written, ticket) = request.write(call).await?;
     ticket.await?;
-    Ok(answer(action, outcome, &written))
+    Ok(lease_response(action, outcome, &written))
 }
 
 pub async fn lease_container(request: Request) -> Result<Response<Body>> {
@@ -29,7 +29,7 @@ pub async fn lease_container(request: Request) -> Result<Response<Body>> {
     };
     let (outcome, written, ticket) = request.change(call).await?;
     ticket.await?;
-    Ok(answer(action, outcome, &written))
+    Ok(lease_response(action, outcome, &written))
 }
 
 /// The id in the headers is what the action is about, and no condition.
@@ -72,7 +72,7 @@ fn action(context: &Context) -> Result<LeaseAction> {
     }
 }
 
-fn answer(action: LeaseAction, outcome: LeaseOutcome, written: &Written) -> Response<Body> {
+fn lease_response(action: LeaseAction, outcome: LeaseOutcome, written: &Written) -> Response<Body> {
     let status = match action {
         LeaseAction::Acquire { .. } => 201,
         LeaseAction::Break(_) => 202,

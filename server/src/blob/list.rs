@@ -19,8 +19,8 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    Blob, BlobEntry, BlobService, Container, Encryption, Lease, ListBlobs, ListContainers,
-    ListedBlob, SnapshotTime,
+    Blob, BlobEntry, BlobHeaders, BlobService, Container, Deleted, Encryption, Lease, ListBlobs,
+    ListContainers, ListedBlob, SnapshotTime,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
@@ -260,6 +260,15 @@ fn end(mut document: Writer, next_marker: Option<String>) -> Response<Body> {
     xml(200, document.finish())
 }
 
+/// When a container or blob was deleted, and how long it can still be restored.
+fn write_deletion(document: &mut impl Properties, deleted: Option<Deleted>, now: SystemTime) {
+    if let Some(deleted) = deleted {
+        document.element("DeletedTime", &date::rfc1123(deleted.at));
+        let days_left = deleted.days_left(now).to_string();
+        document.element("RemainingRetentionDays", &days_left);
+    }
+}
+
 fn write_lease(document: &mut impl Properties, lease: &Lease, now: SystemTime) {
     let (status, state, duration) = texts(lease, now);
     document.element("LeaseStatus", status);
@@ -294,13 +303,7 @@ fn write_container(
     document.element("DefaultEncryptionScope", default_scope(container));
     let denies = flag(container.deny_encryption_scope_override);
     document.element("DenyEncryptionScopeOverride", denies);
-    if let Some(deleted) = container.deleted {
-        document.element("DeletedTime", &date::rfc1123(deleted.at));
-        document.element(
-            "RemainingRetentionDays",
-            &deleted.days_left(now).to_string(),
-        );
-    }
+    write_deletion(document, container.deleted, now);
     document.close("Properties");
     if with_metadata {
         write_metadata(document, &container.metadata);
@@ -375,15 +378,55 @@ fn write_blob_properties(
     shown: Shown,
     now: SystemTime,
 ) {
-    let headers = &blob.headers;
+    write_validators(document, blob);
+    write_blob_headers(document, &blob.headers);
+    let sequence = blob.sequence_number().map(|number| number.to_string());
+    document.optional("x-ms-blob-sequence-number", sequence.as_deref());
+    document.element("BlobType", blob_type(blob));
+    for (_, name, text) in tier_texts(blob, now) {
+        document.element(name, &text);
+    }
+    if blob.is_current {
+        write_lease(document, &blob.lease, now);
+    }
+    if shown.copies {
+        for (_, name, text) in blob.copy.iter().flat_map(copy_texts) {
+            document.element(name, &text);
+        }
+    }
+    document.element("ServerEncrypted", "true");
+    if let Some((_, name, text)) = encryption_text(blob) {
+        document.element(name, &text);
+    }
+    let count = blob.tags.len();
+    document.optional(
+        "TagCount",
+        (count > 0).then(|| count.to_string()).as_deref(),
+    );
+    document.optional("Sealed", blob.is_sealed().then_some("true"));
+    let expires = blob.expires_at.map(date::rfc1123);
+    document.optional("Expiry-Time", expires.as_deref());
+    for (_, name, text) in protection_texts(blob) {
+        document.element(name, &text);
+    }
+    write_deletion(document, blob.deleted, now);
+}
+
+fn write_validators(document: &mut impl Properties, blob: &Blob) {
     let created = date::rfc1123(blob.created_at);
     document.element("Creation-Time", &created);
-    match blob.last_modified == blob.created_at {
-        true => document.element("Last-Modified", &created),
-        false => document.element("Last-Modified", &date::rfc1123(blob.last_modified)),
+    // Formatted once: most blobs of a long list were never changed.
+    if blob.last_modified == blob.created_at {
+        document.element("Last-Modified", &created);
+    } else {
+        document.element("Last-Modified", &date::rfc1123(blob.last_modified));
     }
     document.element("Etag", &blob.etag.to_string());
     document.element("Content-Length", &blob.length.to_string());
+}
+
+/// The headers that a read of the blob returns. Those without a value are empty elements.
+fn write_blob_headers(document: &mut impl Properties, headers: &BlobHeaders) {
     document.element(
         "Content-Type",
         headers
@@ -415,42 +458,6 @@ fn write_blob_properties(
         "Content-Disposition",
         headers.content_disposition.as_deref().unwrap_or(""),
     );
-    let sequence = blob.sequence_number().map(|number| number.to_string());
-    document.optional("x-ms-blob-sequence-number", sequence.as_deref());
-    document.element("BlobType", blob_type(blob));
-    for (_, name, text) in tier_texts(blob, now) {
-        document.element(name, &text);
-    }
-    if blob.is_current {
-        write_lease(document, &blob.lease, now);
-    }
-    if shown.copies {
-        for (_, name, text) in blob.copy.iter().flat_map(copy_texts) {
-            document.element(name, &text);
-        }
-    }
-    document.element("ServerEncrypted", "true");
-    if let Some((_, name, text)) = encryption_text(blob) {
-        document.element(name, &text);
-    }
-    let count = blob.tags.len();
-    document.optional(
-        "TagCount",
-        (count > 0).then(|| count.to_string()).as_deref(),
-    );
-    document.optional("Sealed", blob.is_sealed().then_some("true"));
-    let expires = blob.expires_at.map(date::rfc1123);
-    document.optional("Expiry-Time", expires.as_deref());
-    for (_, name, text) in protection_texts(blob) {
-        document.element(name, &text);
-    }
-    if let Some(deleted) = blob.deleted {
-        document.element("DeletedTime", &date::rfc1123(deleted.at));
-        document.element(
-            "RemainingRetentionDays",
-            &deleted.days_left(now).to_string(),
-        );
-    }
 }
 
 /// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks", `Encoded`.

@@ -12,6 +12,7 @@ mod copy_slots;
 mod data_lake;
 mod encryption;
 mod immutability;
+mod inputs;
 mod lease;
 mod list;
 mod list_arrow;
@@ -46,13 +47,12 @@ use crate::response::ResponseFuture;
 use crate::response::error::{Result, common};
 use conditions::blob_state;
 pub use content::content_body;
-use encryption::SCOPE;
 use operations::Row;
 pub use operations::{Route, route};
 use permissions::is_public;
 pub use remote_source::Fetcher;
+use request::Request;
 pub use request::State;
-use request::{EXPIRY, Request, STRUCTURED_BODY};
 use std::sync::Arc;
 pub use sub_requests::{PartFuture, SubRequests};
 
@@ -60,7 +60,7 @@ pub use sub_requests::{PartFuture, SubRequests};
 pub fn handle(
     state: &Arc<State>,
     sub_requests: Arc<dyn SubRequests>,
-    context: Context,
+    mut context: Context,
     route: Result<Route>,
     caller: Caller,
     body: RequestBody,
@@ -71,13 +71,12 @@ pub fn handle(
         blob,
     } = route?;
     check_access(state, operation, &context, &caller, &container)?;
-    context.refuse_unsupported(&data_lake::HEADERS, state.loose)?;
-    operation.refuse_unsupported(&context, &RESTRICTED_HEADERS, state.loose)?;
+    let blob_state = blob_state(&context)?;
+    operation.admit(&mut context, state.loose)?;
     check_body(operation, &context, &body)?;
     if container == LOGS_CONTAINER && !operation.on_analytics_data {
         return Err(common::AUTHORIZATION_FAILURE.into());
     }
-    let blob_state = blob_state(&context)?;
     let key_sha256 = encryption::customer_key_sha256(&context);
     let request = Request {
         state: state.clone(),
@@ -88,14 +87,7 @@ pub fn handle(
         blob,
         blob_state,
     };
-    let response: ResponseFuture = if operation.body == BodyRule::Empty && !body.is_ended() {
-        Box::pin(async move {
-            upload::refuse_body(body).await?;
-            (operation.handler)(request, RequestBody::empty()).await
-        })
-    } else {
-        (operation.handler)(request, body)
-    };
+    let response = operation.begin(request, body, upload::surplus_body);
     if key_sha256.is_none() {
         return Ok(response);
     }
@@ -122,17 +114,6 @@ fn check_access(
         None => Ok(()),
     }
 }
-
-/// Headers that only some operations accept, each with the feature it belongs to: see [`Row::headers`]. Encryption scopes are accepted
-/// where the published specification has the header.
-const RESTRICTED_HEADERS: [(&str, &str); 3] = [
-    (STRUCTURED_BODY, "A structured body of this operation"),
-    (
-        EXPIRY,
-        "An expiry given with another operation than Set Blob Expiry",
-    ),
-    (SCOPE, "An encryption scope of this operation"),
-];
 
 /// Refuses a request without a body or a length of one where there must be one, and a body that is declared where there must be none.
 /// Source: Put Blob, "Request headers", `Content-Length`.

@@ -2,12 +2,19 @@
 //! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
 //! container, or blob".
 
-use crate::blob::encryption::SCOPE;
+use crate::blob::inputs::{
+    APPEND_POSITION, BLOB_CONDITIONS, BLOB_HEADERS, BLOB_SIZE_MAX, BLOCK_ID, CHECKSUMS, CONDITIONS,
+    CONTAINER_CONDITIONS, COPY, CUSTOMER_KEY, DEFAULT_SCOPE, ENCRYPTION, IMMUTABILITY_POLICY,
+    INCLUDE, LEASE, LEASE_ACTION, LEGAL_HOLD, METADATA, NEW_BLOB, PAGE, PAGE_BLOB_LENGTH,
+    PAGE_WRITE, PUBLIC_ACCESS, RANGE, RANGE_CHECKSUMS, REHYDRATION, SCOPE, SEQUENCE_ACTION,
+    SEQUENCE_CONDITIONS, SEQUENCE_NUMBER, SOURCE, SOURCE_CHECKSUMS, SOURCE_RANGE, STRUCTURED_BODY,
+    TAG_CONDITION, TAGS_OF_SOURCE, TIER, TIER_CONDITIONS, UPLOAD, of_blob,
+};
 use crate::blob::permissions::{
     READ_BLOB, permissions_of_blocks, permissions_of_container_lease, permissions_of_delete,
     permissions_of_lease, tags_and_protection, tags_in_headers, tags_in_listing,
 };
-use crate::blob::request::{EXPIRY, Request, STRUCTURED_BODY};
+use crate::blob::request::Request;
 use crate::blob::{
     append_blob, batch, block_blob, container, copy, data_lake, immutability, lease, list,
     page_blob, query, read, service, tags, tier, write,
@@ -15,6 +22,7 @@ use crate::blob::{
 use crate::properties;
 use crate::request::blob_names::blob_names;
 use crate::request::context::Context;
+use crate::request::inputs::{headers, parameters, union};
 use crate::request::operation::{
     ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation,
     Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
@@ -90,6 +98,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "list",
         permissions: account_sas("s", "l"),
         long_response: LongResponse::Always,
+        reads: union(&[PAGE, INCLUDE, parameters(&["prefix"])]),
         handler: |request, _| Box::pin(list::list_containers(request)),
         ..READ
     },
@@ -166,6 +175,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: any_sas("oc", "f"),
         on_analytics_data: true,
         long_response: LongResponse::Always,
+        reads: union(&[PAGE, INCLUDE, parameters(&["where"])]),
         handler: |request, _| Box::pin(tags::find_blobs_by_tags(request)),
         ..READ
     },
@@ -177,6 +187,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: any_sas("oc", "f"),
         on_analytics_data: true,
         long_response: LongResponse::Always,
+        reads: union(&[PAGE, INCLUDE, parameters(&["where"])]),
         handler: |request, _| Box::pin(tags::find_blobs_by_tags(request)),
         ..READ
     },
@@ -198,6 +209,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Container_Create"],
         resource: Resource::Container,
         permissions: account_sas("c", "cw"),
+        reads: union(&[METADATA, PUBLIC_ACCESS, DEFAULT_SCOPE]),
         handler: |request, _| Box::pin(container::create_container(request)),
         ..WRITE
     },
@@ -209,6 +221,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: account_sas("c", "r"),
         anonymous: Anonymous::OnPublicContainers,
         on_analytics_data: true,
+        reads: LEASE,
         handler: |request, _| Box::pin(container::get_container_properties(request)),
         ..READ
     },
@@ -220,6 +233,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: account_sas("c", "r"),
         anonymous: Anonymous::OnPublicContainers,
         on_analytics_data: true,
+        reads: LEASE,
         handler: |request, _| Box::pin(container::get_container_properties(request)),
         ..READ
     },
@@ -229,6 +243,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Container,
         comp: "metadata",
         permissions: account_sas("c", "w"),
+        reads: union(&[METADATA, CONTAINER_CONDITIONS, LEASE]),
         handler: |request, _| Box::pin(container::set_container_metadata(request)),
         ..WRITE
     },
@@ -241,6 +256,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: OWNER,
         on_analytics_data: true,
         log_name: LogName::Fixed("GetContainerACL"),
+        reads: LEASE,
         handler: |request, _| Box::pin(container::get_container_acl(request)),
         ..READ
     },
@@ -252,6 +268,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: OWNER,
         body: BodyRule::Required,
         log_name: LogName::Fixed("SetContainerACL"),
+        reads: union(&[PUBLIC_ACCESS, CONTAINER_CONDITIONS, LEASE]),
         handler: |request, body| Box::pin(container::set_container_acl(request, body)),
         ..WRITE
     },
@@ -260,6 +277,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Container_Delete"],
         resource: Resource::Container,
         permissions: account_sas("c", "d"),
+        reads: union(&[CONTAINER_CONDITIONS, LEASE]),
         handler: |request, _| Box::pin(container::delete_container(request)),
         ..DELETE
     },
@@ -269,6 +287,10 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Container,
         comp: "undelete",
         permissions: account_sas("c", "w"),
+        reads: headers(&[
+            "x-ms-deleted-container-name",
+            "x-ms-deleted-container-version",
+        ]),
         handler: |request, _| Box::pin(container::restore_container(request)),
         ..WRITE
     },
@@ -278,6 +300,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "rename",
         // One name goes, another comes. No document says what it needs.
         permissions: Permissions::Fixed(RequiredPermissions::account_only("c", All("wd"))),
+        reads: headers(&["x-ms-source-container-name", "x-ms-source-lease-id"]),
         handler: |request, _| Box::pin(container::rename_container(request)),
         ..WRITE
     },
@@ -302,6 +325,7 @@ pub static OPERATIONS: &[Row] = &[
                 LeaseAction::Break => "BreakContainerLease",
             })
         }),
+        reads: union(&[LEASE_ACTION, CONTAINER_CONDITIONS]),
         handler: |request, _| Box::pin(lease::lease_container(request)),
         ..WRITE
     },
@@ -318,6 +342,11 @@ pub static OPERATIONS: &[Row] = &[
         anonymous: Anonymous::OnPublicContainers,
         on_analytics_data: true,
         long_response: LongResponse::Always,
+        reads: union(&[
+            PAGE,
+            INCLUDE,
+            parameters(&["delimiter", "endBefore", "prefix", "showonly", "startFrom"]),
+        ]),
         handler: |request, _| Box::pin(list::list_blobs(request)),
         ..READ
     },
@@ -325,8 +354,8 @@ pub static OPERATIONS: &[Row] = &[
         name: "CopyBlobFromUrl",
         published: &["Blob_CopyFromURL"],
         when: |asked| copies(asked) && waits_for_copy(asked),
-        headers: &[SCOPE],
         log_name: LogName::Fixed("CopyBlobFromURL"),
+        reads: of_blob(&[COPY, SCOPE, SOURCE_CHECKSUMS, TAGS_OF_SOURCE]),
         handler: |request, _| Box::pin(copy::copy_blob_from_url(request)),
         ..CREATE
     },
@@ -335,6 +364,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_StartCopyFromURL"],
         when: |asked| copies(asked) && !asked.has_header("x-ms-blob-type"),
         unsupported: SCOPE_OF_SAS,
+        reads: of_blob(&[COPY]),
         handler: |request, _| Box::pin(copy::copy_blob(request)),
         ..CREATE
     },
@@ -342,8 +372,16 @@ pub static OPERATIONS: &[Row] = &[
         name: "PutBlobFromUrl",
         published: &["BlockBlob_PutBlobFromUrl"],
         when: |asked| copies(asked) && asked.header_is("x-ms-blob-type", "BlockBlob"),
-        headers: &[SCOPE],
         log_name: LogName::Fixed("PutBlobFromURL"),
+        reads: of_blob(&[
+            NEW_BLOB,
+            BLOB_HEADERS,
+            ENCRYPTION,
+            SOURCE,
+            SOURCE_CHECKSUMS,
+            TAGS_OF_SOURCE,
+            headers(&["x-ms-copy-source-blob-properties"]),
+        ]),
         handler: |request, _| Box::pin(copy::put_blob_from_url(request)),
         ..CREATE
     },
@@ -352,7 +390,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["BlockBlob_Upload"],
         when: |asked| puts(asked, "BlockBlob"),
         body: BodyRule::Required,
-        headers: &[SCOPE, STRUCTURED_BODY],
+        reads: of_blob(&[NEW_BLOB, BLOB_HEADERS, UPLOAD]),
         handler: |request, body| Box::pin(block_blob::put_blob(request, body)),
         ..CREATE
     },
@@ -361,8 +399,8 @@ pub static OPERATIONS: &[Row] = &[
         published: &["AppendBlob_Create"],
         when: |asked| puts(asked, "AppendBlob"),
         since: APPEND_BLOBS,
-        headers: &[SCOPE],
         log_name: LogName::Fixed("PutBlob"),
+        reads: of_blob(&[NEW_BLOB, BLOB_HEADERS, ENCRYPTION]),
         handler: |request, body| Box::pin(append_blob::put_append_blob(request, body)),
         ..CREATE
     },
@@ -371,8 +409,14 @@ pub static OPERATIONS: &[Row] = &[
         published: &["PageBlob_Create"],
         when: |asked| puts(asked, "PageBlob"),
         since: PAGE_BLOBS,
-        headers: &[SCOPE],
         log_name: LogName::Fixed("PutBlob"),
+        reads: of_blob(&[
+            NEW_BLOB,
+            BLOB_HEADERS,
+            ENCRYPTION,
+            PAGE_BLOB_LENGTH,
+            SEQUENCE_NUMBER,
+        ]),
         handler: |request, body| Box::pin(page_blob::put_page_blob(request, body)),
         ..CREATE
     },
@@ -381,7 +425,14 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_Download"],
         anonymous: Anonymous::OnPublicBlobs,
         on_analytics_data: true,
-        headers: &[STRUCTURED_BODY],
+        reads: of_blob(&[
+            CONDITIONS,
+            LEASE,
+            CUSTOMER_KEY,
+            RANGE,
+            RANGE_CHECKSUMS,
+            STRUCTURED_BODY,
+        ]),
         handler: |request, _| Box::pin(read::get_blob(request)),
         ..READ
     },
@@ -391,6 +442,7 @@ pub static OPERATIONS: &[Row] = &[
         methods: &["HEAD"],
         anonymous: Anonymous::OnPublicBlobs,
         on_analytics_data: true,
+        reads: of_blob(&[CONDITIONS, LEASE, CUSTOMER_KEY]),
         handler: |request, _| Box::pin(read::get_blob_properties(request)),
         ..READ
     },
@@ -400,6 +452,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "metadata",
         anonymous: Anonymous::OnPublicBlobs,
         on_analytics_data: true,
+        reads: of_blob(&[CONDITIONS, LEASE, CUSTOMER_KEY]),
         handler: |request, _| Box::pin(read::get_blob_properties(request)),
         ..READ
     },
@@ -410,6 +463,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "query",
         on_analytics_data: true,
         body: BodyRule::Required,
+        reads: of_blob(&[CONDITIONS, LEASE, CUSTOMER_KEY, RANGE]),
         handler: |request, body| Box::pin(query::query_blob_contents(request, body)),
         ..READ
     },
@@ -418,7 +472,14 @@ pub static OPERATIONS: &[Row] = &[
         published: &["PageBlob_Resize"],
         comp: "properties",
         when: |asked| asked.has_header("x-ms-blob-content-length"),
-        headers: &[SCOPE],
+        reads: of_blob(&[
+            PAGE_BLOB_LENGTH,
+            SEQUENCE_ACTION,
+            BLOB_HEADERS,
+            CONDITIONS,
+            LEASE,
+            ENCRYPTION,
+        ]),
         handler: |request, _| Box::pin(page_blob::set_page_blob_properties(request)),
         ..WRITE
     },
@@ -427,6 +488,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["PageBlob_UpdateSequenceNumber"],
         comp: "properties",
         when: |asked| asked.has_header("x-ms-sequence-number-action"),
+        reads: of_blob(&[SEQUENCE_ACTION, BLOB_HEADERS, CONDITIONS, LEASE]),
         handler: |request, _| Box::pin(page_blob::set_page_blob_properties(request)),
         ..WRITE
     },
@@ -434,6 +496,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "SetBlobProperties",
         published: &["Blob_SetHTTPHeaders"],
         comp: "properties",
+        reads: of_blob(&[BLOB_HEADERS, CONDITIONS, LEASE]),
         handler: |request, _| Box::pin(write::set_blob_properties(request)),
         ..WRITE
     },
@@ -441,7 +504,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "SetBlobMetadata",
         published: &["Blob_SetMetadata"],
         comp: "metadata",
-        headers: &[SCOPE],
+        reads: of_blob(&[METADATA, CONDITIONS, LEASE, ENCRYPTION]),
         handler: |request, _| Box::pin(write::set_blob_metadata(request)),
         ..WRITE
     },
@@ -450,6 +513,13 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_Delete"],
         permissions: Permissions::ByRequest(permissions_of_delete),
         on_analytics_data: true,
+        reads: of_blob(&[
+            CONDITIONS,
+            TIER_CONDITIONS,
+            LEASE,
+            headers(&["x-ms-delete-snapshots"]),
+            parameters(&["deletetype"]),
+        ]),
         handler: |request, _| Box::pin(write::delete_blob(request)),
         ..DELETE
     },
@@ -457,6 +527,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "UndeleteBlob",
         published: &["Blob_Undelete"],
         comp: "undelete",
+        reads: of_blob(&[LEASE]),
         handler: |request, _| Box::pin(write::undelete_blob(request)),
         ..WRITE
     },
@@ -465,7 +536,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_CreateSnapshot"],
         comp: "snapshot",
         permissions: any_sas("o", "cw"),
-        headers: &[SCOPE],
+        reads: of_blob(&[METADATA, CONDITIONS, LEASE, ENCRYPTION]),
         handler: |request, _| Box::pin(write::snapshot_blob(request)),
         ..WRITE
     },
@@ -490,6 +561,7 @@ pub static OPERATIONS: &[Row] = &[
                 LeaseAction::Break => "BreakBlobLease",
             })
         }),
+        reads: of_blob(&[LEASE_ACTION, CONDITIONS]),
         handler: |request, _| Box::pin(lease::lease_blob(request)),
         ..WRITE
     },
@@ -499,8 +571,15 @@ pub static OPERATIONS: &[Row] = &[
         comp: "block",
         when: copies,
         permissions: Permissions::ByRequest(permissions_of_blocks),
-        headers: &[SCOPE],
         log_name: LogName::Fixed("PutBlockFromURL"),
+        reads: of_blob(&[
+            BLOCK_ID,
+            LEASE,
+            ENCRYPTION,
+            SOURCE,
+            SOURCE_CHECKSUMS,
+            SOURCE_RANGE,
+        ]),
         handler: |request, _| Box::pin(copy::put_block_from_url(request)),
         ..CREATE
     },
@@ -510,7 +589,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "block",
         permissions: Permissions::ByRequest(permissions_of_blocks),
         body: BodyRule::Required,
-        headers: &[SCOPE, STRUCTURED_BODY],
+        reads: of_blob(&[BLOCK_ID, LEASE, UPLOAD]),
         handler: |request, body| Box::pin(block_blob::put_block(request, body)),
         ..CREATE
     },
@@ -520,7 +599,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "blocklist",
         permissions: Permissions::ByRequest(permissions_of_blocks),
         body: BodyRule::Required,
-        headers: &[SCOPE],
+        reads: of_blob(&[NEW_BLOB, BLOB_HEADERS, ENCRYPTION, CHECKSUMS]),
         handler: |request, body| Box::pin(block_blob::put_block_list(request, body)),
         ..CREATE
     },
@@ -531,6 +610,7 @@ pub static OPERATIONS: &[Row] = &[
         anonymous: Anonymous::OnPublicBlobs,
         on_analytics_data: true,
         long_response: LongResponse::Always,
+        reads: of_blob(&[TAG_CONDITION, LEASE, parameters(&["blocklisttype"])]),
         handler: |request, _| Box::pin(block_blob::get_block_list(request)),
         ..READ
     },
@@ -541,8 +621,17 @@ pub static OPERATIONS: &[Row] = &[
         when: copies,
         since: APPEND_BLOBS,
         permissions: any_sas("o", "aw"),
-        headers: &[SCOPE],
         log_name: LogName::Fixed("AppendBlockThroughCopy"),
+        reads: of_blob(&[
+            CONDITIONS,
+            APPEND_POSITION,
+            BLOB_SIZE_MAX,
+            LEASE,
+            ENCRYPTION,
+            SOURCE,
+            SOURCE_CHECKSUMS,
+            SOURCE_RANGE,
+        ]),
         handler: |request, _| Box::pin(copy::append_block_from_url(request)),
         ..WRITE
     },
@@ -553,7 +642,7 @@ pub static OPERATIONS: &[Row] = &[
         since: APPEND_BLOBS,
         permissions: any_sas("o", "aw"),
         body: BodyRule::Required,
-        headers: &[SCOPE, STRUCTURED_BODY],
+        reads: of_blob(&[CONDITIONS, APPEND_POSITION, BLOB_SIZE_MAX, LEASE, UPLOAD]),
         handler: |request, body| Box::pin(append_blob::append_block(request, body)),
         ..WRITE
     },
@@ -564,6 +653,7 @@ pub static OPERATIONS: &[Row] = &[
         since: APPEND_BLOBS,
         permissions: any_sas("o", "aw"),
         log_name: LogName::Fixed("SealBlob"),
+        reads: of_blob(&[CONDITIONS, APPEND_POSITION, LEASE]),
         handler: |request, _| Box::pin(append_blob::append_blob_seal(request)),
         ..WRITE
     },
@@ -573,8 +663,18 @@ pub static OPERATIONS: &[Row] = &[
         comp: "page",
         when: copies,
         since: PAGE_BLOBS,
-        headers: &[SCOPE],
         log_name: LogName::Fixed("PutPageFromURL"),
+        reads: of_blob(&[
+            CONDITIONS,
+            SEQUENCE_CONDITIONS,
+            LEASE,
+            ENCRYPTION,
+            PAGE_WRITE,
+            RANGE,
+            SOURCE,
+            SOURCE_CHECKSUMS,
+            SOURCE_RANGE,
+        ]),
         handler: |request, _| Box::pin(copy::put_page_from_url(request)),
         ..WRITE
     },
@@ -584,11 +684,18 @@ pub static OPERATIONS: &[Row] = &[
         comp: "page",
         since: PAGE_BLOBS,
         body: BodyRule::Required,
-        headers: &[SCOPE, STRUCTURED_BODY],
         log_name: LogName::ByRequest(|context| {
             let clears = context.header("x-ms-page-write").as_deref() == Some("clear");
             Some(if clears { "ClearPage" } else { "PutPage" })
         }),
+        reads: of_blob(&[
+            CONDITIONS,
+            SEQUENCE_CONDITIONS,
+            LEASE,
+            UPLOAD,
+            PAGE_WRITE,
+            RANGE,
+        ]),
         handler: |request, body| Box::pin(page_blob::put_page(request, body)),
         ..WRITE
     },
@@ -600,6 +707,14 @@ pub static OPERATIONS: &[Row] = &[
         anonymous: Anonymous::OnPublicBlobs,
         long_response: LongResponse::Always,
         log_name: LogName::Fixed("GetPageRegions"),
+        reads: of_blob(&[
+            CONDITIONS,
+            LEASE,
+            RANGE,
+            PAGE,
+            headers(&["x-ms-previous-snapshot-url"]),
+            parameters(&["prevsnapshot"]),
+        ]),
         handler: |request, _| Box::pin(page_blob::get_page_ranges(request)),
         ..READ
     },
@@ -608,6 +723,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["PageBlob_CopyIncremental"],
         comp: "incrementalcopy",
         unsupported: SCOPE_OF_SAS,
+        reads: of_blob(&[CONDITIONS, LEASE, SOURCE]),
         handler: |request, _| Box::pin(copy::incremental_copy_blob(request)),
         ..CREATE
     },
@@ -615,6 +731,11 @@ pub static OPERATIONS: &[Row] = &[
         name: "AbortCopyBlob",
         published: &["Blob_AbortCopyFromURL"],
         comp: "copy",
+        reads: of_blob(&[
+            LEASE,
+            headers(&["x-ms-copy-action"]),
+            parameters(&["copyid"]),
+        ]),
         handler: |request, _| Box::pin(copy::abort_copy_blob(request)),
         ..WRITE
     },
@@ -622,6 +743,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "SetBlobTier",
         published: &["Blob_SetTier"],
         comp: "tier",
+        reads: of_blob(&[TIER, REHYDRATION, TAG_CONDITION, LEASE]),
         handler: |request, _| Box::pin(tier::set_blob_tier(request)),
         ..WRITE
     },
@@ -631,6 +753,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "tags",
         permissions: any_sas("o", "t"),
         on_analytics_data: true,
+        reads: of_blob(&[CONDITIONS, BLOB_CONDITIONS, LEASE]),
         handler: |request, _| Box::pin(tags::get_blob_tags(request)),
         ..READ
     },
@@ -640,6 +763,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "tags",
         permissions: any_sas("o", "t"),
         body: BodyRule::Required,
+        reads: of_blob(&[CONDITIONS, BLOB_CONDITIONS, LEASE, CHECKSUMS]),
         handler: |request, body| Box::pin(tags::set_blob_tags(request, body)),
         ..WRITE
     },
@@ -648,6 +772,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_SetImmutabilityPolicy"],
         comp: "immutabilitypolicies",
         permissions: any_sas("o", "i"),
+        reads: of_blob(&[IMMUTABILITY_POLICY, CONDITIONS]),
         handler: |request, _| Box::pin(immutability::set_blob_immutability_policy(request)),
         ..WRITE
     },
@@ -656,6 +781,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_DeleteImmutabilityPolicy"],
         comp: "immutabilitypolicies",
         permissions: any_sas("o", "i"),
+        reads: of_blob(&[]),
         handler: |request, _| Box::pin(immutability::delete_blob_immutability_policy(request)),
         ..DELETE
     },
@@ -664,6 +790,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_SetLegalHold"],
         comp: "legalhold",
         permissions: any_sas("o", "i"),
+        reads: of_blob(&[LEGAL_HOLD]),
         handler: |request, _| Box::pin(immutability::set_blob_legal_hold(request)),
         ..WRITE
     },
@@ -671,7 +798,11 @@ pub static OPERATIONS: &[Row] = &[
         name: "SetBlobExpiry",
         published: &["Blob_SetExpiry"],
         comp: "expiry",
-        headers: &[EXPIRY],
+        reads: of_blob(&[
+            CONDITIONS,
+            LEASE,
+            headers(&["x-ms-expiry-option", "x-ms-expiry-time"]),
+        ]),
         handler: |request, _| Box::pin(immutability::set_blob_expiry(request)),
         ..WRITE
     },

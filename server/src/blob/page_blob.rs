@@ -33,7 +33,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
             .number("x-ms-blob-sequence-number")?
             .unwrap_or_default(),
         headers: headers_of_new_blob(&request)?,
-        metadata: metadata(context),
+        metadata: metadata(context)?,
         settings: settings(&request)?,
         conditions: conditions_of_new_blob(&request)?,
     };

@@ -2,7 +2,7 @@
 //! client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
 use crate::blob::block_blob::refuse_overwrite;
-use crate::blob::copy::{copied_answer, copies_tags, copy_request};
+use crate::blob::copy::{copies_tags, copy_request, copy_response};
 use crate::blob::copy_slots::CopySlot;
 use crate::blob::remote_source::{Found, RemoteSource};
 use crate::blob::request::Request;
@@ -51,7 +51,7 @@ async fn copy_behind(
 ) -> Result<Response<Body>> {
     let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
     tokio::spawn(finish_behind(request, fetch, outcome.copy_id, place));
-    Ok(copied_answer(&outcome))
+    Ok(copy_response(&outcome))
 }
 
 /// Makes the destination a pending copy, which has the place from then on.
@@ -207,7 +207,7 @@ async fn copy_and_wait(
     let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
     let id = outcome.copy_id;
     match finish(&request, fetch, id, &place).await {
-        Ok(written) => Ok(copied_answer(&CopyOutcome {
+        Ok(written) => Ok(copy_response(&CopyOutcome {
             written,
             status: CopyStatus::Success,
             ..outcome

@@ -25,7 +25,7 @@ use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lazurite_blob::{Blob, BlobService, BlobType, ByteRange, Checksummer};
+use lazurite_blob::{Blob, BlobHeaders, BlobService, BlobType, ByteRange, Checksummer};
 use std::time::SystemTime;
 
 /// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified.
@@ -397,19 +397,7 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
     if !blob.tags.is_empty() {
         put(response, "x-ms-tag-count", blob.tags.len().to_string());
     }
-    if let Some(number) = blob.sequence_number() {
-        put(response, "x-ms-blob-sequence-number", number.to_string());
-    }
-    if let Some(count) = blob.committed_block_count() {
-        put(
-            response,
-            "x-ms-blob-committed-block-count",
-            count.to_string(),
-        );
-        if blob.is_sealed() {
-            put(response, "x-ms-blob-sealed", "true");
-        }
-    }
+    put_type_headers(response, blob);
     if let Some(version) = blob.version {
         put(response, "x-ms-version-id", version.to_string());
         if blob.is_current {
@@ -418,7 +406,26 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
     }
     put(response, SERVER_ENCRYPTED, "true");
     put(response, ACCEPT_RANGES, "bytes");
-    let headers = &blob.headers;
+    put_content_headers(response, &blob.headers);
+    put_metadata(response, &blob.metadata);
+}
+
+/// The headers that only page blobs or append blobs have.
+fn put_type_headers(response: &mut Response<Body>, blob: &Blob) {
+    if let Some(number) = blob.sequence_number() {
+        put(response, "x-ms-blob-sequence-number", number.to_string());
+    }
+    if let Some(count) = blob.committed_block_count() {
+        let name = "x-ms-blob-committed-block-count";
+        put(response, name, count.to_string());
+        if blob.is_sealed() {
+            put(response, "x-ms-blob-sealed", "true");
+        }
+    }
+}
+
+/// The headers that a writer gave the blob, but for its MD5.
+fn put_content_headers(response: &mut Response<Body>, headers: &BlobHeaders) {
     match headers.content_type.as_deref() {
         None => put(response, CONTENT_TYPE, "application/octet-stream"),
         // Cleared by Set Blob Properties.
@@ -436,7 +443,6 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
             put(response, name, value);
         }
     }
-    put_metadata(response, &blob.metadata);
 }
 
 /// The whole blob's MD5 stands in `Content-MD5` of a whole answer only; of a range, that header is the range's own.

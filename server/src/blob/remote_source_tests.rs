@@ -175,7 +175,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn what_is_too_long_is_refused_before_it_is_read() {
+async fn a_source_longer_than_the_limit_is_refused_before_it_is_read() {
     let origin = Origin::answering(&["HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"]).await;
     let found = source(&origin).get(None).await.unwrap();
     let (status, code, _) = told(stored(found, 1000).await);
@@ -183,7 +183,7 @@ async fn what_is_too_long_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn what_does_not_tell_its_length_is_taken_up_to_the_limit() {
+async fn sources_without_a_length_are_read_up_to_the_limit() {
     let chunk = format!("258\r\n{}\r\n", "x".repeat(600));
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let origin = Origin::answering(&[&format!("{head}{chunk}{chunk}")]).await;

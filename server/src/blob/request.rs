@@ -16,9 +16,6 @@ use std::time::SystemTime;
 /// The header that says a body comes, or is wanted, in segments with checksums.
 pub const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
-/// The header of Set Blob Expiry.
-pub const EXPIRY: &str = "x-ms-expiry-option";
-
 /// What the handlers of the service share.
 #[derive(Debug)]
 pub struct State {
@@ -30,7 +27,7 @@ pub struct State {
     pub fetcher: Option<Arc<Fetcher>>,
     /// Host names of this server, besides those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
-    /// Requests for features that are not served pass (`--loose`).
+    /// Headers and parameters that an operation does not read pass (`--loose`).
     pub loose: bool,
     /// Containers may be public. The hosted service lets owners of an account switch this off; here it holds for all accounts.
     pub public_access: bool,

@@ -86,7 +86,7 @@ fn operations_have_the_names_and_classes_of_the_log_format() {
 }
 
 #[test]
-fn headers_tell_the_operations_of_a_put_apart() {
+fn headers_decide_the_operation_of_a_put() {
     let source = ("x-ms-copy-source", "http://127.0.0.1/devstoreaccount1/c/a");
     for (headers, name) in [
         (&[("x-ms-blob-type", "blockblob")][..], "PutBlob"),

@@ -139,18 +139,8 @@ pub fn is_structured(request: &Request) -> bool {
 }
 
 /// Refuses a body where there must be none, also one that comes in chunks. Nothing of it is kept.
-pub async fn refuse_body(mut body: RequestBody) -> Result<()> {
-    let length = match body.length_at_least() {
-        0 => body
-            .next_chunk()
-            .await?
-            .map_or(0, |chunk| chunk.len() as u64),
-        length => length,
-    };
-    match length {
-        0 => Ok(()),
-        length => Err(surplus_body(length)),
-    }
+pub async fn refuse_body(body: RequestBody) -> Result<()> {
+    body.refuse_content(surplus_body).await
 }
 
 /// The refusal of a body of at least so many bytes where there must be none.

@@ -32,7 +32,7 @@ pub async fn set_blob_properties(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
-    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let (metadata, conditions) = (metadata(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.set_blob_metadata(&r.address(), metadata, &conditions)
     };
@@ -46,12 +46,7 @@ pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
 /// Source: Delete Blob, "Request headers" and "URI parameters".
 pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
-    let snapshots = match context.header("x-ms-delete-snapshots").as_deref() {
-        None => None,
-        Some("include") => Some(DeleteSnapshots::Include),
-        Some("only") => Some(DeleteSnapshots::Only),
-        Some(other) => return Err(Failure::header("x-ms-delete-snapshots", other)),
-    };
+    let snapshots = delete_snapshots(context)?;
     if let (BlobState::Version(version), Some(_)) = (request.blob_state, snapshots) {
         // Source: recorded answers of the hosted service.
         return Err(Failure::parameter(
@@ -60,20 +55,9 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
             "This operation is only allowed on the root blob. Version id should not be provided.",
         ));
     }
-    let permanent = match context.query.get("deletetype").as_deref() {
-        None | Some("") => false,
-        Some(text) if text.eq_ignore_ascii_case("permanent") => true,
-        Some(other) => {
-            return Err(Failure::parameter(
-                "deletetype",
-                other,
-                "It can only be permanent.",
-            ));
-        }
-    };
     let delete = DeleteBlob {
         snapshots,
-        permanent,
+        permanent: is_permanent(context)?,
         conditions: request.conditions()?,
         tier_changed: tier_changed(context)?,
     };
@@ -92,6 +76,25 @@ pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
+fn delete_snapshots(context: &Context) -> Result<Option<DeleteSnapshots>> {
+    let name = "x-ms-delete-snapshots";
+    match context.header(name).as_deref() {
+        None => Ok(None),
+        Some("include") => Ok(Some(DeleteSnapshots::Include)),
+        Some("only") => Ok(Some(DeleteSnapshots::Only)),
+        Some(other) => Err(Failure::header(name, other)),
+    }
+}
+
+fn is_permanent(context: &Context) -> Result<bool> {
+    let name = "deletetype";
+    match context.query.get(name).as_deref() {
+        None | Some("") => Ok(false),
+        Some(text) if text.eq_ignore_ascii_case("permanent") => Ok(true),
+        Some(other) => Err(Failure::parameter(name, other, "It can only be permanent.")),
+    }
+}
+
 fn tier_changed(context: &Context) -> Result<TierChanged> {
     Ok(TierChanged {
         since: context.date("x-ms-access-tier-if-modified-since")?,
@@ -107,7 +110,7 @@ pub async fn undelete_blob(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
-    let (metadata, conditions) = (metadata(&request.context), request.conditions()?);
+    let (metadata, conditions) = (metadata(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.snapshot_blob(&r.address(), metadata, &conditions)
     };

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_libraries_send_is_read_whatever_its_line_ends() {
+    fn batches_of_the_clients_are_read_with_either_line_end() {
         let text = javascript();
         for form in [
             text.clone(),
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_have_the_bytes_that_parsers_expect() {
+    fn responses_have_the_bytes_that_parsers_expect() {
         let empty = SubResponse {
             status: 204,
             reason: "No Content",

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_tells_that_it_is_busy_before_the_others_forget() {
+    fn a_busy_thread_refreshes_its_mark_in_time() {
         let threads = Threads::new(2, 2);
         let told = |at: u64| {
             threads.tell(1, at * MICROS);

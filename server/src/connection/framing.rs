@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_head_is_told_from_an_idle_connection_and_from_a_body() {
+    fn a_partial_head_differs_from_an_idle_connection_and_from_a_body() {
         let mut reader = FramingReader::default();
         let mut expect = |bytes: &[u8], within: bool| {
             reader.read(bytes);

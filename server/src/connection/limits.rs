@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_finds_no_room_waits_until_another_leaves() {
+    async fn a_connection_waits_for_room_until_another_leaves() {
         let connections = Arc::new(Connections::new(1, 1));
         let address: IpAddr = "127.0.0.1".parse().unwrap();
         connections.room().await;

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused_with_the_name_of_its_flag() {
+    fn unusable_files_are_refused_with_the_name_of_their_flag() {
         let files = files();
         for (arguments, part) in [
             (

@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_say_who_may_read_them_and_which_headers() {
+    fn responses_name_their_origins_and_exposed_headers() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let exact = [rule("http://a.com", "GET", "", "ETag,x-ms-*")];
         assert_eq!(

@@ -16,7 +16,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::Context;
 use crate::request::operation::BodyRule;
 use crate::response::ResponseFuture;
-use crate::response::error::{Result, common};
+use crate::response::error::{Failure, Result, common};
 use request::Request;
 pub use request::State;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
-    context: Context,
+    mut context: Context,
     route: Result<Route>,
     caller: Caller,
     body: RequestBody,
@@ -37,6 +37,7 @@ pub fn handle(
     if let Some(needs) = operation.needs(&context) {
         authorize(&caller, context.service, &needs)?;
     }
+    operation.admit(&mut context, state.loose)?;
     if operation.body == BodyRule::Required {
         body.check_length_is_declared(&context.headers)?;
     }
@@ -47,20 +48,10 @@ pub fn handle(
         queue,
         message_id,
     };
-    if operation.body != BodyRule::Empty || body.is_ended() {
-        return Ok((operation.handler)(request, body));
-    }
-    Ok(Box::pin(async move {
-        refuse_content(body).await?;
-        (operation.handler)(request, RequestBody::empty()).await
-    }))
+    Ok(operation.begin(request, body, surplus_body))
 }
 
-/// Refuses a body, of an operation that takes none, unless it is empty.
-async fn refuse_content(mut body: RequestBody) -> Result<()> {
-    if body.length_at_least() > 0 || body.next_chunk().await?.is_some() {
-        let detail = "The operation takes no request body.";
-        return Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail));
-    }
-    Ok(())
+fn surplus_body(_: u64) -> Failure {
+    let detail = "The operation takes no request body.";
+    common::INVALID_INPUT.with("ExtendedErrorDetail", detail)
 }

@@ -5,6 +5,7 @@ use crate::properties;
 use crate::queue::request::Request;
 use crate::queue::{messages, queues, service};
 use crate::request::context::{Context, decode};
+use crate::request::inputs::{Inputs, headers, parameters};
 use crate::request::operation::{
     Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
     Unmatched, account_sas, any_sas, find,
@@ -13,6 +14,8 @@ use crate::request::permissions::{Letters::Any, Letters::Never, RequiredPermissi
 use crate::response::error::{Failure, Result, common};
 
 type Row = Operation<Request>;
+
+const METADATA: Inputs = headers(&["x-ms-meta-"]);
 
 /// Every operation of the service.
 pub static OPERATIONS: &[Row] = &[
@@ -23,6 +26,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "list",
         permissions: account_sas("s", "l"),
         long_response: LongResponse::Always,
+        reads: parameters(&["include", "marker", "maxresults", "prefix"]),
         handler: |request, _| Box::pin(queues::list_queues(request)),
         ..Row::READ
     },
@@ -75,6 +79,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Queue_Create"],
         resource: Resource::Queue,
         permissions: account_sas("c", "cw"),
+        reads: METADATA,
         handler: |request, _| Box::pin(queues::create_queue(request)),
         ..Row::WRITE
     },
@@ -102,6 +107,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Queue,
         comp: "metadata",
         permissions: account_sas("c", "w"),
+        reads: METADATA,
         handler: |request, _| Box::pin(queues::set_queue_metadata(request)),
         ..Row::WRITE
     },
@@ -134,6 +140,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Messages,
         permissions: any_sas("o", "a"),
         body: BodyRule::Required,
+        reads: parameters(&["messagettl", "visibilitytimeout"]),
         handler: |request, body| Box::pin(messages::put_message(request, body)),
         ..Row::WRITE
     },
@@ -145,6 +152,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: any_sas("o", "r"),
         // One message alone is short.
         long_response: LongResponse::With("numofmessages"),
+        reads: parameters(&["numofmessages", "peekonly"]),
         handler: |request, _| Box::pin(messages::peek_messages(request)),
         ..Row::READ
     },
@@ -160,6 +168,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: any_sas("o", "p"),
         long_response: LongResponse::With("numofmessages"),
         log_class: LogClass::Read,
+        reads: parameters(&["numofmessages", "peekonly", "visibilitytimeout"]),
         handler: |request, _| Box::pin(messages::get_messages(request)),
         // It hides what it returns.
         ..Row::WRITE
@@ -183,6 +192,7 @@ pub static OPERATIONS: &[Row] = &[
         permissions: any_sas("oc", "u"),
         // Without a body the message keeps its text.
         body: BodyRule::Optional,
+        reads: parameters(&["popreceipt", "visibilitytimeout"]),
         handler: |request, body| Box::pin(messages::update_message(request, body)),
         ..Row::WRITE
     },
@@ -191,6 +201,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["MessageId_Delete"],
         resource: Resource::Message,
         permissions: any_sas("oc", "p"),
+        reads: parameters(&["popreceipt"]),
         handler: |request, _| Box::pin(messages::delete_message(request)),
         ..Row::DELETE
     },

@@ -87,13 +87,11 @@ fn includes_metadata(include: &str) -> Result<bool> {
 }
 
 pub async fn create_queue(request: Request) -> Result<Response<Body>> {
+    let metadata = metadata(&request.context)?;
     let db = request.state.services.db.clone();
     let work = move || {
-        Ok(request.state.services.queues.create_queue(
-            request.account(),
-            &request.queue,
-            metadata(&request.context),
-        )?)
+        let queues = &request.state.services.queues;
+        Ok(queues.create_queue(request.account(), &request.queue, metadata)?)
     };
     let (creation, ticket) = blocking_pool::write(&db, work).await?;
     ticket.await?;
@@ -131,8 +129,9 @@ pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn set_queue_metadata(request: Request) -> Result<Response<Body>> {
-    write(request, |queues, r| {
-        queues.set_queue_metadata(r.account(), &r.queue, metadata(&r.context))
+    let metadata = metadata(&request.context)?;
+    write(request, move |queues, r| {
+        queues.set_queue_metadata(r.account(), &r.queue, metadata)
     })
     .await
 }

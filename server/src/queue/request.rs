@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub struct State {
     pub services: Arc<Services>,
     pub properties: Arc<PropertiesStore>,
+    /// Headers and parameters that an operation does not read pass (`--loose`).
+    pub loose: bool,
 }
 
 /// A request whose operation is known.

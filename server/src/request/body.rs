@@ -146,6 +146,22 @@ impl RequestBody {
         Err(common::MISSING_CONTENT_LENGTH.into())
     }
 
+    /// Refuses a body with content, declared or in chunks; none of it is kept. `surplus` is the refusal, for a body of at least that
+    /// many bytes.
+    pub async fn refuse_content(mut self, surplus: fn(u64) -> Failure) -> Result<()> {
+        let length = match self.length_at_least() {
+            0 => {
+                let chunk = self.next_chunk().await?;
+                chunk.map_or(0, |chunk| chunk.len() as u64)
+            }
+            length => length,
+        };
+        match length {
+            0 => Ok(()),
+            length => Err(surplus(length)),
+        }
+    }
+
     /// Whether nothing is to come.
     pub fn is_ended(&self) -> bool {
         self.body.as_ref().is_none_or(|body| body.is_end_stream())

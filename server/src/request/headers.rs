@@ -58,6 +58,18 @@ impl RequestHeaders {
         self.get(name).is_some()
     }
 
+    /// Removes a name, or all names with a prefix that ends in a hyphen.
+    pub fn remove_all(&mut self, name: &str) {
+        if !name.ends_with('-') {
+            self.map.remove(name);
+            return;
+        }
+        let is_one = |other: &&HeaderName| other.as_str().starts_with(name);
+        while let Some(other) = self.map.keys().find(is_one).cloned() {
+            self.map.remove(other);
+        }
+    }
+
     /// Sets the only value of a name, or removes the name.
     pub fn set(&mut self, name: HeaderName, value: Option<HeaderValue>) {
         self.names |= mark(name.as_str());

@@ -1,11 +1,16 @@
-//! The metadata that a request brings.
+//! The metadata that a request brings, and the rules for its names and its size, which all services share.
+//! Source: Setting and retrieving properties and metadata for Blob service resources; Naming queues and metadata.
 
 use crate::request::context::{Context, text_of};
+use crate::response::error::{Failure, Result};
 use crate::response::headers::METADATA_PREFIX;
 
-/// The metadata of a request as sent: names in their own case, in the order of the head; a header given twice comes
-/// twice. The services judge names and sizes. A header named exactly `x-ms-meta` is not metadata.
-pub fn metadata(context: &Context) -> Vec<(String, String)> {
+/// Most bytes of names and values together.
+const METADATA_BYTES_MAX: usize = 8 * 1024;
+
+/// The metadata of a request as sent: names in their own case, in the order of the head. A header named exactly `x-ms-meta` is not
+/// metadata.
+pub fn metadata(context: &Context) -> Result<Vec<(String, String)>> {
     let names = context
         .headers
         .keys()
@@ -19,5 +24,68 @@ pub fn metadata(context: &Context) -> Vec<(String, String)> {
         let values = context.headers.get_all(name).iter().map(text_of);
         values.map(move |value| (key.clone(), value))
     });
-    pairs.collect()
+    let metadata: Vec<_> = pairs.collect();
+    check(&metadata)?;
+    Ok(metadata)
+}
+
+/// Checks that names are C# identifiers of ASCII letters, as header names have no others, and that no two differ in case only.
+fn check(metadata: &[(String, String)]) -> Result<()> {
+    let bytes: usize = metadata
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if bytes > METADATA_BYTES_MAX {
+        let message = "The metadata specified exceeds the maximum permissible limit (8KB).";
+        return Err(Failure::new(400, "MetadataTooLarge", message));
+    }
+    for (index, (name, _)) in metadata.iter().enumerate() {
+        if name.is_empty() {
+            let message = "The key for one of the metadata key-value pairs is empty.";
+            return Err(Failure::new(400, "EmptyMetadataKey", message));
+        }
+        let is_same = |(other, _): &(String, String)| other.eq_ignore_ascii_case(name);
+        if !is_identifier(name) || metadata[..index].iter().any(is_same) {
+            let message =
+                "The metadata specified is invalid. It has characters that are not permitted.";
+            return Err(Failure::new(400, "InvalidMetadata", message)
+                .with("HeaderName", format!("{METADATA_PREFIX}{name}")));
+        }
+    }
+    Ok(())
+}
+
+fn is_identifier(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(pairs: &[(&str, &str)]) -> String {
+        let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+        let pairs: Vec<_> = pairs.iter().map(own).collect();
+        check(&pairs).map_or_else(|failure| failure.code.into_owned(), |()| "ok".to_owned())
+    }
+
+    #[test]
+    fn metadata_names_are_identifiers_unique_without_case() {
+        assert_eq!(outcome(&[("Name", "x"), ("_n1", ""), ("name2", "y")]), "ok");
+        assert_eq!(outcome(&[("", "x")]), "EmptyMetadataKey");
+        for name in ["a-b", "1a", "a b", "a.b", "ä"] {
+            assert_eq!(outcome(&[(name, "")]), "InvalidMetadata", "{name}");
+        }
+        assert_eq!(outcome(&[("name", "x"), ("NAME", "y")]), "InvalidMetadata");
+    }
+
+    #[test]
+    fn metadata_has_at_most_8_kib() {
+        assert_eq!(outcome(&[("n", &"v".repeat(8191))]), "ok");
+        assert_eq!(outcome(&[("n", &"v".repeat(8192))]), "MetadataTooLarge");
+        assert_eq!(outcome(&[("n", &"ä".repeat(4096))]), "MetadataTooLarge");
+    }
 }

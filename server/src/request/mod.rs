@@ -6,6 +6,7 @@ pub mod blob_names;
 pub mod body;
 pub mod context;
 pub mod headers;
+pub mod inputs;
 pub mod limits;
 pub mod metadata;
 pub mod operation;

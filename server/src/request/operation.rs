@@ -5,6 +5,7 @@
 
 use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
+use crate::request::inputs::{self, Inputs};
 use crate::request::permissions::{Letters::Any, RequiredPermissions};
 use crate::response::ResponseFuture;
 use crate::response::error::{Failure, Result};
@@ -47,14 +48,14 @@ pub struct Operation<R: 'static> {
 
     // Protocol.
     pub body: BodyRule,
-    /// Headers that the operation accepts and others refuse by name: see [`refuse_unsupported`](Operation::refuse_unsupported).
-    pub headers: &'static [&'static str],
-    /// Parameters that are refused by name: each with the feature it belongs to.
+    /// The headers and parameters that the handler sees. [`inputs`] says what happens to others.
+    pub reads: Inputs,
+    /// Further parameters that are refused by name: each with the feature it belongs to.
     pub unsupported: &'static [(&'static str, &'static str)],
     /// Whether the operation names a blob that need not exist yet.
     pub creates_blob: bool,
     /// Whether a success is in the OData format that the request accepts.
-    pub answers_odata: bool,
+    pub has_odata_response: bool,
     pub long_response: LongResponse,
 
     // Storage Analytics. Source: Storage Analytics logged operations and status messages.
@@ -281,10 +282,10 @@ impl<R> Operation<R> {
         changes_state: false,
         on_analytics_data: false,
         body: BodyRule::Empty,
-        headers: &[],
+        reads: Inputs::NONE,
         unsupported: &[],
         creates_blob: false,
-        answers_odata: false,
+        has_odata_response: false,
         long_response: LongResponse::Never,
         log_name: LogName::Same,
         log_class: LogClass::Read,
@@ -341,6 +342,26 @@ impl<R> Operation<R> {
         Some(RequiredPermissions { also, ..needs })
     }
 
+    /// Runs the handler. A body in chunks that the operation does not take is refused once it turns out to have content; `surplus` is
+    /// the refusal, for a body of at least that many bytes.
+    pub fn begin(
+        &'static self,
+        request: R,
+        body: RequestBody,
+        surplus: fn(u64) -> Failure,
+    ) -> ResponseFuture
+    where
+        R: Send,
+    {
+        if self.body != BodyRule::Empty || body.is_ended() {
+            return (self.handler)(request, body);
+        }
+        Box::pin(async move {
+            body.refuse_content(surplus).await?;
+            (self.handler)(request, RequestBody::empty()).await
+        })
+    }
+
     pub fn check_version(&self, version: &ApiVersion) -> Result<()> {
         match self.since {
             Some(since) if !version.is_at_least(since.version) => {
@@ -350,19 +371,10 @@ impl<R> Operation<R> {
         }
     }
 
-    /// Refuses the `restricted` headers that the row does not list, and its own unsupported parameters: to ignore them would be a lie.
-    /// `--loose` lets them pass.
-    pub fn refuse_unsupported(
-        &self,
-        context: &Context,
-        restricted: &[(&'static str, &'static str)],
-        loose: bool,
-    ) -> Result<()> {
-        for header in restricted {
-            if !self.headers.contains(&header.0) {
-                context.refuse_unsupported(&[*header], loose)?;
-            }
-        }
+    /// Refuses headers and parameters that the operation does not read where that would do harm, and hides the others from the handler.
+    /// `loose` refuses none.
+    pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
+        inputs::admit(context, self.reads, self.changes_state, loose)?;
         context.refuse_unsupported(self.unsupported, loose)
     }
 }

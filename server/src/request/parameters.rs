@@ -75,6 +75,12 @@ impl Query {
         self.raw(name).is_some()
     }
 
+    /// Removes a parameter, whatever its case.
+    pub fn remove(&mut self, name: &str) {
+        self.pairs
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+    }
+
     /// Decoded names with raw values, in the order sent.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.pairs

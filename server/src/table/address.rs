@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_address_is_told_apart() {
+    fn every_form_of_address_is_recognised() {
         assert_eq!(Address::parse("").unwrap(), Address::Service);
         assert_eq!(Address::parse("tables()").unwrap(), Address::Tables);
         assert_eq!(

@@ -66,10 +66,10 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
     let outcome = on_blocking_pool(move || read_and_apply(request, &media_type, document));
     let applied = match outcome.await? {
         Outcome::Query(request, query) => {
-            let answer = answer_query(*request, query).await?;
+            let answer = respond_to_query(*request, query).await?;
             return Ok(long_responses::hold(
                 share,
-                answer_batch(&id, &[answer], false),
+                batch_response(&id, &[answer], false),
             ));
         }
         Outcome::Waiting(request, changes) => {
@@ -85,15 +85,15 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
         Err(failed) => {
             // As `run::write` does with a refusal.
             db.ticket().await?;
-            (vec![failed.answer(&id, now)], None)
+            (vec![failed.into_response(&id, now)], None)
         }
     };
-    let mut response = answer_batch(&id, &responses, true);
+    let mut response = batch_response(&id, &responses, true);
     advisor::note(&mut response, facts);
     Ok(long_responses::hold(share, response))
 }
 
-fn answer_batch(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
+fn batch_response(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
     let (boundary, body) = multipart::write(id, responses, changeset);
     let mut response = empty(202);
     *response.body_mut() = Body::from(body);
@@ -251,7 +251,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
                     table: &table,
                     select: None,
                 };
-                answer_change(&frame, operation, prefer, timestamp)
+                respond_to_change(&frame, operation, prefer, timestamp)
             });
             Ok(Ok((answers.collect::<Result<_>>()?, ticket, facts)))
         }
@@ -267,7 +267,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     }
 }
 
-fn answer_change(
+fn respond_to_change(
     frame: &Frame<'_>,
     operation: lazurite_table::Operation,
     prefer: Option<Prefer>,
@@ -318,7 +318,7 @@ fn answer_change(
 
 impl FailedChange {
     /// The message starts with the index: client libraries read it from there.
-    fn answer(self, request_id: &str, now: std::time::SystemTime) -> SubResponse {
+    fn into_response(self, request_id: &str, now: std::time::SystemTime) -> SubResponse {
         let message = format!("{}:{}", self.index, self.failure.message);
         let failure = Failure {
             message: message.into(),
@@ -353,7 +353,7 @@ fn common_headers() -> Vec<(&'static str, String)> {
 }
 
 /// A batch of one read: of an entity, or of a page of those that a query finds. A refusal is that of the part.
-async fn answer_query(mut request: Request, sub: SubRequest) -> Result<SubResponse> {
+async fn respond_to_query(mut request: Request, sub: SubRequest) -> Result<SubResponse> {
     let (request_id, now) = (request.context.request_id.clone(), request.context.now);
     let accept = sub.header("accept");
     let accept = accept.map(|accept| HeaderValue::from_str(&accept));
@@ -386,6 +386,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
         ..
     } = route_read(address)?;
     check_access(operation, &request.context, &request.caller, &table)?;
+    operation.admit(&mut request.context, request.state.loose)?;
     sas_key_range(&request.caller, &table, false)?;
     (request.table, request.keys) = (table, keys);
     in_part((operation.handler)(request, RequestBody::empty()).await?).await

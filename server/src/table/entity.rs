@@ -24,28 +24,21 @@ pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
 const SELECT_MAX: usize = 255;
 
 pub async fn query_entities(request: Request) -> Result<Response<Body>> {
-    refuse_unsupported_options(&request.context)?;
     let parameter = |name: &str| request.context.query.get(name);
     let (filter, select, top) = (
         parameter("$filter"),
         select(&request.context)?,
         top(&request.context)?,
     );
-    let partition_key = parameter("NextPartitionKey")
-        .map(|text| token::read(&text))
-        .transpose()?;
-    let row_key = parameter("NextRowKey")
-        .map(|text| token::read(&text))
-        .transpose()?
-        .unwrap_or_default();
+    let continuation = continuation(&request.context)?;
     on_blocking_pool(move || {
         let deadline = Instant::now() + QUERY_TIME_MAX;
         let query = Query {
             filter: filter.as_deref(),
             top,
-            continuation: partition_key
-                .as_deref()
-                .map(|partition_key| (partition_key, row_key.as_str())),
+            continuation: continuation
+                .as_ref()
+                .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
             access_range: request.range.as_ref(),
         };
         let tables = &request.state.services.tables;
@@ -61,16 +54,9 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
         frame.end_list(&mut body);
         let mut response = json(200, request.level, body);
         if let Some((partition_key, row_key)) = page.next {
-            put(
-                &mut response,
-                "x-ms-continuation-nextpartitionkey",
-                token::write(&partition_key),
-            );
-            put(
-                &mut response,
-                "x-ms-continuation-nextrowkey",
-                token::write(&row_key),
-            );
+            let mut put_key = |name, key: &str| put(&mut response, name, token::write(key));
+            put_key("x-ms-continuation-nextpartitionkey", &partition_key);
+            put_key("x-ms-continuation-nextrowkey", &row_key);
         }
         put_cost(&mut response, &page.cost);
         Ok(response)
@@ -78,10 +64,20 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-/// What a query cost here, and what it would cost on the hosted service.
+/// The keys at which the page begins, from the response with the page before.
+fn continuation(context: &Context) -> Result<Option<(String, String)>> {
+    let key = |name| {
+        let text = context.query.get(name);
+        text.map(|text| token::read(&text)).transpose()
+    };
+    let (partition_key, row_key) = (key("NextPartitionKey")?, key("NextRowKey")?);
+    Ok(partition_key.map(|partition_key| (partition_key, row_key.unwrap_or_default())))
+}
+
+/// What a query cost, here and what it would cost on the hosted service.
 fn put_cost(response: &mut Response<Body>, cost: &Cost) {
     put(response, "x-lazurite-plan", plan_name(cost.access));
-    // What the service makes of a filter that contradicts itself is not known.
+    // The hosted service's plan for a filter that contradicts itself is not known.
     if cost.azure_access != AccessKind::Nothing {
         let plan = plan_name(cost.azure_access);
         put(response, "x-lazurite-azure-plan", plan);
@@ -358,14 +354,6 @@ fn select(context: &Context) -> Result<Option<Vec<String>>> {
             Err(common::INVALID_INPUT.with("QueryParameterName", "$select"))
         }
         _ => Ok(Some(names)),
-    }
-}
-
-fn refuse_unsupported_options(context: &Context) -> Result<()> {
-    let options = ["$orderby", "$skip", "$count", "$expand", "$inlinecount"];
-    match options.into_iter().find(|name| context.query.has(name)) {
-        Some(name) => Err(Failure::unsupported(format!("The query option {name}"))),
-        None => Ok(()),
     }
 }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// Begins the operation that a request asks for, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
-    context: Context,
+    mut context: Context,
     route: Result<Route>,
     caller: Caller,
     body: RequestBody,
@@ -46,11 +46,12 @@ pub fn handle(
         has_predicate,
     } = route?;
     let level = match level(&context) {
-        Err(refused) if operation.answers_odata => return Err(refused),
+        Err(refused) if operation.has_odata_response => return Err(refused),
         // The legacy client of Node.js accepts Atom alone for a batch, the parts of which accept JSON.
         level => level.unwrap_or(Level::Minimal),
     };
     check_access(operation, &context, &caller, &table)?;
+    operation.admit(&mut context, state.loose)?;
     if operation.body == BodyRule::Required {
         body.check_length_is_declared(&context.headers)?;
     }
@@ -68,21 +69,10 @@ pub fn handle(
         level,
         range,
     };
-    if operation.body != BodyRule::Empty || body.is_ended() {
-        return Ok((operation.handler)(request, body));
-    }
-    Ok(Box::pin(async move {
-        refuse_content(body).await?;
-        (operation.handler)(request, RequestBody::empty()).await
-    }))
+    Ok(operation.begin(request, body, surplus_body))
 }
 
-/// Refuses a body with content where none belongs: what it says would not be done.
-async fn refuse_content(mut body: RequestBody) -> Result<()> {
-    let has_content = body.length_at_least() > 0 || body.next_chunk().await?.is_some();
-    if has_content {
-        let message = "The request has a body, which this operation does not take.";
-        return Err(Failure::new(400, "InvalidInput", message));
-    }
-    Ok(())
+fn surplus_body(_: u64) -> Failure {
+    let message = "The request has a body, which this operation does not take.";
+    Failure::new(400, "InvalidInput", message)
 }

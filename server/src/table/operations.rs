@@ -3,6 +3,7 @@
 
 use crate::properties;
 use crate::request::context::{Context, text_of};
+use crate::request::inputs::{Inputs, headers, parameters, union};
 use crate::request::operation::{
     Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
     Unmatched, account_sas, any_sas, find,
@@ -21,6 +22,11 @@ pub type Row = Operation<Request>;
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
 const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
 
+/// Whether a write of an entity replaces or merges depends on its condition: see [`conditional_write`].
+const IF_MATCH: Inputs = headers(&["if-match", "if-none-match"]);
+const PREFER: Inputs = headers(&["prefer"]);
+const FORMAT: Inputs = parameters(&["$format"]);
+
 fn has_if_match(asked: &Asked) -> bool {
     (asked.header)("if-match").is_some()
 }
@@ -33,8 +39,9 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Tables,
         permissions: account_sas("c", "l"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         long_response: LongResponse::Always,
+        reads: parameters(&["$filter", "$format", "$top", "NextTableName"]),
         handler: |request, _| Box::pin(tables::query_tables(request)),
         ..Row::READ
     },
@@ -45,7 +52,8 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Tables,
         permissions: account_sas("c", "cw"),
         body: BodyRule::Required,
-        answers_odata: true,
+        has_odata_response: true,
+        reads: union(&[PREFER, FORMAT]),
         handler: |request, body| Box::pin(tables::create_table(request, body)),
         ..Row::WRITE
     },
@@ -55,8 +63,9 @@ pub static OPERATIONS: &[Row] = &[
         // The documentation leaves the operation out: as Query Tables, or as a read.
         permissions: account_sas("c", "lr"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         log_name: LogName::Fixed("QueryTable"),
+        reads: FORMAT,
         handler: |request, _| Box::pin(tables::get_table(request)),
         ..Row::READ
     },
@@ -65,6 +74,8 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Table_Delete"],
         resource: Resource::TableName,
         permissions: account_sas("c", "d"),
+        // Clients that treat tables as entities send `If-Match: *`, which holds for every table.
+        reads: headers(&["if-match"]),
         handler: |request, _| Box::pin(tables::delete_table(request)),
         ..Row::DELETE
     },
@@ -75,8 +86,16 @@ pub static OPERATIONS: &[Row] = &[
         // Azurite asks for type `c`, the documentation for `o`: either will do.
         permissions: any_sas("oc", "r"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         long_response: LongResponse::Always,
+        reads: parameters(&[
+            "$filter",
+            "$format",
+            "$select",
+            "$top",
+            "NextPartitionKey",
+            "NextRowKey",
+        ]),
         handler: |request, _| Box::pin(entity::query_entities(request)),
         ..Row::READ
     },
@@ -87,7 +106,8 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Table,
         permissions: any_sas("o", "a"),
         body: BodyRule::Required,
-        answers_odata: true,
+        has_odata_response: true,
+        reads: union(&[PREFER, FORMAT]),
         handler: |request, body| Box::pin(entity::insert_entity(request, body)),
         ..Row::WRITE
     },
@@ -97,8 +117,9 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Entity,
         permissions: any_sas("o", "r"),
         on_analytics_data: true,
-        answers_odata: true,
+        has_odata_response: true,
         log_name: LogName::Fixed("QueryEntity"),
+        reads: parameters(&["$format", "$select"]),
         handler: |request, _| Box::pin(entity::get_entity(request)),
         ..Row::READ
     },
@@ -109,6 +130,7 @@ pub static OPERATIONS: &[Row] = &[
         when: has_if_match,
         permissions: any_sas("o", "u"),
         body: BodyRule::Required,
+        reads: IF_MATCH,
         handler: |request, body| Box::pin(entity::write_entity(request, body)),
         ..Row::WRITE
     },
@@ -117,6 +139,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Entity,
         permissions: ADD_AND_UPDATE,
         body: BodyRule::Required,
+        reads: IF_MATCH,
         handler: |request, body| Box::pin(entity::write_entity(request, body)),
         ..Row::WRITE
     },
@@ -128,6 +151,7 @@ pub static OPERATIONS: &[Row] = &[
         when: has_if_match,
         permissions: any_sas("o", "u"),
         body: BodyRule::Required,
+        reads: IF_MATCH,
         handler: |request, body| Box::pin(entity::write_entity(request, body)),
         ..Row::WRITE
     },
@@ -137,6 +161,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Entity,
         permissions: ADD_AND_UPDATE,
         body: BodyRule::Required,
+        reads: IF_MATCH,
         handler: |request, body| Box::pin(entity::write_entity(request, body)),
         ..Row::WRITE
     },
@@ -147,6 +172,7 @@ pub static OPERATIONS: &[Row] = &[
         when: has_if_match,
         permissions: any_sas("o", "d"),
         on_analytics_data: true,
+        reads: IF_MATCH,
         handler: |request, _| Box::pin(entity::delete_entity(request)),
         ..Row::DELETE
     },

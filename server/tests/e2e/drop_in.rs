@@ -643,7 +643,7 @@ fn the_commands_of_azurite_are_made_and_removed() {
 
 /// An editor, `func` and a compose file each start "their" emulator.
 #[test]
-fn a_second_start_ends_well_beside_a_server_of_the_same_directory() {
+fn a_second_start_in_the_directory_of_a_running_server_succeeds() {
     let scratch = scratch();
     let first = launch("azurite -l /data --silent", scratch.path()).start();
     let ports = first.ports;

@@ -174,7 +174,7 @@ fn the_well_known_key_is_not_reloaded_on_a_network() {
 }
 
 #[test]
-fn what_an_account_switches_off_is_off() {
+fn no_public_access_closes_every_container() {
     let (_location, server) = started(&["--no-public-access"]);
     let make = |access: Option<&str>| {
         let request = Request::new(Service::Blob, "PUT", "/con?restype=container");
@@ -384,7 +384,7 @@ fn a_quota_is_answered_507_and_reads_go_on() {
 
 /// Seven hundred requests used to fill the pipe, and a signal then waited for the reader.
 #[test]
-fn nobody_waits_for_output_that_nobody_reads() {
+fn unread_output_never_blocks_a_request() {
     let location = TempDir::new().unwrap();
     let server = launch(location.path(), &["--debug", "-"]).start_unread();
     let mut stream = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();

@@ -200,7 +200,7 @@ fn a_token_opens_no_source_of_a_request_in_clear_from_another_machine() {
 /// Where the data lies is for the log of the server, not for clients.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_disk_that_fails_tells_clients_no_path() {
+fn errors_of_a_failing_disk_show_clients_no_path() {
     let location = TempDir::new().unwrap();
     let at = |name: &str| location.path().join(name);
     let source = "#define _GNU_SOURCE\n#include <errno.h>\n#include <stdlib.h>\n#include <unistd.h>\n\

@@ -148,7 +148,8 @@ fn flags_that_cannot_be_honoured_are_refused() {
     let refused = |flag: &str| Launch::on(location.path()).argument(flag).refused();
     is_refusal(refused("--cert=cert.pem"), &["--cert", "--key", "--pwd"]);
     let accounts = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "nonsense");
-    is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS"]);
+    is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS: "]);
+    is_refusal(refused("--accounts=nonsense"), &["--accounts: "]);
     let (status, text) = refused("--nonsense");
     assert!(
         status.code().is_some_and(|code| code != 0) && text.contains("--nonsense"),
@@ -157,7 +158,7 @@ fn flags_that_cannot_be_honoured_are_refused() {
 }
 
 #[test]
-fn features_to_come_are_passed_over_only_when_asked_for() {
+fn loose_ignores_what_is_otherwise_refused() {
     let location = TempDir::new().unwrap();
     let target = "/con?restype=container&comp=list&showonly=files";
     let list = Request::new(Service::Blob, "GET", target);
@@ -165,9 +166,14 @@ fn features_to_come_are_passed_over_only_when_asked_for() {
     let server = Launch::on(location.path()).argument("--loose").start();
     create.send(&server).is(201);
     list.send(&server).is(200);
+    let conditional = Request::new(Service::Blob, "PUT", "/con/b?comp=block&blockid=AAAA")
+        .header("If-Match", "\"0x1\"")
+        .body("block");
+    conditional.send(&server).is(201);
     let strict = Server::fresh();
     create.send(&strict).is(201);
     list.send(&strict).is(501);
+    conditional.send(&strict).is(400);
 }
 
 #[test]

@@ -29,6 +29,19 @@ fn put_message(server: &Server, parameters: &str, text: &str) -> Response {
 }
 
 #[test]
+fn a_deletion_without_message_id_does_not_clear_the_queue() {
+    let server = with_queue();
+    put_message(&server, "", "kept").is(201);
+    for receipt in ["AgAAAAMAAAA", ""] {
+        let target = format!("/q-1/messages?popreceipt={receipt}");
+        let refused = request("DELETE", &target).send(&server);
+        assert_eq!(refused.is(400).code(), "UnsupportedQueryParameter");
+    }
+    let peeked = request("GET", "/q-1/messages?peekonly=true").send(&server);
+    assert!(peeked.is(200).text().contains("kept"));
+}
+
+#[test]
 fn messages_as_xml() {
     let server = with_queue();
     let put = put_message(&server, "", "a &lt;b&gt; &amp;amp;");

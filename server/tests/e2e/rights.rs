@@ -152,7 +152,7 @@ fn url(server: &Server, path: &str) -> String {
 }
 
 #[test]
-fn who_may_create_blobs_overwrites_none_whatever_the_conditions_of_the_request() {
+fn create_permission_never_overwrites_whatever_the_conditions() {
     let server = prepared();
     put(blob("PUT", "/con/from"))
         .body("other")
@@ -406,7 +406,7 @@ fn a_parameter_that_is_given_twice_is_refused_where_the_values_differ() {
 }
 
 #[test]
-fn who_may_not_set_tags_or_holds_sets_none_beside_a_blob() {
+fn creating_a_blob_with_tags_or_holds_needs_their_permissions() {
     let server = prepared();
     let create = |sas: &str, name: &str, value: &str| {
         let target = format!("/con/{name}");
@@ -526,7 +526,7 @@ fn a_container_is_renamed_by_who_may_write_and_delete_it() {
 
 /// A page blob is brought up to date by who may write it, and not by who may only create it.
 #[test]
-fn who_may_create_blobs_brings_no_copy_up_to_date() {
+fn create_permission_does_not_update_an_incremental_copy() {
     let server = prepared();
     blob("PUT", "/con/pages")
         .header("x-ms-blob-type", "PageBlob")
@@ -553,7 +553,7 @@ fn who_may_create_blobs_brings_no_copy_up_to_date() {
 
 /// Tags come along with a copy, and decide on one, for who may read those of the source and set those of the destination.
 #[test]
-fn the_tags_of_a_source_are_told_to_who_may_read_them() {
+fn tags_of_a_source_need_permission_to_read_tags() {
     let server = prepared();
     blob("PUT", "/con/victim?comp=tags")
         .body("<Tags><TagSet><Tag><Key>secret</Key><Value>42</Value></Tag></TagSet></Tags>")

@@ -358,7 +358,7 @@ fn large_batches_do_not_hold_a_connection_thread() {
 
 /// A change of a container waits for the writes to its blobs, on another thread.
 #[test]
-fn changes_of_a_container_beside_its_writers_do_not_hold_a_connection_thread() {
+fn container_changes_during_writes_do_not_block_a_connection_thread() {
     let server = Server::fresh();
     let request = |method, target: &str| Request::new(Service::Blob, method, target);
     request("PUT", "/heavy?restype=container")

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_hold_against_a_certificate_is_said() {
+    fn faults_of_a_certificate_are_named() {
         assert_eq!(verdict(&["localhost"], (-1, 1)), "");
         for (found, part) in [
             (verdict(&["localhost"], (-3, -1)), "is expired"),

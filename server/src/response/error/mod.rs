@@ -145,9 +145,7 @@ impl From<lazurite_queue::Error> for Failure {
         let message = error.to_string();
         let answer = |status: u16, code: &'static str| Failure::new(status, code, message);
         match error {
-            Error::EmptyMetadataKey => answer(400, "EmptyMetadataKey"),
             Error::InvalidMarker => answer(400, "InvalidMarker"),
-            Error::InvalidMetadata => answer(400, "InvalidMetadata"),
             Error::InvalidQueryParameterValue {
                 name,
                 value,
@@ -156,7 +154,6 @@ impl From<lazurite_queue::Error> for Failure {
             Error::InvalidResourceName => answer(400, "InvalidResourceName"),
             Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
             Error::MessageNotFound => answer(404, "MessageNotFound"),
-            Error::MetadataTooLarge => answer(400, "MetadataTooLarge"),
             Error::OutOfRangeInput => answer(400, "OutOfRangeInput"),
             Error::OutOfRangeQueryParameterValue {
                 name,
@@ -213,7 +210,6 @@ impl From<lazurite_blob::Error> for Failure {
             } => answer(400, "Crc64Mismatch")
                 .with("UserSpecifiedCrc", base64(&specified.to_le_bytes()))
                 .with("ServerCalculatedCrc", base64(&calculated.to_le_bytes())),
-            Error::EmptyMetadataKey => answer(400, "EmptyMetadataKey"),
             Error::InternalError { reason } => {
                 tracing::error!(
                     reason,
@@ -227,9 +223,6 @@ impl From<lazurite_blob::Error> for Failure {
             Error::InvalidHeaderValue { header, value } => Failure::header(header, value),
             Error::InvalidInput { reason } => {
                 answer(400, "InvalidInput").with("ExtendedErrorDetail", reason)
-            }
-            Error::InvalidMetadata { name } => {
-                answer(400, "InvalidMetadata").with("HeaderName", format!("x-ms-meta-{name}"))
             }
             Error::InvalidQueryParameterValue {
                 parameter,
@@ -252,7 +245,6 @@ impl From<lazurite_blob::Error> for Failure {
             } => answer(400, "Md5Mismatch")
                 .with("UserSpecifiedMd5", base64(&specified))
                 .with("ServerCalculatedMd5", base64(&calculated)),
-            Error::MetadataTooLarge => answer(400, "MetadataTooLarge"),
             Error::MultipleConditionHeadersNotSupported => {
                 answer(400, "MultipleConditionHeadersNotSupported")
             }

@@ -18,8 +18,6 @@
 //! - what has a more exact code: `ResourceAlreadyExists`, `LeaseLost` (`LeaseNotPresentWithBlobOperation`),
 //!   `TargetConditionNotMet` (`ConditionNotMet`), `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse`
 //!   (`InvalidUri`), `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`;
-//! - what is taken: headers and parameters nobody knows are ignored, while those of features that are not served are `501`
-//!   (`UnsupportedHeader`, `UnsupportedQueryParameter`).
 
 use super::{INVALID_PARAMETER, UNMET, account_sas, put_blob, put_block, request, with_container};
 use crate::errors::{Row, check};
@@ -208,6 +206,19 @@ fn each_row_about_requests_as_such() {
             400,
             "Multiple condition headers are not supported.",
             put_blob("b", "").header("If-Match", "\"0x1\", \"0x2\""),
+        ),
+        (
+            "UnsupportedHeader",
+            400,
+            "One of the HTTP headers specified in the request is not supported.",
+            put_blob("b", "").header("x-ms-range", "bytes=0-511"),
+        ),
+        (
+            "UnsupportedQueryParameter",
+            400,
+            "One of the query parameters specified in the request URI is not supported.",
+            // A block whose `comp=block` was forgotten must not become the whole blob.
+            request("PUT", "/con/b?blockid=QUFB").header("x-ms-blob-type", "BlockBlob"),
         ),
         (
             "OutOfRangeInput",

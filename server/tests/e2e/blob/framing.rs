@@ -30,7 +30,7 @@ fn a_body_that_is_needed_has_a_length() {
 }
 
 #[test]
-fn a_body_that_nobody_reads_is_refused() {
+fn a_body_on_an_operation_without_one_is_refused() {
     let server = with_container();
     request("PUT", "/con/b")
         .header("x-ms-blob-type", "BlockBlob")

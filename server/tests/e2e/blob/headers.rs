@@ -54,7 +54,7 @@ fn a_type_that_is_not_given_again_is_cleared() {
 
 /// Source: recorded answers of the hosted service.
 #[test]
-fn an_md5_that_is_set_as_a_property_is_told_as_it_was_given() {
+fn an_md5_set_as_a_property_is_returned_as_given() {
     let server = with_container();
     put_blob("b", "content").send(&server).is(201);
     for value in ["AQIDBA==", "TURBd01EQXdNREE9", "mgNkuembtIDdJeHwKEyFVQ=="] {

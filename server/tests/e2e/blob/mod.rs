@@ -667,7 +667,7 @@ fn what_is_not_supported_is_named() {
 }
 
 #[test]
-fn a_lease_that_nobody_has() {
+fn operations_with_the_id_of_no_lease_are_refused() {
     let server = with_container();
     put_blob("b", "x").send(&server).is(201);
     let lease = "5974b586-0df3-4e2d-ad0c-18e3892bfca2";

@@ -27,7 +27,7 @@ fn naming(scope: Option<&str>, request: Request) -> Request {
 }
 
 #[test]
-fn what_changes_a_blob_names_its_scope() {
+fn changes_of_a_blob_must_name_its_scope() {
     let server = with_container();
     let put = put_blob("scoped", "x").header(SCOPE, "lake").send(&server);
     put.is(201).has_header(SCOPE, "lake");
@@ -72,7 +72,7 @@ fn what_changes_a_blob_names_its_scope() {
 }
 
 #[test]
-fn what_takes_no_scope_says_so() {
+fn operations_without_scopes_refuse_one() {
     let server = with_container();
     put_blob("b", "x")
         .header(SCOPE, "lake")

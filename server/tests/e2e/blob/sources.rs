@@ -95,7 +95,7 @@ fn a_copy_is_refused_where_the_sas_of_its_source_does_not_open_it() {
 
 /// Source: the .NET client's tests: `BlobNotFound` of a copy that is begun, `CannotVerifyCopySource` of all others.
 #[test]
-fn a_source_that_is_missing_is_told_as_the_clients_tests_expect() {
+fn a_missing_source_has_the_error_that_the_clients_tests_expect() {
     let server = with_container();
     let sas = account_sas("r", "b", "o", "", "https,http");
     let message = "The specified blob does not exist.";
@@ -112,6 +112,25 @@ fn a_source_that_is_missing_is_told_as_the_clients_tests_expect() {
         .header("x-ms-copy-source", &source)
         .send(&server)
         .is_error(404, "CannotVerifyCopySource", message);
+}
+
+#[test]
+fn pages_cannot_be_cleared_from_a_url() {
+    let server = with_container();
+    put_blob("from", &"x".repeat(512)).send(&server).is(201);
+    let page_blob = request("PUT", "/con/page").header("x-ms-blob-type", "PageBlob");
+    page_blob
+        .header("x-ms-blob-content-length", "512")
+        .send(&server)
+        .is(201);
+    let sas = account_sas("r", "b", "o", "", "https,http");
+    let refused = request("PUT", "/con/page?comp=page")
+        .header("x-ms-page-write", "clear")
+        .header("x-ms-range", "bytes=0-511")
+        .header("x-ms-source-range", "bytes=0-511")
+        .header("x-ms-copy-source", &url(&server, &sas))
+        .send(&server);
+    assert_eq!(refused.is(400).code(), "InvalidHeaderValue");
 }
 
 #[test]

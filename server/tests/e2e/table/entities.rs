@@ -236,7 +236,7 @@ fn limits_of_an_entity() {
 }
 
 #[test]
-fn what_a_client_sends_back_is_not_stored() {
+fn odata_annotations_of_a_client_are_not_stored() {
     let server = with_table();
     let entity = r#"{"odata.metadata":"m","odata.etag":"e","odata.id":"i","PartitionKey@odata.type":"Edm.String","PartitionKey":"p","RowKey":"r",
                      "Timestamp@odata.type":"Edm.DateTime","Timestamp":"2001-01-01T00:00:00Z","n@odata.type":"Edm.Double","n":7,"gone":null}"#;

@@ -150,7 +150,7 @@ fn table_names_breaking_the_rules() {
 }
 
 #[test]
-fn formats_nobody_uses_any_more_are_refused() {
+fn obsolete_formats_are_refused() {
     let server = with_table();
     let atom = request("POST", "/T1x")
         .header("Content-Type", "application/atom+xml")
@@ -223,7 +223,7 @@ fn access_policies_as_xml() {
 }
 
 #[test]
-fn what_an_account_or_a_table_has_no_operation_for_is_not_answered_with_success() {
+fn unknown_operations_on_an_account_or_a_table_never_succeed() {
     let server = with_table();
     for target in [
         "/?restype=account&comp=properties",

@@ -325,7 +325,7 @@ fn a_batch_may_be_one_query() {
 }
 
 #[test]
-fn what_a_query_in_a_batch_is_refused_for_stands_in_its_part() {
+fn a_refused_query_in_a_batch_fails_in_its_part() {
     let server = with_table();
     for (query, status, code) in [
         ("()?$filter=a%20gt", "400", "InvalidInput"),

@@ -1,0 +1,513 @@
+//! The headers and query parameters that operations read, and what happens to one that the operation of a request does not read.
+//!
+//! The row of an operation names its inputs ([`Operation::reads`](crate::request::operation::Operation::reads)). Its handler sees no
+//! other input of the tables below, so an input that a row leaves out is refused or has no effect, as the tables say. Names that the
+//! tables do not have are left alone: credentials, routing, and headers that every operation takes.
+
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result};
+use crate::response::headers::METADATA_PREFIX;
+
+/// A header or query parameter that some operation has.
+pub struct Input {
+    /// Headers in lower case. [`METADATA_PREFIX`] stands for all headers that begin with it.
+    pub name: &'static str,
+    pub unread: Unread,
+}
+
+/// What happens to an input that the operation does not read. `--loose` lets all of them pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// `501`, with the feature that is not served.
+    Unsupported(&'static str),
+    /// `501` if the operation changes something.
+    UnsupportedByWrites(&'static str),
+    /// `400 ConditionHeadersNotSupported` if the operation changes something: it would happen without the condition.
+    Condition,
+    /// `400` if the operation changes something: it would store less, or something else, than was asked for.
+    Refused,
+    /// No effect, and the reason why that does no harm.
+    Ignored(&'static str),
+}
+
+use Unread::{Condition, Ignored, Refused, Unsupported, UnsupportedByWrites};
+
+const CUSTOMER_KEY: Unread = UnsupportedByWrites("A customer-provided key of this operation");
+const CHECKSUM: Unread =
+    Ignored("Only uploads, Put Block List and Set Blob Tags check their body.");
+const CHECKSUM_OF_RANGE: Unread =
+    Ignored("Only responses with a range of a blob carry its checksum.");
+const ODATA_VERSION: Unread = Ignored("`Accept` decides the format of a response.");
+const PERMISSIONS: Unread = Unsupported("Setting permissions of a path");
+const QUERY_OPTION: Unread = Unsupported("A query option of OData");
+
+const fn input(name: &'static str, unread: Unread) -> Input {
+    Input { name, unread }
+}
+
+/// The headers that operations read, in any order.
+#[rustfmt::skip]
+pub static HEADERS: &[Input] = &[
+    // Conditions.
+    input("if-match", Condition),
+    input("if-modified-since", Condition),
+    input("if-none-match", Condition),
+    input("if-unmodified-since", Condition),
+    input("x-ms-if-tags", Condition),
+    input("x-ms-blob-if-match", Condition),
+    input("x-ms-blob-if-modified-since", Condition),
+    input("x-ms-blob-if-none-match", Condition),
+    input("x-ms-blob-if-unmodified-since", Condition),
+    input("x-ms-source-if-match", Condition),
+    input("x-ms-source-if-modified-since", Condition),
+    input("x-ms-source-if-none-match", Condition),
+    input("x-ms-source-if-tags", Condition),
+    input("x-ms-source-if-unmodified-since", Condition),
+    input("x-ms-access-tier-if-modified-since", Condition),
+    input("x-ms-access-tier-if-unmodified-since", Condition),
+    input("x-ms-blob-condition-appendpos", Condition),
+    input("x-ms-blob-condition-maxsize", Condition),
+    input("x-ms-if-sequence-number-eq", Condition),
+    input("x-ms-if-sequence-number-le", Condition),
+    input("x-ms-if-sequence-number-lt", Condition),
+    // Leases.
+    input("x-ms-lease-id", Refused),
+    input("x-ms-source-lease-id", Refused),
+    input("x-ms-lease-action", Refused),
+    input("x-ms-lease-break-period", Refused),
+    input("x-ms-lease-duration", Refused),
+    input("x-ms-proposed-lease-id", Refused),
+    // What is stored with a container, a blob or a queue.
+    input(METADATA_PREFIX, Ignored("The official client for Python repeats the metadata of a blob with each of its blocks and pages.")),
+    input("x-ms-tags", Refused),
+    input("x-ms-access-tier", Refused),
+    input("x-ms-blob-cache-control", Refused),
+    input("x-ms-blob-content-disposition", Refused),
+    input("x-ms-blob-content-encoding", Refused),
+    input("x-ms-blob-content-language", Refused),
+    input("x-ms-blob-content-length", Ignored("All blobs but page blobs are as long as their content.")),
+    input("x-ms-blob-content-md5", Refused),
+    input("x-ms-blob-content-type", Refused),
+    input("x-ms-blob-sequence-number", Refused),
+    input("x-ms-sequence-number-action", Refused),
+    input("x-ms-immutability-policy-mode", Refused),
+    input("x-ms-immutability-policy-until-date", Refused),
+    input("x-ms-legal-hold", Refused),
+    input("x-ms-expiry-option", Unsupported("An expiry given with another operation than Set Blob Expiry")),
+    input("x-ms-expiry-time", Refused),
+    input("x-ms-blob-public-access", Refused),
+    input("x-ms-default-encryption-scope", Refused),
+    input("x-ms-deny-encryption-scope-override", Refused),
+    // Encryption.
+    input("x-ms-encryption-scope", Unsupported("An encryption scope of this operation")),
+    input("x-ms-encryption-algorithm", CUSTOMER_KEY),
+    input("x-ms-encryption-key", CUSTOMER_KEY),
+    input("x-ms-encryption-key-sha256", CUSTOMER_KEY),
+    input("x-ms-source-encryption-algorithm", Refused),
+    input("x-ms-source-encryption-key", Refused),
+    input("x-ms-source-encryption-key-sha256", Refused),
+    // Content.
+    input("content-md5", CHECKSUM),
+    input("x-ms-content-crc64", CHECKSUM),
+    input("x-ms-structured-body", Unsupported("A structured body of this operation")),
+    input("x-ms-structured-content-length", Refused),
+    input("x-ms-blob-type", Ignored("Only Put Blob creates blobs of several types.")),
+    input("range", Ignored("Servers ignore it where they define no ranges (RFC 9110, section 14.2).")),
+    input("x-ms-range", Refused),
+    input("x-ms-range-get-content-crc64", CHECKSUM_OF_RANGE),
+    input("x-ms-range-get-content-md5", CHECKSUM_OF_RANGE),
+    input("x-ms-page-write", Refused),
+    input("x-ms-previous-snapshot-url", Refused),
+    // Copies.
+    input("x-ms-copy-action", Refused),
+    input("x-ms-copy-source", Refused),
+    input("x-ms-copy-source-authorization", Refused),
+    input("x-ms-copy-source-blob-properties", Refused),
+    input("x-ms-copy-source-tag-option", Refused),
+    input("x-ms-rehydrate-priority", Refused),
+    input("x-ms-requires-sync", Ignored("Only copies of a whole blob can be asynchronous; all others are synchronous.")),
+    input("x-ms-seal-blob", Refused),
+    input("x-ms-source-content-crc64", Refused),
+    input("x-ms-source-content-md5", Refused),
+    input("x-ms-source-range", Refused),
+    // Deletion and restoration.
+    input("x-ms-delete-snapshots", Refused),
+    input("x-ms-deleted-container-name", Refused),
+    input("x-ms-deleted-container-version", Refused),
+    input("x-ms-source-container-name", Refused),
+    // Tables.
+    input("dataserviceversion", ODATA_VERSION),
+    input("maxdataserviceversion", ODATA_VERSION),
+    input("prefer", Ignored("Only Insert Entity and Create Table return content that can be left out.")),
+    // Data Lake Storage.
+    input("x-ms-acl", Unsupported("Setting the access control list of a path")),
+    input("x-ms-encryption-context", Unsupported("An encryption context of a path")),
+    input("x-ms-group", Unsupported("Setting the owning group of a path")),
+    input("x-ms-owner", Unsupported("Setting the owner of a path")),
+    input("x-ms-permissions", PERMISSIONS),
+    input("x-ms-properties", Unsupported("A property list of Data Lake Storage")),
+    input("x-ms-umask", PERMISSIONS),
+    input("x-ms-undelete-source", Unsupported("Restoring a deleted path")),
+];
+
+/// The query parameters that operations read, in any order.
+#[rustfmt::skip]
+pub static PARAMETERS: &[Input] = &[
+    input("timeout", Ignored("`--request-timeout` bounds all requests.")),
+    // Lists.
+    input("delimiter", Refused),
+    input("endBefore", Refused),
+    input("include", Refused),
+    input("marker", Refused),
+    input("maxresults", Refused),
+    input("prefix", Refused),
+    input("showonly", Refused),
+    input("startFrom", Refused),
+    input("where", Refused),
+    // Blobs.
+    input("blockid", Refused),
+    input("blocklisttype", Refused),
+    input("copyid", Refused),
+    input("deletetype", Refused),
+    input("prevsnapshot", Refused),
+    input("snapshot", Refused),
+    input("versionid", Refused),
+    // Messages.
+    input("messagettl", Refused),
+    input("numofmessages", Refused),
+    input("peekonly", Refused),
+    input("popreceipt", Refused),
+    input("visibilitytimeout", Refused),
+    // Tables.
+    input("$filter", Refused),
+    input("$format", Ignored("A response without content has no format.")),
+    input("$select", Refused),
+    input("$top", Refused),
+    input("NextPartitionKey", Refused),
+    input("NextRowKey", Refused),
+    input("NextTableName", Refused),
+    input("$count", QUERY_OPTION),
+    input("$expand", QUERY_OPTION),
+    input("$inlinecount", QUERY_OPTION),
+    input("$orderby", QUERY_OPTION),
+    input("$skip", QUERY_OPTION),
+];
+
+/// A set of inputs: one bit for each row of [`HEADERS`] and [`PARAMETERS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inputs {
+    headers: u128,
+    parameters: u64,
+}
+
+const _: () = assert!(HEADERS.len() <= u128::BITS as usize);
+const _: () = assert!(PARAMETERS.len() <= u64::BITS as usize);
+
+/// The set of these headers. A name that [`HEADERS`] does not have does not compile in a row.
+pub const fn headers(names: &[&str]) -> Inputs {
+    let mut set = Inputs::NONE;
+    let mut next = 0;
+    while next < names.len() {
+        set.headers |= 1 << index_of(HEADERS, names[next]);
+        next += 1;
+    }
+    set
+}
+
+/// The set of these parameters, which [`PARAMETERS`] has.
+pub const fn parameters(names: &[&str]) -> Inputs {
+    let mut set = Inputs::NONE;
+    let mut next = 0;
+    while next < names.len() {
+        set.parameters |= 1 << index_of(PARAMETERS, names[next]);
+        next += 1;
+    }
+    set
+}
+
+/// All inputs of these sets.
+pub const fn union(sets: &[Inputs]) -> Inputs {
+    let mut union = Inputs::NONE;
+    let mut next = 0;
+    while next < sets.len() {
+        union.headers |= sets[next].headers;
+        union.parameters |= sets[next].parameters;
+        next += 1;
+    }
+    union
+}
+
+impl Inputs {
+    pub const NONE: Inputs = Inputs {
+        headers: 0,
+        parameters: 0,
+    };
+
+    /// Whether the set has a header, or a parameter if the name begins with `?`.
+    #[cfg(test)]
+    pub fn contains(self, name: &str) -> bool {
+        match name.strip_prefix('?') {
+            Some(name) => PARAMETERS_BY_LENGTH
+                .find(PARAMETERS, name)
+                .is_some_and(|index| self.has_parameter(index)),
+            None => header_index(name).is_some_and(|index| self.has_header(index)),
+        }
+    }
+
+    fn has_header(self, index: usize) -> bool {
+        self.headers & (1 << index) != 0
+    }
+
+    fn has_parameter(self, index: usize) -> bool {
+        self.parameters & (1 << index) != 0
+    }
+}
+
+/// Refuses a request with an input that its operation does not read, if the tables say so, and hides all such inputs from the handler.
+pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
+    let unread = unread(context, reads);
+    if unread == Inputs::NONE {
+        return Ok(());
+    }
+    for (_, header) in HEADERS
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| unread.has_header(*index))
+    {
+        if !loose {
+            header.check_unread("HeaderName", changes_state)?;
+        }
+        context.headers.remove_all(header.name);
+    }
+    for (_, parameter) in PARAMETERS
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| unread.has_parameter(*index))
+    {
+        if !loose {
+            parameter.check_unread("QueryParameterName", changes_state)?;
+        }
+        context.query.remove(parameter.name);
+    }
+    Ok(())
+}
+
+/// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter without one is not.
+fn unread(context: &Context, reads: Inputs) -> Inputs {
+    let mut unread = Inputs::NONE;
+    for (name, value) in context.headers.iter() {
+        if let Some(index) = header_index(name.as_str())
+            && !reads.has_header(index)
+            && !value.as_bytes().trim_ascii().is_empty()
+        {
+            unread.headers |= 1 << index;
+        }
+    }
+    for (name, _) in context.query.pairs() {
+        if let Some(index) = PARAMETERS_BY_LENGTH.find(PARAMETERS, name)
+            && !reads.has_parameter(index)
+        {
+            unread.parameters |= 1 << index;
+        }
+    }
+    unread
+}
+
+impl Input {
+    /// Refuses the input of an operation that does not read it; `kind` is the element of the error that names it.
+    fn check_unread(&self, kind: &'static str, changes_state: bool) -> Result<()> {
+        let unsupported = |feature| Failure::unsupported(format!("{feature} ({})", self.name));
+        let refused = |code, message| Failure::new(400, code, message).with(kind, self.name);
+        Err(match self.unread {
+            Unsupported(feature) => unsupported(feature),
+            UnsupportedByWrites(feature) if changes_state => unsupported(feature),
+            Condition if changes_state => refused(
+                "ConditionHeadersNotSupported",
+                "Condition headers are not supported.",
+            ),
+            Refused if changes_state && kind == "HeaderName" => refused(
+                "UnsupportedHeader",
+                "One of the HTTP headers specified in the request is not supported.",
+            ),
+            Refused if changes_state => refused(
+                "UnsupportedQueryParameter",
+                "One of the query parameters specified in the request URI is not supported.",
+            ),
+            UnsupportedByWrites(_) | Condition | Refused | Ignored(_) => return Ok(()),
+        })
+    }
+}
+
+/// The row of a header, whose name is in lower case.
+fn header_index(name: &str) -> Option<usize> {
+    if name.starts_with(METADATA_PREFIX) {
+        return Some(METADATA);
+    }
+    HEADERS_BY_LENGTH.find(HEADERS, name)
+}
+
+const METADATA: usize = index_of(HEADERS, METADATA_PREFIX);
+
+/// The row of a name. Panics where there is none: see [`headers`].
+const fn index_of(inputs: &[Input], name: &str) -> usize {
+    let mut index = 0;
+    while index < inputs.len() {
+        if is_same(inputs[index].name.as_bytes(), name.as_bytes()) {
+            return index;
+        }
+        index += 1;
+    }
+    panic!("the table has no input of this name")
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Rows by the length of their names, which tells most names apart: every request looks up all of its headers.
+struct ByLength {
+    /// The first row of each length.
+    first: [u8; NAME_BYTES_MAX + 1],
+    /// The next row of the same length.
+    next: [u8; ROWS_MAX],
+}
+
+const NAME_BYTES_MAX: usize = 48;
+const ROWS_MAX: usize = 128;
+const END: u8 = u8::MAX;
+
+static HEADERS_BY_LENGTH: ByLength = ByLength::new(HEADERS);
+static PARAMETERS_BY_LENGTH: ByLength = ByLength::new(PARAMETERS);
+
+impl ByLength {
+    const fn new(inputs: &[Input]) -> ByLength {
+        let mut rows = ByLength {
+            first: [END; NAME_BYTES_MAX + 1],
+            next: [END; ROWS_MAX],
+        };
+        let mut index = 0;
+        while index < inputs.len() {
+            let length = inputs[index].name.len();
+            rows.next[index] = rows.first[length];
+            rows.first[length] = index as u8;
+            index += 1;
+        }
+        rows
+    }
+
+    fn find(&self, inputs: &[Input], name: &str) -> Option<usize> {
+        let mut row = *self.first.get(name.len())?;
+        while row != END {
+            let index = usize::from(row);
+            if inputs[index].name.eq_ignore_ascii_case(name) {
+                return Some(index);
+            }
+            row = self.next[index];
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::context::{ServiceKind, tests::request};
+
+    const READS: Inputs = union(&[headers(&["x-ms-tags", "if-match"]), parameters(&["prefix"])]);
+
+    fn outcome(target: &str, header: &str, changes_state: bool) -> (u16, String) {
+        let headers = [(header, "1")];
+        let mut context = request(ServiceKind::Blob, "PUT", target, "myaccount", &headers);
+        match admit(&mut context, READS, changes_state, false) {
+            Ok(()) => (200, String::new()),
+            Err(failure) => (failure.status.as_u16(), failure.code.into_owned()),
+        }
+    }
+
+    #[test]
+    fn unread_inputs_are_refused_or_ignored_as_the_tables_say() {
+        for (target, header, status, code, status_of_read) in [
+            ("/c/b", "x-ms-tags", 200, "", 200),
+            ("/c/b", "X-MS-Tags", 200, "", 200),
+            ("/c/b", "x-ms-new-in-2031", 200, "", 200),
+            ("/c/b", "x-ms-client-request-id", 200, "", 200),
+            ("/c/b", "x-ms-blob-type", 200, "", 200),
+            (
+                "/c/b",
+                "if-none-match",
+                400,
+                "ConditionHeadersNotSupported",
+                200,
+            ),
+            ("/c/b", "x-ms-lease-id", 400, "UnsupportedHeader", 200),
+            ("/c/b", "x-ms-meta-a", 200, "", 200),
+            ("/c/b", "x-ms-encryption-key", 501, "NotImplemented", 200),
+            ("/c/b", "x-ms-encryption-scope", 501, "NotImplemented", 501),
+            ("/c?PREFIX=a", "if-match", 200, "", 200),
+            ("/c?timeout=5&unknown=1", "if-match", 200, "", 200),
+            (
+                "/c?BlockID=AA==",
+                "if-match",
+                400,
+                "UnsupportedQueryParameter",
+                200,
+            ),
+            (
+                "/c?popreceipt=",
+                "if-match",
+                400,
+                "UnsupportedQueryParameter",
+                200,
+            ),
+            ("/c?$orderby=a", "if-match", 501, "NotImplemented", 501),
+        ] {
+            let of_write = outcome(target, header, true);
+            assert_eq!(of_write, (status, code.to_owned()), "{target} {header}");
+            let of_read = outcome(target, header, false);
+            assert_eq!(of_read.0, status_of_read, "{target} {header}");
+        }
+    }
+
+    #[test]
+    fn handlers_do_not_see_inputs_that_their_row_leaves_out() {
+        let headers = [
+            ("x-ms-tags", "a=b"),
+            ("x-ms-lease-id", "1"),
+            ("x-ms-meta-a", "1"),
+            ("x-ms-meta-b", "2"),
+            ("x-ms-owner", "me"),
+            ("user-agent", "test"),
+        ];
+        let target = "/c?prefix=a&marker=b&comp=list";
+        let mut context = request(ServiceKind::Blob, "PUT", target, "myaccount", &headers);
+        admit(&mut context, READS, true, true).unwrap();
+        let names: Vec<_> = context.headers.keys().map(|name| name.as_str()).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(context.header("x-ms-tags").as_deref(), Some("a=b"));
+        assert_eq!(context.query.get("prefix").as_deref(), Some("a"));
+        assert_eq!(context.query.get("marker"), None);
+        assert_eq!(context.comp(), "list");
+    }
+
+    #[test]
+    fn names_are_in_one_row_and_found() {
+        for (index, header) in HEADERS.iter().enumerate() {
+            assert_eq!(header_index(header.name), Some(index), "{}", header.name);
+            assert_eq!(header.name, header.name.to_ascii_lowercase());
+        }
+        for (index, parameter) in PARAMETERS.iter().enumerate() {
+            let found = PARAMETERS_BY_LENGTH.find(PARAMETERS, &parameter.name.to_uppercase());
+            assert_eq!(found, Some(index), "{}", parameter.name);
+        }
+    }
+}
