@@ -28,7 +28,7 @@ pub fn client_signed(
     let candidates = [
         (
             text.replacen(&resource, path, 1),
-            "The client signed the path as it stands in the URL. The account comes before it, once more: /ACCOUNT/ACCOUNT/….",
+            "The client signed the path as it stands in the URL. The account comes before it, once more: /ACCOUNT/ACCOUNT/CONTAINER/BLOB.",
         ),
         (
             text.replacen(&resource, without_account, 1),
