@@ -40,9 +40,9 @@ pub enum Error {
     /// More than five stored policies, a repeated or overlong id, or a permission letter that tables do not support.
     #[error("XML specified is not syntactically valid.")]
     InvalidXmlDocument,
-    /// A `$filter` that compares two properties or two literals, calculates, or calls a function.
-    #[error("The requested operation is not implemented on the specified resource.")]
-    NotImplemented,
+    /// A `$filter` with a feature of OData that the service does not have.
+    #[error("The requested operation is not implemented on the specified resource. {0}")]
+    NotImplemented(UnsupportedFilter),
     /// A value outside the range of the protocol; see [`OutOfRangeInput`].
     #[error(transparent)]
     OutOfRangeInput(OutOfRangeInput),
@@ -158,4 +158,27 @@ impl From<OutOfRangeInput> for Error {
     fn from(what: OutOfRangeInput) -> Error {
         Error::OutOfRangeInput(what)
     }
+}
+
+/// A feature of OData that a `$filter` must not use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnsupportedFilter {
+    /// Two properties are compared: most often the second one is a string without quotes, and holds its name.
+    #[error(
+        "The filter compares a property with the property '{0}'. If that is a string, write it in quotes: '{0}'."
+    )]
+    TwoProperties(String),
+    /// Two literals are compared.
+    #[error(
+        "The filter compares two values. One of them must be a property; its name has no quotes."
+    )]
+    TwoValues,
+    /// A function is called, such as `startswith`.
+    #[error(
+        "The filter calls the function '{0}'. Tables know comparisons, 'and', 'or' and 'not'; a prefix is a range of values."
+    )]
+    Function(String),
+    /// Something is calculated.
+    #[error("The filter calculates with '{0}', which tables do not support.")]
+    Arithmetic(String),
 }

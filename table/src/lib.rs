@@ -53,7 +53,7 @@ pub use access::{AccessKind, AccessRange};
 pub use check::{check_table_name, entity_bytes, is_metrics_table};
 pub use codec::ValueRef;
 pub use datetime::{DateTime, DateTimeError, DateTimeText};
-pub use error::{Error, InvalidInput, OutOfRangeInput, Result};
+pub use error::{Error, InvalidInput, OutOfRangeInput, Result, UnsupportedFilter};
 pub use estimate::RowCount;
 pub use limits::{
     ACL_IDENTIFIERS_MAX, BINARY_BYTES_MAX, ENTITY_BYTES_MAX, FILTER_BYTES_MAX, FILTER_DEPTH_MAX,

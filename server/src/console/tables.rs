@@ -189,7 +189,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         (filter_box(&filter, top))
         @match &rows {
             Ok(rows) => { (cost(rows)) (entities(account, table, rows)) (limits(account, table, &filter, top, rows)) },
-            Err(failure) => (bad_filter(&filter, failure)),
+            Err(failure) => (bad_filter(failure)),
         }
         p.actions {
             a.button href=(layout::path(&["tables", account, table, "new"], &[])) { "Insert an entity" }
@@ -362,27 +362,12 @@ fn limits(account: &str, table: &str, filter: &str, top: u32, rows: &Rows) -> Ma
     }
 }
 
-fn bad_filter(filter: &str, failure: &Failure) -> Markup {
+fn bad_filter(failure: &Failure) -> Markup {
     html! {
         div.alert role="alert" {
             p { b { (failure.code) } " " (failure.message) }
-            @if let Some(hint) = quote_hint(filter) { p { (hint) } }
         }
     }
-}
-
-/// What to say of a comparison with a bare word, the most frequent mistake in filters.
-fn quote_hint(filter: &str) -> Option<String> {
-    let words: Vec<_> = filter.split_whitespace().collect();
-    let pairs = words.windows(2).find(|pair| {
-        let is_comparison = ["eq", "ne", "gt", "ge", "lt", "le"].contains(&pair[0]);
-        let word = pair[1].trim_end_matches(')');
-        let is_bare =
-            word.starts_with(|first: char| first.is_ascii_alphabetic()) && !word.contains('\'');
-        is_comparison && is_bare && !["true", "false"].contains(&word)
-    })?;
-    let word = pairs[1].trim_end_matches(')');
-    Some(format!("A string wants quotes: {} '{word}'.", pairs[0]))
 }
 
 fn danger(console: &Console, account: &str, table: &str) -> Markup {
@@ -599,27 +584,6 @@ async fn delete_entity(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_filter_without_quotes_is_told_to_have_some() {
-        assert_eq!(
-            quote_hint("PartitionKey eq Sales").unwrap(),
-            "A string wants quotes: eq 'Sales'."
-        );
-        assert_eq!(
-            quote_hint("(Age gt 3) and (Name eq Don)").unwrap(),
-            "A string wants quotes: eq 'Don'."
-        );
-        for good in [
-            "PartitionKey eq 'Sales'",
-            "Active eq true",
-            "Id eq guid'x'",
-            "Age gt 30",
-            "",
-        ] {
-            assert_eq!(quote_hint(good), None, "{good}");
-        }
-    }
 
     #[test]
     fn line_breaks_of_a_form_do_not_change_a_value() {

@@ -7,7 +7,7 @@
 //! Strict OData would parse `not A eq 1` as `(not A) eq 1`, which is meaningless; clients that omit the parentheses mean
 //! `not (A eq 1)`. Source: Querying tables and entities, "Supported comparison operators".
 
-use crate::error::{Error, InvalidInput, Result};
+use crate::error::{Error, InvalidInput, Result, UnsupportedFilter};
 use crate::filter::expression::{Expression, Operator};
 use crate::filter::token::{Token, tokenize};
 use crate::limits::{FILTER_BYTES_MAX, FILTER_DEPTH_MAX};
@@ -223,7 +223,13 @@ impl<'a> Parser<'a> {
             }
             (Operand::Property(_), Operand::Null) => Err(null_error(operator)),
             (Operand::Null, Operand::Property(_)) => Err(null_error(operator.mirrored())),
-            _ => Err(Error::NotImplemented),
+            (Operand::Property(_), Operand::Property(second)) => {
+                let name = self.names[second].clone();
+                Err(Error::NotImplemented(UnsupportedFilter::TwoProperties(
+                    name,
+                )))
+            }
+            _ => Err(Error::NotImplemented(UnsupportedFilter::TwoValues)),
         }
     }
 
@@ -251,7 +257,9 @@ impl<'a> Parser<'a> {
         if let Some(name) = property(&token) {
             if *self.peek() == Token::Open {
                 // A function call.
-                return Err(Error::NotImplemented);
+                return Err(Error::NotImplemented(UnsupportedFilter::Function(
+                    name.to_owned(),
+                )));
             }
             let known = self.names.binary_search_by(|known| (**known).cmp(name));
             return Ok(Operand::Property(
@@ -267,7 +275,9 @@ impl<'a> Parser<'a> {
 
     fn refuse_arithmetic(&self) -> Result<()> {
         match self.peek() {
-            Token::Name("add" | "sub" | "mul" | "div" | "mod") => Err(Error::NotImplemented),
+            Token::Name(name @ ("add" | "sub" | "mul" | "div" | "mod")) => Err(
+                Error::NotImplemented(UnsupportedFilter::Arithmetic((*name).to_owned())),
+            ),
             _ => Ok(()),
         }
     }

@@ -170,9 +170,23 @@ fn arithmetic_and_functions_are_not_implemented() {
         "length (a) eq 1",
     ] {
         assert!(
-            matches!(Filter::parse(text), Err(Error::NotImplemented)),
+            matches!(Filter::parse(text), Err(Error::NotImplemented(_))),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn an_unsupported_filter_is_told_by_the_word_that_is_not_supported() {
+    for (text, words) in [
+        ("PartitionKey eq Sales", "write it in quotes: 'Sales'"),
+        ("(Age gt 3) and (Name eq Don)", "write it in quotes: 'Don'"),
+        ("'a' eq 'a'", "compares two values"),
+        ("startswith(a,'x')", "the function 'startswith'"),
+        ("a add 1 eq 2", "calculates with 'add'"),
+    ] {
+        let error = Filter::parse(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
     }
 }
 

@@ -386,7 +386,7 @@ impl From<lazurite_table::Error> for Failure {
             Error::InvalidInput(_) => answer(400, "InvalidInput"),
             Error::InvalidResourceName => answer(400, "InvalidResourceName"),
             Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
-            Error::NotImplemented => answer(501, "NotImplemented"),
+            Error::NotImplemented(_) => answer(501, "NotImplemented"),
             Error::OutOfRangeInput(_) => answer(400, "OutOfRangeInput"),
             Error::PropertiesNeedValue => answer(400, "PropertiesNeedValue"),
             Error::PropertyNameInvalid => answer(400, "PropertyNameInvalid"),
