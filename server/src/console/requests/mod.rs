@@ -14,7 +14,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use maud::{Markup, html};
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Rows of the page.
@@ -147,6 +149,8 @@ pub fn rows(records: &[Arc<Record>], caption: &str) -> Markup {
 
 fn row(record: &Record) -> Markup {
     let target = record.target();
+    let shown = readable(&target);
+    let is_decoded = shown != target;
     let why = record.refusal.as_ref();
     html! {
         tr data-number=(record.number) {
@@ -157,13 +161,25 @@ fn row(record: &Record) -> Markup {
                 @if let Some(plan) = plan(record) { " " small { (plan) } }
             }
             td.resource {
-                span.path { (record.method()) " " (cut(&target, 160)) }
+                span.path title=[is_decoded.then_some(&target)] { (record.method()) " " (cut(&shown, 160)) }
                 @if let Some(why) = why { small { b { (why.code) } " " (cut(&why.reason, 200)) } }
             }
             td.number { (milliseconds(record)) }
             td.number { (record.response_bytes.map(size).unwrap_or_default()) }
             td { (client(record)) }
         }
+    }
+}
+
+/// A target without its percent encoding, unless that hides something: what a reader wants to see of a filter or a name.
+fn readable(target: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| {
+        !c.is_control()
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    };
+    match percent_decode_str(target).decode_utf8() {
+        Ok(decoded) if decoded.chars().all(is_plain) => decoded,
+        _ => target.into(),
     }
 }
 
@@ -219,4 +235,25 @@ fn batch_of(console: &Console, visit: &Visit) -> Value {
         "missed": batch.missed,
         "next": batch.next,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_shown_decoded_unless_that_hides_something() {
+        for (target, shown) in [
+            (
+                "/a/T()?$filter=RowKey%20eq%20%27x%27",
+                "/a/T()?$filter=RowKey eq 'x'",
+            ),
+            ("/a/c/b+c", "/a/c/b+c"),
+            ("/a/c/line%0Abreak", "/a/c/line%0Abreak"),
+            ("/a/c/gnp.%E2%80%AEexe", "/a/c/gnp.%E2%80%AEexe"),
+            ("/a/c/%FF", "/a/c/%FF"),
+        ] {
+            assert_eq!(readable(target), shown);
+        }
+    }
 }
