@@ -140,6 +140,7 @@ async fn serve(
     }
     if let Some(begun) = begun {
         let answer = Answer {
+            account: facts.account,
             operation: facts.operation,
             refusal,
             response: &response,
@@ -170,6 +171,8 @@ struct ResponseFacts {
     /// The connection cannot be used again.
     must_close: Arc<AtomicBool>,
     version: Option<ApiVersion>,
+    /// The account addressed, once it is known.
+    account: Option<String>,
     /// The REST name of the operation, once it is known.
     operation: &'static str,
     /// Of the service and account addressed; `None` where the CORS rules have no say.
@@ -215,6 +218,7 @@ async fn handle(
     let host = context::host(&parts)?;
     browser_guard::check_host(&host, &parts.headers, &app.allowed_hosts)?;
     if let Some(website) = website_account(app, origin, &host) {
+        facts.account = Some(website.clone());
         let serving = blob::website::serve(&app.blob, app.clone(), origin, &website, &parts);
         return Box::pin(serving).await;
     }
@@ -319,6 +323,7 @@ fn read_head(
     let properties = app.properties.get(origin.service, &context.account);
     context.apply_default_version(properties.default_service_version.as_ref());
     facts.version = Some(context.version.clone());
+    facts.account = Some(context.account.clone());
     Ok((context, properties))
 }
 

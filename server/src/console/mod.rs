@@ -120,6 +120,11 @@ impl Console {
         self.settings.password.is_some() || self.services.accounts.is_well_known(account)
     }
 
+    fn shows_all(&self) -> bool {
+        let mut names = self.services.accounts.names();
+        names.all(|name| self.shows(name))
+    }
+
     /// Refuses accounts that do not exist or are not shown.
     fn check_account(&self, account: &str) -> Result<()> {
         if self.accounts().any(|name| name == account) {

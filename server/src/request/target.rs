@@ -14,10 +14,41 @@ pub fn redact(target: &str) -> String {
     });
     let query = pairs.collect::<Vec<_>>().join("&");
     let separator = if query.is_empty() { "" } else { "?" };
-    format!("{path}{separator}{query}")
+    without_signatures(&format!("{path}{separator}{query}"))
         .escape_default()
         .to_string()
         .replace("\\'", "'")
+}
+
+/// A text in which each value of a parameter `sig` is cut, wherever it stands: in a query, in one that is a parameter of another, or in
+/// a sentence. It ends at the next ampersand or white space.
+pub fn without_signatures(text: &str) -> String {
+    let mut cut = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((name_end, value_at)) = next_signature(rest) {
+        cut.push_str(&rest[..name_end]);
+        cut.push_str("=REDACTED");
+        rest = &rest[value_at..];
+        let end = rest.find(|c: char| c == '&' || c.is_whitespace());
+        let end = end.into_iter().chain(rest.find("%26")).min();
+        rest = &rest[end.unwrap_or(rest.len())..];
+    }
+    cut + rest
+}
+
+/// Where the first parameter name `sig` in a text ends, and where its value begins.
+fn next_signature(text: &str) -> Option<(usize, usize)> {
+    let lower = text.to_ascii_lowercase();
+    lower.match_indices("sig").find_map(|(at, name)| {
+        let name_end = at + name.len();
+        let equals = ["=", "%3d"]
+            .into_iter()
+            .find(|equals| lower[name_end..].starts_with(equals))?;
+        let before = &lower.as_bytes()[..at];
+        let is_escaped = before.len() >= 3 && before[before.len() - 3] == b'%';
+        let is_word = before.last().is_some_and(u8::is_ascii_alphanumeric);
+        (is_escaped || !is_word).then_some((name_end, name_end + equals.len()))
+    })
 }
 
 /// A URL without what stands before an at sign in its authority. Source: RFC 3986, section 3.2.1.
@@ -66,5 +97,23 @@ mod tests {
         assert_eq!(redact("/a?%73ig=abc"), "/a?%73ig=REDACTED");
         assert_eq!(redact("/a/T(PartitionKey='p')"), "/a/T(PartitionKey='p')");
         assert_eq!(redact("/a\u{1b}[2J"), "/a\\u{1b}[2J");
+    }
+    #[test]
+    fn a_signature_is_cut_wherever_it_stands() {
+        for (text, cut) in [
+            ("/a?sv=x&amp;sig=S", "/a?sv=x&amp;sig=REDACTED"),
+            ("/a?sv=x;sig=S", "/a?sv=x;sig=REDACTED"),
+            ("not a url sig=S of mine", "not a url sig=REDACTED of mine"),
+            (
+                "/a?u=http%3A%2F%2Fh%2F%3Fsv%3D1%26SIG%3DS%26se%3D2",
+                "/a?u=http%3A%2F%2Fh%2F%3Fsv%3D1%26SIG=REDACTED%26se%3D2",
+            ),
+            ("sig=S&sig=T", "sig=REDACTED&sig=REDACTED"),
+            ("/a?design=x&sigma=y&mysig=z", "/a?design=x&sigma=y&mysig=z"),
+            ("sig", "sig"),
+            ("\u{e9}sig=\u{e9}", "\u{e9}sig=REDACTED"),
+        ] {
+            assert_eq!(without_signatures(text), cut, "{text}");
+        }
     }
 }

@@ -175,6 +175,12 @@ fn accounts_with_a_key_of_their_own_are_not_shown_without_a_password() {
         .argument("--accounts=someone:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=");
     let server = launch.start();
     let missing = Request::exactly(Service::Blob, "GET", "/someone/secret/blob").unsigned();
+    // Refused before its account is known.
+    let early = Request::exactly(Service::Blob, "GET", "/someone/secret/early")
+        .unsigned()
+        .header("Host", "rebound.example")
+        .header("Origin", "http://rebound.example");
+    early.send(&server).is(403);
     missing.send(&server);
     assert!(!html("").send(&server).is(200).text().contains("someone"));
     for path in [

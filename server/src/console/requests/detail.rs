@@ -214,7 +214,12 @@ fn curl(record: &Record) -> String {
     let host = record.header("host").unwrap_or_default();
     let scheme = if record.secure { "https" } else { "http" };
     let url = format!("{scheme}://{host}{}", record.target());
-    let mut command = format!("curl -i -X {} {}", record.method(), quoted(&url));
+    // `-g`: brackets and braces of a target are no pattern.
+    let mut command = format!(
+        "curl -g -i -X {} {}",
+        quoted(&record.method()),
+        quoted(&url)
+    );
     let [request, _] = record.headers();
     for (name, value) in request
         .iter()
@@ -228,8 +233,11 @@ fn curl(record: &Record) -> String {
     command
 }
 
-/// A word that a shell takes as it is.
+/// A word that a shell takes as it is: a method, too, may have backquotes and pipes in it.
 fn quoted(text: &str) -> String {
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return text.to_owned();
+    }
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
@@ -255,6 +263,8 @@ mod tests {
 
     #[test]
     fn a_quote_in_a_header_does_not_end_the_word() {
+        assert_eq!(quoted("GET"), "GET");
+        assert_eq!(quoted("X|touch$IFS`x`|X"), "'X|touch$IFS`x`|X'");
         assert_eq!(quoted("a'; rm -rf /'"), "'a'\\''; rm -rf /'\\'''");
     }
 }

@@ -9,7 +9,6 @@ pub use ring::{Answer, Record, Ring, WhyRefused};
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::respond::{Html, Json, Page, Visit, made};
-use crate::request::address::address;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
@@ -33,13 +32,12 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/api/requests/{id}", get(detail::json))
 }
 
-/// Whether a request may be shown: it is for an account that is, or for none.
+/// Whether a request may be shown: its account is. One that was refused before its account was known may name any of them.
 pub fn is_shown(console: &Console, record: &Record) -> bool {
-    let host = record.header("host").unwrap_or_default();
-    let target = record.target();
-    let path = target.split('?').next().unwrap_or_default();
-    let found = address(record.service, &console.services.accounts, &host, path);
-    found.is_none_or(|found| console.shows(&found.account))
+    match &record.account {
+        Some(account) => console.shows(account),
+        None => console.shows_all(),
+    }
 }
 
 /// What a list of requests is narrowed to.

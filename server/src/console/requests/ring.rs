@@ -6,7 +6,7 @@
 
 use crate::layers::access_log::RequestLog;
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
-use crate::request::target::redact;
+use crate::request::target::{redact, without_signatures};
 use crate::response::error::{ClientSigned, Failure};
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, HeaderMap};
@@ -31,6 +31,20 @@ const RECORD_BYTES: usize = size_of::<Record>() + 64;
 /// Longest reason in a list.
 const REASON_BYTES_MAX: usize = 300;
 
+/// Headers that open something, or hold a URL that does.
+const SECRET_HEADERS: [&str; 10] = [
+    "x-ms-copy-source-authorization",
+    "x-ms-copy-source",
+    "x-ms-rename-source",
+    "x-ms-encryption-key",
+    "x-ms-source-encryption-key",
+    "cookie",
+    "x-identity-header",
+    "proxy-authorization",
+    "referer",
+    "location",
+];
+
 /// One request and how it was answered.
 #[derive(Debug)]
 pub struct Record {
@@ -42,6 +56,8 @@ pub struct Record {
     pub peer: IpAddr,
     pub secure: bool,
     pub request_id: String,
+    /// Whose resource the request names; `None` if it was refused before that was known.
+    pub account: Option<String>,
     /// The REST name; empty if the request got no further.
     pub operation: &'static str,
     pub status: u16,
@@ -240,6 +256,7 @@ impl Ring {
     /// Keeps a request that has been answered.
     pub fn end(&self, begun: Begun, origin: &RequestOrigin, log: &RequestLog, answer: Answer<'_>) {
         let Answer {
+            account,
             operation,
             refusal,
             response,
@@ -265,6 +282,7 @@ impl Ring {
             peer: origin.peer.ip(),
             secure: origin.secure,
             request_id: origin.request_id.clone(),
+            account,
             operation,
             status: response.status().as_u16(),
             refusal,
@@ -369,6 +387,7 @@ impl Ring {
 
 /// How a request was answered.
 pub struct Answer<'a> {
+    pub account: Option<String>,
     pub operation: &'static str,
     pub refusal: Option<Box<WhyRefused>>,
     pub response: &'a Response<Body>,
@@ -397,19 +416,15 @@ fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
         head.push(b':');
         match name.as_str() {
             "authorization" => push_credentials(head, value.as_bytes()),
-            "x-ms-copy-source-authorization"
-            | "x-ms-copy-source"
-            | "x-ms-rename-source"
-            | "x-ms-encryption-key"
-            | "x-ms-source-encryption-key"
-            | "cookie"
-            | "x-identity-header"
-            | "proxy-authorization"
-            | "referer"
-            | "location" => {
-                head.extend_from_slice(without_secret(name.as_str(), &text_of(value)).as_bytes());
+            name if SECRET_HEADERS.contains(&name) => {
+                head.extend_from_slice(without_secret(name, &text_of(value)).as_bytes());
             }
-            _ => head.extend_from_slice(value.as_bytes()),
+            _ => match value.to_str() {
+                Ok(text) if text.contains("ig=") => {
+                    head.extend_from_slice(without_signatures(text).as_bytes());
+                }
+                _ => head.extend_from_slice(value.as_bytes()),
+            },
         }
         head.push(b'\n');
     }
@@ -439,7 +454,7 @@ impl WhyRefused {
         let details: Vec<_> = failure
             .details
             .iter()
-            .map(|(name, text)| (*name, without_signature(text)))
+            .map(|(name, text)| (*name, without_secrets(text)))
             .collect();
         let detail = details.iter().find(|(name, _)| {
             matches!(
@@ -447,7 +462,8 @@ impl WhyRefused {
                 "AuthenticationErrorDetail" | "Reason" | "ExtendedErrorDetail"
             )
         });
-        let first = detail.map_or(&*failure.message, |(_, text)| text.as_str());
+        let message = without_signatures(&failure.message);
+        let first = detail.map_or(&*message, |(_, text)| text.as_str());
         let phrase = first.lines().next().unwrap_or_default();
         let phrase = phrase
             .split(" Server used following")
@@ -459,12 +475,29 @@ impl WhyRefused {
             code: failure.code.clone().into_owned(),
             reason,
             details,
-            client_signed: failure.client_signed.clone(),
+            client_signed: failure.client_signed.as_ref().map(|signed| {
+                Box::new(ClientSigned {
+                    text: without_secrets(&signed.text),
+                    mistake: signed.mistake,
+                })
+            }),
         })
     }
 }
 
-/// The text of a detail without the signature that it quotes: that of another request could be a good one.
+/// The text of a detail without what opens something: the signature that it quotes, for that of another request could be a good one, and
+/// the secret headers in a string to sign.
+fn without_secrets(text: &str) -> String {
+    let lines = text.split('\n').map(|line| match line.split_once(':') {
+        Some((name, value)) if SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str()) => {
+            format!("{name}:{}", without_secret(name, value))
+        }
+        _ => without_signatures(line),
+    });
+    without_signature(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// The text of a detail without the signature that it quotes.
 fn without_signature(text: &str) -> String {
     let quoted = "found in the HTTP request '";
     match text.split_once(quoted) {
@@ -502,6 +535,7 @@ mod tests {
         let mut response = Response::new(Body::from("hello"));
         *response.status_mut() = status.try_into().unwrap();
         let answer = Answer {
+            account: Some("a".to_owned()),
             operation: "GetBlob",
             refusal: None,
             response: &response,
@@ -587,6 +621,27 @@ mod tests {
         assert_eq!(record.header("user-agent").unwrap(), "test");
         let shown = format!("{:?} {}", record.headers(), record.target());
         assert!(!shown.contains("c2VjcmV0"), "{shown}");
+    }
+
+    #[test]
+    fn details_of_a_refusal_hold_no_secrets() {
+        let text = "Server used following string to sign: 'PUT\n\nx-ms-copy-source:http://h/a/c/b?sv=1&sig=c2VjcmV0\n\
+                    x-ms-copy-source-authorization:Bearer c2VjcmV0\nx-ms-encryption-key:c2VjcmV0\nx-ms-version:2021-12-02\n/a/a/c/b'.";
+        let refused = || {
+            crate::response::error::common::AUTHENTICATION_FAILED
+                .with("AuthenticationErrorDetail", text)
+                .with("HeaderValue", "/a/c/b?sig=c2VjcmV0")
+        };
+        let failure = Failure {
+            client_signed: Some(Box::new(ClientSigned {
+                text: text.to_owned(),
+                mistake: "A mistake.",
+            })),
+            ..refused()
+        };
+        let why = format!("{:?}", WhyRefused::of(&failure));
+        assert!(!why.contains("c2VjcmV0"), "{why}");
+        assert!(why.contains("x-ms-version:2021-12-02"), "{why}");
     }
 
     #[test]
