@@ -1,4 +1,4 @@
-"""Real consumers: the example that archives employees, whose workers die; kombu, which Celery stands on; and object_store, which
+"""Real consumers: workers that archive employees, and die; kombu, which Celery stands on; and object_store, which
 delta-rs, DataFusion and Polars stand on, through obstore."""
 
 import json
@@ -8,18 +8,16 @@ import socket
 import subprocess
 import sys
 
+import archive
 import harness
+import kombu
+import obstore
 from azure.storage.blob import ContainerClient
 from harness import ACCOUNT, CONNECTION, KEY, SETTINGS, eventually, unique
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.store import AzureStore
 
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-sys.path.insert(0, str(EXAMPLES))
-
-import archive  # noqa: E402  It stands among the examples.
-import kombu  # noqa: E402
-import obstore  # noqa: E402
-from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: E402
-from obstore.store import AzureStore  # noqa: E402
+HERE = pathlib.Path(__file__).resolve().parent
 
 # A worker in a process of its own, which dies without a word at the step it is told.
 WORKER = """
@@ -52,7 +50,7 @@ class Employees(harness.Test):
         for step in ("message taken", "entity copied", "entity deleted"):
             self.hire("1", "2")
             self.archive.request("Sales", "1")
-            died = subprocess.run([sys.executable, "-B", "-c", WORKER, str(EXAMPLES), self.name, step], env=os.environ)
+            died = subprocess.run([sys.executable, "-B", "-c", WORKER, str(HERE), self.name, step], env=os.environ)
             self.assertEqual(died.returncode, 9, step)
             self.assertFalse(self.archive.work(), "what a dead worker holds is hidden")
             eventually(self.is_done)

@@ -114,8 +114,19 @@ fn bad_queries_are_refused() {
     let null = "The operator 'LessThan' is not supported for the 'null' literal; only equality checks are supported.";
     query("$filter=a%20lt%20null").is_error(400, "InvalidInput", null);
     let not_implemented = "The requested operation is not implemented on the specified resource.";
-    query("$filter=a%20eq%20b").is_error(501, "NotImplemented", not_implemented);
-    query("$filter=startswith(a,'b')").is_error(501, "NotImplemented", not_implemented);
+    for (filter, reason) in [
+        (
+            "a%20eq%20b",
+            "The filter compares a property with the property 'b'. If that is a string, write it in quotes: 'b'.",
+        ),
+        (
+            "startswith(a,'b')",
+            "The filter calls the function 'startswith'. Tables know comparisons, 'and', 'or' and 'not'; a prefix is a range of values.",
+        ),
+    ] {
+        let message = format!("{not_implemented} {reason}");
+        query(&format!("$filter={filter}")).is_error(501, "NotImplemented", &message);
+    }
     for top in ["1001", "-1", "x", "99999999999999999999"] {
         query(&format!("$top={top}")).is_error(400, "InvalidInput", INVALID);
     }
