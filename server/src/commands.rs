@@ -11,7 +11,8 @@ mod shim;
 
 use crate::cli::{Command, ShimAction};
 use lazurite_engine::{Config, Db, Durability, Environment, dump_file};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::fmt;
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -107,4 +108,9 @@ fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, Stri
         _ if is_sound => Ok(ExitCode::SUCCESS),
         _ => Ok(ExitCode::FAILURE),
     }
+}
+
+/// Prints a line on standard output. Whoever reads it may stop at any time, as `head` does: that is no failure.
+fn print_line(line: impl fmt::Display) {
+    let _ = writeln!(io::stdout(), "{line}");
 }

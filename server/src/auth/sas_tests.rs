@@ -436,3 +436,11 @@ fn a_sas_for_a_name_with_a_backslash_may_be_signed_with_a_slash() {
     assert!(good("dir/name", "dir/name"));
     assert!(!good("dir\\name", "dir/name"));
 }
+
+#[test]
+fn end_of_a_key_moves_with_the_clock_of_the_store() {
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    assert_eq!(moved(at(100), at(10), at(10)), at(100));
+    assert_eq!(moved(at(100), at(10), at(60)), at(150));
+    assert_eq!(moved(at(100), at(60), at(10)), at(50));
+}

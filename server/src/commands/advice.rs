@@ -1,6 +1,7 @@
 //! `lazurite advice`: prints the advice of a running server for people.
 
 use crate::commands::doctor::{Target, connection_string};
+use crate::commands::print_line;
 use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
     let answer = target.get(title, endpoint, "_lazurite/advice")?;
     let report: Value = serde_json::from_str(&answer.body)
         .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
-    print!("{}", printed(&report));
+    print_line(printed(&report).trim_end());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,6 +3,7 @@
 use crate::cli::ClockAction;
 use crate::clock::duration;
 use crate::commands::doctor::{Target, connection_string};
+use crate::commands::print_line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode,
     };
     let clock: Value = serde_json::from_str(&answer.body)
         .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
-    println!("{}", printed(&clock));
+    print_line(printed(&clock));
     Ok(ExitCode::SUCCESS)
 }
 

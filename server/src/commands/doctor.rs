@@ -8,6 +8,7 @@ mod certificate;
 use crate::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::clock;
 use crate::codec::date;
+use crate::commands::print_line;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certificate::{Handshake, Stream};
@@ -40,15 +41,15 @@ const SERVICES: [(&str, u16); 3] = [("Blob", 10000), ("Queue", 10001), ("Table",
 /// Examines a connection string, or the one in the environment. The error is a sentence.
 pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
     let (origin, text) = connection_string(text);
-    println!("examining: {origin}");
+    print_line(format_args!("examining: {origin}"));
     let target = Target::read(&text)?;
     let mut findings = target.examine();
     findings.extend(proxy(&target));
     for finding in &findings {
-        println!("{finding}");
+        print_line(finding);
     }
     if findings.is_empty() {
-        println!("nothing found: all services answer, and take the account and its credentials");
+        print_line("nothing found: all services answer, and take the account and its credentials");
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::FAILURE)

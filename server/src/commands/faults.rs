@@ -2,6 +2,7 @@
 
 use crate::cli::FaultsAction;
 use crate::commands::doctor::{Target, connection_string};
+use crate::commands::print_line;
 use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ pub fn run(action: Option<&FaultsAction>, text: Option<&str>) -> Result<ExitCode
     let rules: Value = serde_json::from_str(&answer.body)
         .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
     // JSON escapes control characters, which could act on a terminal.
-    println!("{rules:#}");
+    print_line(format_args!("{rules:#}"));
     Ok(ExitCode::SUCCESS)
 }
 

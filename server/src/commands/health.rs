@@ -1,5 +1,6 @@
 //! `lazurite health`: asks the services on this machine for their health, as a health check inside a container does.
 
+use crate::commands::print_line;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
@@ -24,9 +25,9 @@ pub fn run(ports: &[u16]) -> Result<ExitCode, String> {
     let mut status = ExitCode::SUCCESS;
     for port in ports {
         match ask(port) {
-            Ok(text) => println!("{port}: {text}"),
+            Ok(text) => print_line(format_args!("{port}: {text}")),
             Err(reason) => {
-                println!("{port}: {reason}");
+                print_line(format_args!("{port}: {reason}"));
                 status = ExitCode::FAILURE;
             }
         }

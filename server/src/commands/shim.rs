@@ -1,5 +1,6 @@
 //! `lazurite shim`: the commands of Azurite, as links to this program.
 
+use crate::commands::print_line;
 use crate::platform::link_program;
 use crate::program::SHIM_NAMES;
 use std::env::consts::EXE_SUFFIX;
@@ -20,7 +21,7 @@ pub fn install(directory: Option<&Path>) -> Result<ExitCode, String> {
             link_program(&program, link)
                 .map_err(|error| format!("cannot make {}: {error}", link.display()))?;
         }
-        println!("{}", link.display());
+        print_line(link.display());
     }
     Ok(ExitCode::SUCCESS)
 }

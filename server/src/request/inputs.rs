@@ -5,7 +5,7 @@
 //! tables do not have are left alone: credentials, routing, and headers that every operation takes.
 
 use crate::request::context::Context;
-use crate::response::error::{Failure, Result};
+use crate::response::error::{Failure, Result, common};
 use crate::response::headers::METADATA_PREFIX;
 
 /// A header or query parameter that some operation has.
@@ -37,6 +37,9 @@ const CHECKSUM: Unread =
     Ignored("Only uploads, Put Block List and Set Blob Tags check their body.");
 const CHECKSUM_OF_RANGE: Unread =
     Ignored("Only responses with a range of a blob carry its checksum.");
+const REPEATED: Unread = Ignored(
+    "The first client for Node repeats the properties of a blob with each append, block, snapshot and page.",
+);
 const ODATA_VERSION: Unread = Ignored("`Accept` decides the format of a response.");
 const PERMISSIONS: Unread = Unsupported("Setting permissions of a path");
 const QUERY_OPTION: Unread = Unsupported("A query option of OData");
@@ -81,13 +84,13 @@ pub static HEADERS: &[Input] = &[
     input(METADATA_PREFIX, Ignored("The official client for Python repeats the metadata of a blob with each of its blocks and pages.")),
     input("x-ms-tags", Refused),
     input("x-ms-access-tier", Refused),
-    input("x-ms-blob-cache-control", Refused),
-    input("x-ms-blob-content-disposition", Refused),
-    input("x-ms-blob-content-encoding", Refused),
-    input("x-ms-blob-content-language", Refused),
+    input("x-ms-blob-cache-control", REPEATED),
+    input("x-ms-blob-content-disposition", REPEATED),
+    input("x-ms-blob-content-encoding", REPEATED),
+    input("x-ms-blob-content-language", REPEATED),
     input("x-ms-blob-content-length", Ignored("All blobs but page blobs are as long as their content.")),
-    input("x-ms-blob-content-md5", Refused),
-    input("x-ms-blob-content-type", Refused),
+    input("x-ms-blob-content-md5", REPEATED),
+    input("x-ms-blob-content-type", REPEATED),
     input("x-ms-blob-sequence-number", Refused),
     input("x-ms-sequence-number-action", Refused),
     input("x-ms-immutability-policy-mode", Refused),
@@ -200,6 +203,9 @@ pub struct Inputs {
     parameters: u64,
 }
 
+/// Headers of which a request may have several: a row stands for all metadata, and the others are lists.
+const REPEATABLE: Inputs = headers(&[METADATA_PREFIX, "prefer"]);
+
 const _: () = assert!(HEADERS.len() <= u128::BITS as usize);
 const _: () = assert!(PARAMETERS.len() <= u64::BITS as usize);
 
@@ -265,7 +271,7 @@ impl Inputs {
 
 /// Refuses a request with an input that its operation does not read, if the tables say so, and hides all such inputs from the handler.
 pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
-    let unread = unread(context, reads);
+    let unread = unread(context, reads)?;
     if unread == Inputs::NONE {
         return Ok(());
     }
@@ -292,14 +298,21 @@ pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: b
     Ok(())
 }
 
-/// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter without one is not.
-fn unread(context: &Context, reads: Inputs) -> Inputs {
+/// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter without one is not. Errors:
+/// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that stands twice: a handler would see one.
+fn unread(context: &Context, reads: Inputs) -> Result<Inputs> {
     let mut unread = Inputs::NONE;
+    let mut read = Inputs::NONE;
     for (name, value) in context.headers.iter() {
-        if let Some(index) = header_index(name.as_str())
-            && !reads.has_header(index)
-            && !value.as_bytes().trim_ascii().is_empty()
-        {
+        let Some(index) = header_index(name.as_str()) else {
+            continue;
+        };
+        if reads.has_header(index) {
+            if read.has_header(index) && !REPEATABLE.has_header(index) {
+                return Err(repeated(&HEADERS[index]));
+            }
+            read.headers |= 1 << index;
+        } else if !value.as_bytes().trim_ascii().is_empty() {
             unread.headers |= 1 << index;
         }
     }
@@ -310,7 +323,19 @@ fn unread(context: &Context, reads: Inputs) -> Inputs {
             unread.parameters |= 1 << index;
         }
     }
-    unread
+    Ok(unread)
+}
+
+fn repeated(header: &Input) -> Failure {
+    let failure = match header.unread {
+        Condition => Failure::new(
+            400,
+            "MultipleConditionHeadersNotSupported",
+            "Multiple condition headers are not supported.",
+        ),
+        _ => common::INVALID_HEADER_VALUE.into(),
+    };
+    failure.with("HeaderName", header.name)
 }
 
 impl Input {

@@ -208,6 +208,14 @@ fn each_row_about_requests_as_such() {
             put_blob("b", "").header("If-Match", "\"0x1\", \"0x2\""),
         ),
         (
+            "MultipleConditionHeadersNotSupported",
+            400,
+            "Multiple condition headers are not supported.",
+            put_blob("b", "")
+                .header("If-Match", "*")
+                .header("If-Match", "\"0x2\""),
+        ),
+        (
             "UnsupportedHeader",
             400,
             "One of the HTTP headers specified in the request is not supported.",
