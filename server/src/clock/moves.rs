@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{DATE, HeaderValue};
 use lazurite_engine::{Batch, Db, Error, Keyspace, KeyspaceOptions, WallClock};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
@@ -113,7 +113,9 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct Clock {
     followed: Arc<dyn WallClock>,
-    /// Read for every time: a freeze must not fall between the reading of `followed` and the return of its time.
+    /// False until the first move: requests of a clock that nobody moves take no lock for it. Set before `adjustment` changes.
+    may_be_adjusted: AtomicBool,
+    /// Locked while a time is made: a freeze must not fall between the reading of `followed` and the return of its time.
     adjustment: RwLock<Adjustment>,
     /// Held by a move from its first look at the clock to its end.
     moving: Mutex<()>,
@@ -136,6 +138,7 @@ impl Clock {
         };
         let clock = Clock {
             followed,
+            may_be_adjusted: AtomicBool::new(adjustment != Adjustment::default()),
             adjustment: RwLock::new(adjustment),
             moving: Mutex::default(),
             moves: AtomicU64::new(0),
@@ -157,6 +160,13 @@ impl Clock {
 
     /// The time now, never earlier than a time returned before.
     pub fn now(&self) -> SystemTime {
+        let now = self.followed.now();
+        // With the fence of `begin_to_adjust`: if the first freeze is not seen here, it reads the clock after this, and stands at no
+        // earlier time.
+        fence(Ordering::SeqCst);
+        if !self.may_be_adjusted.load(Ordering::Relaxed) {
+            return now;
+        }
         let adjustment = self
             .adjustment
             .read()
@@ -198,6 +208,7 @@ impl Clock {
     /// Moves the clock, and wakes the work that waits for a time. Blocks for the disk.
     pub fn make(&self, step: Move) -> Result<(), Refused> {
         let _one_at_a_time = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.begin_to_adjust();
         if step == Move::Freeze {
             let adjustment = self.freeze();
             return self.record(adjustment);
@@ -223,7 +234,15 @@ impl Clock {
         self.moves.load(Ordering::Relaxed)
     }
 
+    fn begin_to_adjust(&self) {
+        self.may_be_adjusted.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
     fn read(&self) -> Adjustment {
+        if !self.may_be_adjusted.load(Ordering::Acquire) {
+            return Adjustment::default();
+        }
         *self
             .adjustment
             .read()

@@ -432,9 +432,13 @@ impl ByLength {
 
     fn find(&self, inputs: &[Input], name: &str) -> Option<usize> {
         let mut row = *self.first.get(name.len())?;
+        let last_of = |name: &str| name.as_bytes().last().map(u8::to_ascii_lowercase);
+        let last = last_of(name);
         while row != END {
             let index = usize::from(row);
-            if inputs[index].name.eq_ignore_ascii_case(name) {
+            let known = inputs[index].name;
+            // Most names of one length differ in their last letter, and have the first ones in common.
+            if last_of(known) == last && known.eq_ignore_ascii_case(name) {
                 return Some(index);
             }
             row = self.next[index];
