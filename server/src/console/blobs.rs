@@ -9,7 +9,8 @@ use crate::console::form::Form;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::respond::{HandedBody, Html, Page, SeeOther, Visit, made};
 use crate::console::value_text::hex;
-use crate::response::error::{Failure, Result};
+use crate::properties::LOGS_CONTAINER;
+use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
@@ -357,6 +358,9 @@ async fn upload(
     visit: Visit,
 ) -> Page<&'static str> {
     console.check_account(&account)?;
+    if container == LOGS_CONTAINER {
+        return Err(Failure::from(common::AUTHORIZATION_FAILURE).into());
+    }
     let name = visit.parameter("name");
     let content_type = visit
         .headers

@@ -3,13 +3,20 @@
 use crate::response::error::{Failure, Result};
 use percent_encoding::percent_decode_str;
 
+/// Most fields of a form: an entity has three for each of its 252 properties.
+const FIELDS_MAX: usize = 2000;
+
 /// Names and values in the order of the form.
 #[derive(Debug, Clone, Default)]
 pub struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Bytes that are not UTF-8 become replacement characters: browsers send none.
-    pub fn parse(bytes: &[u8]) -> Form {
+    /// Bytes that are not UTF-8 become replacement characters: browsers send none. Errors: `400` for more than [`FIELDS_MAX`] fields.
+    pub fn parse(bytes: &[u8]) -> Result<Form> {
+        if bytes.iter().filter(|&&byte| byte == b'&').count() >= FIELDS_MAX {
+            let message = format!("A form may have {FIELDS_MAX} fields.");
+            return Err(Failure::new(400, "InvalidInput", message));
+        }
         let text = String::from_utf8_lossy(bytes);
         let decode = |text: &str| {
             let blanks = text.replace('+', " ");
@@ -19,7 +26,7 @@ impl Form {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name), decode(value))
         });
-        Form(pairs.collect())
+        Ok(Form(pairs.collect()))
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -72,12 +79,22 @@ mod tests {
 
     #[test]
     fn forms_are_read_as_browsers_write_them() {
-        let form = Form::parse(b"a=1+2&b=%C3%A9%26&a=x&empty=&n=-7");
+        let form = Form::parse(b"a=1+2&b=%C3%A9%26&a=x&empty=&n=-7").unwrap();
         assert_eq!(form.text("a"), "1 2");
         assert_eq!(form.text("b"), "é&");
         assert_eq!(form.all("a").collect::<Vec<_>>(), ["1 2", "x"]);
         assert_eq!(form.number("n").unwrap(), Some(-7));
         assert_eq!(form.number("empty").unwrap(), None);
         assert!(form.required("empty").is_err() && form.number("b").is_err());
+    }
+    #[test]
+    fn a_form_of_too_many_fields_is_refused_before_it_takes_memory() {
+        assert!(Form::parse("a&".repeat(FIELDS_MAX - 1).as_bytes()).is_ok());
+        assert_eq!(
+            Form::parse("a&".repeat(FIELDS_MAX).as_bytes())
+                .unwrap_err()
+                .status,
+            400
+        );
     }
 }

@@ -18,7 +18,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, ORIGIN, REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, ORIGIN, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
 use axum::http::{Method, Response};
@@ -28,8 +28,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// Nothing but files of the console itself. Pages have neither inline scripts nor inline styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -38,8 +39,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub const TOKEN_HEADER: &str = "x-lazurite-token";
 /// The form field, or the parameter, that forms send it in.
 pub const TOKEN_FIELD: &str = "token";
-/// How long a wrong password waits for its refusal.
-const REFUSAL_DELAY: Duration = Duration::from_millis(500);
+/// Wrong passwords of a minute that cost nothing.
+const FREE_FAILURES: u32 = 10;
+/// How long each attempt takes after these.
+const GUESS_DELAY: Duration = Duration::from_millis(500);
+/// Attempts that wait for their turn at the same time.
+const WAITING_MAX: usize = 8;
 
 pub async fn guard(
     State(console): State<Arc<Console>>,
@@ -78,6 +83,10 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
     check_site(request.method(), request.headers(), &connection.host)?;
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let body = request.extensions().get::<HandedBody>().cloned();
+        if request.headers().contains_key(TOKEN_HEADER) {
+            // Before the form is read: it costs memory.
+            check_token(&console.token, &request, None)?;
+        }
         let form = take_form(request.headers(), body).await?;
         check_token(&console.token, &request, form.as_ref())?;
         request.extensions_mut().insert(form.unwrap_or_default());
@@ -108,16 +117,67 @@ pub(super) async fn check_visitor(
             "Without a password, the console is for this machine only. Start Lazurite with --console-password to open it from elsewhere.",
         ));
     };
-    if password_of(headers).is_some_and(|given| is_same(&console.token, &given, password)) {
-        return Ok(());
-    }
-    if headers.contains_key(AUTHORIZATION) {
-        tokio::time::sleep(REFUSAL_DELAY).await;
+    if let Some(given) = password_of(headers) {
+        let _turn = console.guesses.turn().await?;
+        if is_same(&console.token, &given, password) {
+            return Ok(());
+        }
+        console.guesses.failed();
     }
     let challenge = HeaderValue::from_static("Basic realm=\"Lazurite console\", charset=\"UTF-8\"");
     let message =
         "The console asks for the password that Lazurite was started with; any user name will do.";
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
+}
+
+/// Slows down who guesses the password. A few wrong ones a minute cost nothing; after these, each attempt waits for its turn before it is
+/// compared, so that hanging up early tells nothing.
+#[derive(Debug)]
+pub(super) struct Guesses {
+    recent: Mutex<(Instant, u32)>,
+    turn: tokio::sync::Mutex<()>,
+    waiting: Semaphore,
+}
+
+impl Guesses {
+    pub(super) fn new() -> Guesses {
+        Guesses {
+            recent: Mutex::new((Instant::now(), 0)),
+            turn: tokio::sync::Mutex::default(),
+            waiting: Semaphore::new(WAITING_MAX),
+        }
+    }
+
+    /// What an attempt holds while it is compared. Errors: `429` if too many wait.
+    async fn turn(&self) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>> {
+        if self.count(0) < FREE_FAILURES {
+            return Ok(None);
+        }
+        let Ok(_place) = self.waiting.try_acquire() else {
+            let message = "Too many wrong passwords were tried. Wait for a moment.";
+            let retry = HeaderValue::from_static("1");
+            return Err(
+                Failure::new(429, "TooManyAttempts", message).with_header(RETRY_AFTER, retry)
+            );
+        };
+        let turn = self.turn.lock().await;
+        tokio::time::sleep(GUESS_DELAY).await;
+        Ok(Some(turn))
+    }
+
+    fn failed(&self) {
+        self.count(1);
+    }
+
+    /// Counts wrong passwords, and returns how many there were in the present minute.
+    fn count(&self, more: u32) -> u32 {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.0.elapsed() > Duration::from_secs(60) {
+            *recent = (Instant::now(), 0);
+        }
+        recent.1 = recent.1.saturating_add(more);
+        recent.1
+    }
 }
 
 /// Refuses pages of other sites. A person may follow a link from anywhere, to a page of its own.
@@ -150,7 +210,7 @@ async fn take_form(headers: &HeaderMap, body: Option<HandedBody>) -> Result<Opti
     match body {
         Some(body) if is_form => {
             let bytes = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-            Ok(Some(Form::parse(&bytes)))
+            Form::parse(&bytes).map(Some)
         }
         _ => Ok(None),
     }

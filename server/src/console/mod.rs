@@ -65,6 +65,7 @@ pub struct Console {
     requests: Arc<Ring>,
     settings: Settings,
     started: Instant,
+    guesses: guard::Guesses,
     /// Proves that a write comes from a page of this console. Random, for as long as the process lives.
     token: String,
     addresses: OnceLock<Vec<Address>>,
@@ -85,6 +86,7 @@ impl Console {
             advisor,
             requests,
             settings,
+            guesses: guard::Guesses::new(),
             started: Instant::now(),
             token: format!("{:032x}", u128::from_le_bytes(random)),
             addresses: OnceLock::new(),

@@ -149,7 +149,9 @@ pub async fn made<T: Send + 'static>(
     console: Arc<Console>,
     make: impl FnOnce(&Console) -> Result<T> + Send + 'static,
 ) -> Page<T> {
-    Ok(on_blocking_pool(move || make(&console)).await?)
+    // Boxed: the pool's code is compiled once for each kind of page, not for each page.
+    let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(move || make(&console));
+    Ok(on_blocking_pool(work).await?)
 }
 
 impl IntoResponse for Html {

@@ -589,11 +589,12 @@ mod tests {
     fn line_breaks_of_a_form_do_not_change_a_value() {
         let stored = vec![("Note".to_owned(), Value::String("a\r\nb".to_owned()))];
         let entity = Entity::new("p", "r", stored.clone());
-        let form = Form::parse(b"name=Note&type=String&value=a%0D%0Ab&name=&type=String&value=");
+        let form =
+            Form::parse(b"name=Note&type=String&value=a%0D%0Ab&name=&type=String&value=").unwrap();
         assert_eq!(properties(&form, Some(&entity)).unwrap(), stored);
         let changed = properties(&form, None).unwrap();
         assert_eq!(changed[0].1, Value::String("a\nb".to_owned()));
-        assert!(properties(&Form::parse(b"name=N&type=Int32&value=x"), None).is_err());
+        assert!(properties(&Form::parse(b"name=N&type=Int32&value=x").unwrap(), None).is_err());
     }
 
     #[test]

@@ -36,9 +36,17 @@ pub fn may_lead_here(host: &str, allowed_hosts: &[String]) -> bool {
 
 /// Whether a proxy passed the request on: its sender is then not known by the address it comes from.
 pub fn came_through_proxy(headers: &HeaderMap) -> bool {
-    ["forwarded", "x-forwarded-for", "via"]
-        .iter()
-        .any(|name| headers.contains_key(*name))
+    [
+        "forwarded",
+        "via",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-real-ip",
+        "cf-connecting-ip",
+    ]
+    .iter()
+    .any(|name| headers.contains_key(*name))
 }
 
 /// Whether a web browser may have sent the request. A page cannot keep its browser from sending `Accept-Language`, which few other

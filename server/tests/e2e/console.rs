@@ -1,6 +1,7 @@
 //! The console from outside a browser: who may open it, what a write needs, what its pages forbid, and what `lazurite requests` prints.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -166,6 +167,40 @@ fn a_password_is_asked_for_where_there_is_one() {
         .text();
     assert!(home.contains("someone") && !home.contains("QUFB"));
     page("GET", "health").send(&server).is(200);
+}
+
+#[test]
+fn guesses_wait_for_their_turn_before_they_are_compared() {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path());
+    let server = launch
+        .environment("LAZURITE_CONSOLE_PASSWORD", "open sesame")
+        .start();
+    let ask = |password: &str| {
+        let began = Instant::now();
+        let request = html("").header("Authorization", &basic(password));
+        (request.send(&server).status, began.elapsed())
+    };
+    for guess in 0..10 {
+        assert_eq!(ask(&format!("guess {guess}")).0, 401);
+    }
+    // The right one, too, is told after the wait only: who hangs up before learns nothing.
+    let (status, took) = ask("open sesame");
+    assert_eq!(status, 200);
+    assert!(took >= Duration::from_millis(450), "{took:?}");
+}
+
+#[test]
+fn logs_of_the_service_are_not_overwritten_by_uploads() {
+    let server = Server::fresh();
+    let token = token(&server);
+    for (container, status) in [("$logs", 403), ("missing", 404)] {
+        page("PUT", &format!("blobs/{ACCOUNT}/{container}?name=b"))
+            .header("x-lazurite-token", &token)
+            .body("x")
+            .send(&server)
+            .is(status);
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ use std::sync::Arc;
 const ROWS_SHOWN: usize = 100;
 /// Most requests in one answer of the JSON interface.
 const BATCH_MAX: usize = 500;
+/// Bytes of records after which such an answer ends; `next` says where to go on.
+const BATCH_BYTES_MAX: usize = 1 << 20;
 
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
@@ -228,11 +230,19 @@ fn batch_of(console: &Console, visit: &Visit) -> Value {
     let batch = console.requests.after(after, BATCH_MAX, |record| {
         wanted.matches(record) && is_shown(console, record)
     });
-    json!({
-        "requests": batch.records.iter().map(|record| summary(record)).collect::<Vec<_>>(),
-        "missed": batch.missed,
-        "next": batch.next,
-    })
+    let (mut requests, mut bytes, mut next) = (Vec::new(), 0, batch.next);
+    for record in &batch.records {
+        if bytes > BATCH_BYTES_MAX {
+            break;
+        }
+        bytes += record.bytes();
+        next = record.number;
+        requests.push(summary(record));
+    }
+    if requests.len() == batch.records.len() {
+        next = batch.next;
+    }
+    json!({ "requests": requests, "missed": batch.missed, "next": next })
 }
 
 #[cfg(test)]

@@ -130,10 +130,13 @@ impl Record {
         self.status >= 400
     }
 
-    fn bytes(&self) -> usize {
+    /// Memory that the record takes.
+    pub fn bytes(&self) -> usize {
         let refusal = self.refusal.as_ref().map_or(0, |why| {
             let details = why.details.iter().map(|(_, text)| text.capacity() + 40);
-            why.reason.capacity() + why.code.capacity() + details.sum::<usize>()
+            let signed = why.client_signed.as_ref();
+            let signed = signed.map_or(0, |signed| signed.text.capacity());
+            why.reason.capacity() + why.code.capacity() + details.sum::<usize>() + signed
         });
         RECORD_BYTES + self.head.capacity() + self.request_id.capacity() + refusal
     }
