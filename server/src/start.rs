@@ -270,6 +270,7 @@ async fn serve_until_stopped(
         });
     }
     announce::closing(&services, "service is closing...", out);
+    app.console.close();
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
     if let Some(carriers) = Arc::into_inner(carriers) {

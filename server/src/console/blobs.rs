@@ -7,7 +7,8 @@ use crate::connection::{blocking_pool, on_blocking_pool};
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut, size};
-use crate::console::respond::{HandedBody, Html, Page, SeeOther, Visit, made};
+use crate::console::lists::{self, Kind, Listed};
+use crate::console::respond::{Done, HandedBody, Html, Page, SeeOther, Visit, made, written};
 use crate::console::value_text::hex;
 use crate::properties::LOGS_CONTAINER;
 use crate::response::error::{Failure, Result, common};
@@ -50,10 +51,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; sandbox";
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/blobs", get(containers))
-        .route(
-            "/_lazurite/blobs/{account}",
-            get(containers_of_account).post(create),
-        )
+        .route("/_lazurite/blobs/{account}", get(containers).post(create))
         .route(
             "/_lazurite/blobs/{account}/{container}",
             get(tree).put(upload),
@@ -73,71 +71,46 @@ pub fn routes() -> Router<Arc<Console>> {
         )
 }
 
-async fn containers(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    made(console, move |console| {
-        let accounts: Vec<_> = console.accounts().collect();
-        container_lists(console, &visit, &accounts)
-    })
-    .await
-}
+const CONTAINERS: Kind = Kind {
+    section: "Blobs",
+    folder: "blobs",
+    title: "Containers",
+    noun: "container",
+    pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
+    rule: "3 to 63 lower-case letters, digits and single hyphens",
+};
 
-async fn containers_of_account(
+async fn containers(
     State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
+    account: Option<Path<String>>,
     visit: Visit,
 ) -> Page {
-    made(console, move |console| {
-        console.check_account(&account)?;
-        container_lists(console, &visit, &[&account])
-    })
-    .await
+    lists::page(console, account, visit, &CONTAINERS, listed).await
 }
 
-fn container_lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let request = ListContainers {
         marker: Some(visit.parameter("from")),
         max_results: Some(CONTAINERS_SHOWN),
         system: true,
         ..ListContainers::default()
     };
-    let mut sections = Vec::new();
-    for account in accounts {
-        let blobs = &console.services.blobs;
-        sections.push((account, blobs.list_containers(account, &request)?));
-    }
-    let content = html! {
-        h1 { "Containers" }
-        (layout::note(visit))
-        @for (account, page) in &sections {
-            section {
-                @if sections.len() > 1 { h2 { "Account " code { (account) } } }
-                @if page.containers.is_empty() { p.empty { "There is no container yet." } } @else {
-                    div.scroll { table data-list {
-                        caption.hidden { "Containers of " (account) }
-                        thead { tr { th scope="col" { "Name" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
-                        tbody { @for (name, container) in &page.containers {
-                            tr {
-                                td { a href=(layout::path(&["blobs", account, name], &[])) { (name) } }
-                                td { (access(container.public_access)) }
-                                td { (lease(container.lease.state(visit.origin.now))) }
-                                td { (layout::time(container.last_modified)) }
-                            }
-                        } }
-                    } }
-                    p.limits {
-                        "Showing " (layout::counted(page.containers.len() as u64, "container")) "."
-                        @if let Some(next) = &page.next_marker { " " a rel="next" href=(layout::path(&["blobs", account], &[("from", next)])) { "Next page" } }
-                    }
+    let page = console.services.blobs.list_containers(account, &request)?;
+    Ok(Listed {
+        count: page.containers.len(),
+        next: page.next_marker,
+        table: html! {
+            thead { tr { th scope="col" { "Name" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
+            tbody { @for (name, container) in &page.containers {
+                tr {
+                    td { a href=(layout::path(&["blobs", account, name], &[])) { (name) } }
+                    td { (access(container.public_access)) }
+                    td { (lease(container.lease.state(visit.origin.now))) }
+                    td { (layout::time(container.last_modified)) }
                 }
-                form.inline method="post" action=(layout::path(&["blobs", account], &[])) {
-                    (layout::token(console))
-                    label { "New container " input name="container" required pattern="[a-z0-9](-?[a-z0-9]){2,62}" title="3 to 63 lower-case letters, digits and single hyphens" autocomplete="off"; }
-                    button { "Create" }
-                }
-            }
-        }
-    };
-    Ok(layout::page(console, "Blobs", "Containers", content))
+            } }
+        },
+    })
 }
 
 fn access(access: PublicAccess) -> &'static str {
@@ -163,38 +136,37 @@ async fn create(
     Path(account): Path<String>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
     let container = form.required("container")?.to_owned();
-    let path = layout::path(&["blobs", &account, &container], &[("done", "Created.")]);
-    let shared = console.clone();
-    let created = move || {
-        let blobs = &shared.services.blobs;
-        Ok(blobs.create_container(&account, &container, PublicAccess::Private, Vec::new())?)
-    };
-    let (_, ticket) = blocking_pool::write(&console.services.db, created).await?;
-    ticket.await.map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    let path = layout::path(&["blobs", &account, &container], &[]);
+    written(console, path, Done::Created, move |console| {
+        let blobs = &console.services.blobs;
+        let access = PublicAccess::Private;
+        Ok(blobs
+            .create_container(&account, &container, access, Vec::new())?
+            .1)
+    })
+    .await
 }
 
 async fn delete_container(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
-    let path = layout::path(
-        &["blobs", &account],
-        &[("done", &format!("Deleted the container {container}."))],
-    );
-    let shared = console.clone();
-    let deleted = move || {
-        let blobs = &shared.services.blobs;
+    check_changeable(&container)?;
+    let path = layout::path(&["blobs", &account], &[]);
+    written(console, path, Done::Deleted, move |console| {
+        let blobs = &console.services.blobs;
         Ok(blobs.delete_container(&account, &container, &Conditions::default())?)
-    };
-    blocking_pool::change(&console.services.db, deleted)
-        .await?
-        .await
-        .map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    })
+    .await
+}
+
+/// The container of the service's own logs is neither written to nor deleted, here as on the wire.
+fn check_changeable(container: &str) -> Result<()> {
+    if container == LOGS_CONTAINER {
+        return Err(common::AUTHORIZATION_FAILURE.into());
+    }
+    Ok(())
 }
 
 async fn tree(
@@ -203,7 +175,6 @@ async fn tree(
     visit: Visit,
 ) -> Page {
     made(console, move |console| {
-        console.check_account(&account)?;
         tree_page(console, &account, &container, &visit)
     })
     .await
@@ -357,10 +328,7 @@ async fn upload(
     Extension(body): Extension<HandedBody>,
     visit: Visit,
 ) -> Page<&'static str> {
-    console.check_account(&account)?;
-    if container == LOGS_CONTAINER {
-        return Err(Failure::from(common::AUTHORIZATION_FAILURE).into());
-    }
+    check_changeable(&container)?;
     let name = visit.parameter("name");
     let content_type = visit
         .headers
@@ -385,6 +353,15 @@ async fn upload(
     Ok("stored\n")
 }
 
+fn current<'a>(account: &'a str, container: &'a str, blob: &'a str) -> BlobAddress<'a> {
+    BlobAddress {
+        account,
+        container,
+        blob,
+        state: BlobState::Current,
+    }
+}
+
 /// Puts a blob of this account, container and name, in place of one that has the name.
 fn put_blob(
     console: &Console,
@@ -392,12 +369,7 @@ fn put_blob(
     upload: Upload,
     headers: BlobHeaders,
 ) -> Result<(PutBlobOutcome, Ticket)> {
-    let address = BlobAddress {
-        account,
-        container,
-        blob,
-        state: BlobState::Current,
-    };
+    let address = current(account, container, blob);
     let request = PutBlob {
         upload,
         headers,
@@ -414,7 +386,6 @@ async fn blob(
     visit: Visit,
 ) -> Page {
     made(console, move |console| {
-        console.check_account(&account)?;
         blob_page(console, &account, &container, &visit)
     })
     .await
@@ -422,12 +393,7 @@ async fn blob(
 
 fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
     let name = visit.parameter("name");
-    let address = BlobAddress {
-        account,
-        container,
-        blob: &name,
-        state: BlobState::Current,
-    };
+    let address = current(account, container, &name);
     let blobs = &console.services.blobs;
     let blob = blobs.get_blob_properties(&address, &Conditions::default())?;
     // What cannot be read, such as an archived blob, has no preview.
@@ -594,33 +560,21 @@ async fn delete_blob(
     visit: Visit,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
     let name = visit.parameter("name");
     let directory = name.rfind('/').map_or("", |at| &name[..=at]).to_owned();
-    let path = layout::path(
-        &["blobs", &account, &container],
-        &[("prefix", &directory), ("done", "Deleted one blob.")],
-    );
+    let path = layout::path(&["blobs", &account, &container], &[("prefix", &directory)]);
     let snapshots = form.get("snapshots").map(|_| DeleteSnapshots::Include);
-    let shared = console.clone();
-    let deleted = move || {
-        let address = BlobAddress {
-            account: &account,
-            container: &container,
-            blob: &name,
-            state: BlobState::Current,
-        };
+    written(console, path, Done::Deleted, move |console| {
         let request = DeleteBlob {
             snapshots,
             permanent: false,
             conditions: Conditions::default(),
             tier_changed: TierChanged::default(),
         };
-        Ok(shared.services.blobs.delete_blob(&address, &request)?)
-    };
-    let (_, ticket) = blocking_pool::change(&console.services.db, deleted).await?;
-    ticket.await.map_err(Failure::from)?;
-    Ok(SeeOther(path))
+        let address = current(&account, &container, &name);
+        Ok(console.services.blobs.delete_blob(&address, &request)?.1)
+    })
+    .await
 }
 
 /// The content, to be saved; or to be shown on the page of the blob, if it is a picture.
@@ -629,17 +583,11 @@ async fn content(
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    console.check_account(&account)?;
     let name = visit.parameter("name");
     let file_name = name.rsplit('/').next().unwrap_or_default().to_owned();
     let shared = console.clone();
     let opened = on_blocking_pool(move || {
-        let address = BlobAddress {
-            account: &account,
-            container: &container,
-            blob: &name,
-            state: BlobState::Current,
-        };
+        let address = current(&account, &container, &name);
         let download = shared
             .services
             .blobs

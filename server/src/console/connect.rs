@@ -17,7 +17,6 @@ pub async fn page(
     Path(account): Path<String>,
     visit: Visit,
 ) -> Page {
-    console.check_account(&account)?;
     let connection = connection_string(&console, &visit, &account);
     let content = html! {
         (layout::trail(&[("Home", "/_lazurite/".to_owned())], "Connect"))

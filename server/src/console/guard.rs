@@ -14,8 +14,9 @@ use crate::layers::browser_guard;
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::request::context::Query;
 use crate::response::error::{Failure, Result, common};
+use axum::RequestExt;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{RawPathParams, Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
     HeaderValue, ORIGIN, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
@@ -51,10 +52,14 @@ pub async fn guard(
     request: Request,
     next: Next,
 ) -> Response<Body> {
-    let mut response = match admit(&console, request).await {
+    match admit(&console, request).await {
         Ok(request) => next.run(request).await,
         Err(failure) => Refusal(failure).into_response(),
-    };
+    }
+}
+
+/// What browsers may do with a response, whatever it is.
+pub async fn protect(mut response: Response<Body>) -> Response<Body> {
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_FRAME_OPTIONS, "DENY"),
@@ -81,6 +86,7 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
     let connection = connection.ok_or_else(|| Failure::from(common::INTERNAL_ERROR))?;
     check_visitor(console, &connection, request.headers()).await?;
     check_site(request.method(), request.headers(), &connection.host)?;
+    check_account(console, &mut request).await?;
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let body = request.extensions().get::<HandedBody>().cloned();
         if request.headers().contains_key(TOKEN_HEADER) {
@@ -92,6 +98,18 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
         request.extensions_mut().insert(form.unwrap_or_default());
     }
     Ok(request)
+}
+
+/// Refuses pages of accounts that do not exist or are not shown: every path that names one has it as `{account}`.
+async fn check_account(console: &Console, request: &mut Request) -> Result<()> {
+    let segments = request.extract_parts::<RawPathParams>().await;
+    let segments = segments.map_err(|_| Failure::from(common::INVALID_URI))?;
+    for (name, value) in &segments {
+        if name == "account" {
+            console.check_account(value)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses host names that could lead elsewhere, and visitors who may not open the console.

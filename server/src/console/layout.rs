@@ -1,7 +1,7 @@
 //! What the pages share: the frame around them, and how counts, sizes, times and long texts are written.
 
 use crate::codec::date;
-use crate::console::respond::{Html, Visit, put_default, text};
+use crate::console::respond::{Done, Html, Visit, put_default, text};
 use crate::console::{Console, guard};
 use crate::response::error::Failure;
 use axum::Router;
@@ -130,10 +130,9 @@ pub fn copy_button(text: &str) -> Markup {
     html! { button.quiet.copy type="button" data-copy=(text) hidden { "Copy" } }
 }
 
-/// A note about something that was done, from the parameter `done` of the address.
+/// A note about what the write before this page has done.
 pub fn note(visit: &Visit) -> Markup {
-    let done = visit.parameter("done");
-    html! { @if !done.is_empty() { p.note role="status" { (cut(&done, 300)) } } }
+    html! { @if let Some(done) = Done::of(visit) { p.note role="status" { (done.sentence()) } } }
 }
 
 /// `1,234,567`

@@ -11,6 +11,7 @@ mod form;
 mod guard;
 mod home;
 mod layout;
+mod lists;
 mod names;
 mod open_pages;
 mod queues;
@@ -35,6 +36,7 @@ use requests::Ring;
 use respond::{Connection, HandedBody, Refused};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tower_service::Service as _;
@@ -69,6 +71,7 @@ pub struct Console {
     /// Proves that a write comes from a page of this console. Random, for as long as the process lives.
     token: String,
     addresses: OnceLock<Vec<Address>>,
+    is_closing: AtomicBool,
 }
 
 impl Console {
@@ -90,12 +93,18 @@ impl Console {
             started: Instant::now(),
             token: format!("{:032x}", u128::from_le_bytes(random)),
             addresses: OnceLock::new(),
+            is_closing: AtomicBool::new(false),
         })
     }
 
     /// Where the services listen, once that is known.
     pub fn set_addresses(&self, addresses: Vec<Address>) {
         let _ = self.addresses.set(addresses);
+    }
+
+    /// Ends the pages that are sent for as long as somebody watches.
+    pub fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
     }
 
     /// Whether a browser asks for the root of a port, where no service has anything to show.
@@ -168,6 +177,7 @@ pub fn router(console: Arc<Console>) -> Router {
     routes
         .merge(test_pages::routes(&console))
         .fallback(open_pages::unknown)
+        .layer(axum::middleware::map_response(guard::protect))
         .with_state(console)
 }
 

@@ -1,11 +1,11 @@
 //! Queues: the list with counts, and one queue with its next messages, which are peeked at and not delivered.
 
-use crate::connection::blocking_pool;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, count};
-use crate::console::respond::{Html, Page, SeeOther, Visit, made};
-use crate::response::error::{Failure, Result};
+use crate::console::lists::{self, Kind, Listed};
+use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::response::error::Result;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -23,105 +23,57 @@ const TEXT_BYTES_SHOWN: usize = 4 << 10;
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/queues", get(list))
-        .route(
-            "/_lazurite/queues/{account}",
-            get(list_of_account).post(create),
-        )
+        .route("/_lazurite/queues/{account}", get(list).post(create))
         .route("/_lazurite/queues/{account}/{queue}", get(queue).post(put))
         .route("/_lazurite/queues/{account}/{queue}/clear", post(clear))
         .route("/_lazurite/queues/{account}/{queue}/delete", post(delete))
 }
 
-/// Queues with their numbers of messages, and where the next page begins.
-struct Listed {
-    queues: Vec<(String, u64)>,
-    next: Option<String>,
-}
+const QUEUES: Kind = Kind {
+    section: "Queues",
+    folder: "queues",
+    title: "Queues",
+    noun: "queue",
+    pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
+    rule: "3 to 63 lower-case letters, digits and single hyphens",
+};
 
-async fn list(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    made(console, move |console| {
-        let accounts: Vec<_> = console.accounts().collect();
-        lists(console, &visit, &accounts)
-    })
-    .await
-}
-
-async fn list_of_account(
+async fn list(
     State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
+    account: Option<Path<String>>,
     visit: Visit,
 ) -> Page {
-    made(console, move |console| {
-        console.check_account(&account)?;
-        lists(console, &visit, &[&account])
-    })
-    .await
+    lists::page(console, account, visit, &QUEUES, listed).await
 }
 
-fn lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let marker = visit.parameter("from");
-    let mut sections = Vec::new();
-    for account in accounts {
-        sections.push((account, listed(console, account, &marker)?));
-    }
-    let content = html! {
-        h1 { "Queues" }
-        (layout::note(visit))
-        @for (account, page) in &sections {
-            section {
-                @if sections.len() > 1 { h2 { "Account " code { (account) } } }
-                @if page.queues.is_empty() { p.empty { "There is no queue yet." } } @else { (queue_table(account, page)) }
-                form.inline method="post" action=(layout::path(&["queues", account], &[])) {
-                    (layout::token(console))
-                    label { "New queue " input name="queue" required pattern="[a-z0-9](-?[a-z0-9]){2,62}" title="3 to 63 lower-case letters, digits and single hyphens" autocomplete="off"; }
-                    button { "Create" }
-                }
-            }
-        }
-    };
-    Ok(layout::page(console, "Queues", "Queues", content))
-}
-
-fn listed(console: &Console, account: &str, marker: &str) -> lazurite_queue::Result<Listed> {
     let request = ListQueues {
-        marker,
+        marker: &marker,
         maxresults: Some(QUEUES_SHOWN),
         ..ListQueues::default()
     };
-    let page = console.services.queues.list_queues(account, request)?;
+    let service = &console.services.queues;
+    let page = service.list_queues(account, request)?;
     let mut queues = Vec::with_capacity(page.queues.len());
     for queue in page.queues {
         // One that was deleted meanwhile is left out.
-        if let Ok(properties) = console
-            .services
-            .queues
-            .get_queue_metadata(account, &queue.name)
-        {
+        if let Ok(properties) = service.get_queue_metadata(account, &queue.name) {
             queues.push((queue.name, properties.approximate_message_count));
         }
     }
     Ok(Listed {
-        queues,
+        count: queues.len(),
         next: page.next_marker,
-    })
-}
-
-fn queue_table(account: &str, page: &Listed) -> Markup {
-    html! {
-        table data-list {
-            caption.hidden { "Queues of " (account) }
+        table: html! {
             thead { tr { th scope="col" { "Name" } th.number scope="col" { "Messages" } } }
             tbody {
-                @for (queue, messages) in &page.queues {
+                @for (queue, messages) in &queues {
                     tr { td { a href=(layout::path(&["queues", account, queue], &[])) { (queue) } } td.number { (count(*messages)) } }
                 }
             }
-        }
-        p.limits {
-            "Showing " (layout::counted(page.queues.len() as u64, "queue")) "."
-            @if let Some(next) = &page.next { " " a rel="next" href=(layout::path(&["queues", account], &[("from", next)])) { "Next page" } }
-        }
-    }
+        },
+    })
 }
 
 async fn create(
@@ -129,19 +81,13 @@ async fn create(
     Path(account): Path<String>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
     let queue = form.required("queue")?.to_owned();
-    let path = layout::path(&["queues", &account, &queue], &[("done", "Created.")]);
-    let shared = console.clone();
-    let created = move || {
-        Ok(shared
-            .services
-            .queues
-            .create_queue(&account, &queue, Vec::new())?)
-    };
-    let (_, ticket) = blocking_pool::write(&console.services.db, created).await?;
-    ticket.await.map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    let path = layout::path(&["queues", &account, &queue], &[]);
+    written(console, path, Done::Created, move |console| {
+        let queues = &console.services.queues;
+        Ok(queues.create_queue(&account, &queue, Vec::new())?.1)
+    })
+    .await
 }
 
 async fn queue(
@@ -150,7 +96,6 @@ async fn queue(
     visit: Visit,
 ) -> Page {
     made(console, move |console| {
-        console.check_account(&account)?;
         queue_page(console, &account, &queue, &visit)
     })
     .await
@@ -258,7 +203,6 @@ async fn put(
     Path((account, queue)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
     // Browsers send line breaks as CR LF.
     let text = form.text("text").replace("\r\n", "\n");
     let is_base64 = form.get("base64").is_some();
@@ -268,58 +212,39 @@ async fn put(
         text
     };
     let (ttl_seconds, visibility_seconds) = (form.number("lifetime")?, form.number("hidden")?);
-    let path = layout::path(
-        &["queues", &account, &queue],
-        &[("done", "Put one message.")],
-    );
-    let shared = console.clone();
-    let added = move || {
+    let path = layout::path(&["queues", &account, &queue], &[]);
+    written(console, path, Done::Put, move |console| {
         let message = PutMessage {
             text: &text,
             ttl_seconds,
             visibility_seconds,
         };
-        Ok(shared
-            .services
-            .queues
-            .put_message(&account, &queue, message)?)
-    };
-    let (_, ticket) = blocking_pool::write(&console.services.db, added).await?;
-    ticket.await.map_err(Failure::from)?;
-    Ok(SeeOther(path))
+        let queues = &console.services.queues;
+        Ok(queues.put_message(&account, &queue, message)?.1)
+    })
+    .await
 }
 
 async fn clear(
     State(console): State<Arc<Console>>,
     Path((account, queue)): Path<(String, String)>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
-    let path = layout::path(&["queues", &account, &queue], &[("done", "Cleared.")]);
-    let shared = console.clone();
-    let cleared = move || Ok(shared.services.queues.clear_messages(&account, &queue)?);
-    blocking_pool::write(&console.services.db, cleared)
-        .await?
-        .await
-        .map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    let path = layout::path(&["queues", &account, &queue], &[]);
+    written(console, path, Done::Cleared, move |console| {
+        Ok(console.services.queues.clear_messages(&account, &queue)?)
+    })
+    .await
 }
 
 async fn delete(
     State(console): State<Arc<Console>>,
     Path((account, queue)): Path<(String, String)>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
-    let path = layout::path(
-        &["queues", &account],
-        &[("done", &format!("Deleted the queue {queue}."))],
-    );
-    let shared = console.clone();
-    let deleted = move || Ok(shared.services.queues.delete_queue(&account, &queue)?);
-    blocking_pool::write(&console.services.db, deleted)
-        .await?
-        .await
-        .map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    let path = layout::path(&["queues", &account], &[]);
+    written(console, path, Done::Deleted, move |console| {
+        Ok(console.services.queues.delete_queue(&account, &queue)?)
+    })
+    .await
 }
 
 #[cfg(test)]

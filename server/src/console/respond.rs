@@ -1,5 +1,6 @@
 //! What handlers are given and what they return: the connection, the query, HTML, JSON, refusals.
 
+use crate::connection::blocking_pool::change;
 use crate::connection::on_blocking_pool;
 use crate::console::{Console, layout};
 use crate::request::body::RequestBody;
@@ -13,6 +14,7 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
+use lazurite_engine::Ticket;
 use maud::Markup;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -152,6 +154,67 @@ pub async fn made<T: Send + 'static>(
     // Boxed: the pool's code is compiled once for each kind of page, not for each page.
     let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(move || make(&console));
     Ok(on_blocking_pool(work).await?)
+}
+
+/// Carries out a write of a page, waits until it is as durable as an acknowledged write, and sends the browser to `path`, which tells
+/// what was done. Blocks no thread that serves connections.
+pub async fn written(
+    console: Arc<Console>,
+    path: String,
+    done: Done,
+    write: impl FnOnce(&Console) -> Result<Ticket> + Send + 'static,
+) -> Page<SeeOther> {
+    let db = console.services.db.clone();
+    let work: Box<dyn FnOnce() -> Result<Ticket> + Send> = Box::new(move || write(&console));
+    change(&db, work).await?.await?;
+    let separator = if path.contains('?') { '&' } else { '?' };
+    Ok(SeeOther(format!("{path}{separator}done={}", done.word())))
+}
+
+/// What a write has done, for the page that comes after it.
+#[derive(Debug, Clone, Copy)]
+pub enum Done {
+    Cleared,
+    Created,
+    Deleted,
+    Put,
+    Saved,
+}
+
+impl Done {
+    const ALL: [Done; 5] = [
+        Done::Cleared,
+        Done::Created,
+        Done::Deleted,
+        Done::Put,
+        Done::Saved,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Done::Cleared => "cleared",
+            Done::Created => "created",
+            Done::Deleted => "deleted",
+            Done::Put => "put",
+            Done::Saved => "saved",
+        }
+    }
+
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Done::Cleared => "Cleared.",
+            Done::Created => "Created.",
+            Done::Deleted => "Deleted.",
+            Done::Put => "Put one message.",
+            Done::Saved => "Saved.",
+        }
+    }
+
+    /// That of the address of a page. Any other word says nothing: anybody can write an address.
+    pub fn of(visit: &Visit) -> Option<Done> {
+        let word = visit.parameter("done");
+        Done::ALL.into_iter().find(|done| done.word() == word)
+    }
 }
 
 impl IntoResponse for Html {

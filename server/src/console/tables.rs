@@ -1,10 +1,10 @@
 //! Tables: the list, a grid of entities with its plan and cost, and a form for one entity with all eight types.
 
-use crate::connection::blocking_pool;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};
-use crate::console::respond::{Html, Page, SeeOther, Visit, made};
+use crate::console::lists::{self, Kind, Listed};
+use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::console::value_text::{TYPES, display, edit_text, parse, type_name};
 use crate::response::error::{Failure, Result};
 use crate::table::plan_name;
@@ -32,10 +32,7 @@ const EMPTY_ROWS: usize = 3;
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/tables", get(list))
-        .route(
-            "/_lazurite/tables/{account}",
-            get(list_of_account).post(create),
-        )
+        .route("/_lazurite/tables/{account}", get(list).post(create))
         .route("/_lazurite/tables/{account}/{table}", get(grid))
         .route("/_lazurite/tables/{account}/{table}/delete", post(delete))
         .route("/_lazurite/tables/{account}/{table}/new", get(new))
@@ -49,63 +46,39 @@ pub fn routes() -> Router<Arc<Console>> {
         )
 }
 
-async fn list(State(console): State<Arc<Console>>, visit: Visit) -> Page {
-    made(console, move |console| {
-        let accounts: Vec<_> = console.accounts().collect();
-        lists(console, &visit, &accounts)
-    })
-    .await
-}
+const TABLES: Kind = Kind {
+    section: "Tables",
+    folder: "tables",
+    title: "Tables",
+    noun: "table",
+    pattern: "[A-Za-z][A-Za-z0-9]{2,62}",
+    rule: "3 to 63 letters and digits, a letter first",
+};
 
-async fn list_of_account(
+async fn list(
     State(console): State<Arc<Console>>,
-    Path(account): Path<String>,
+    account: Option<Path<String>>,
     visit: Visit,
 ) -> Page {
-    made(console, move |console| {
-        console.check_account(&account)?;
-        lists(console, &visit, &[&account])
-    })
-    .await
+    lists::page(console, account, visit, &TABLES, listed).await
 }
 
-fn lists(console: &Console, visit: &Visit, accounts: &[&str]) -> Result<Html> {
+fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let from = visit.parameter("from");
     let query = TableQuery {
         continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
         ..TableQuery::default()
     };
-    let mut sections = Vec::new();
-    for account in accounts {
-        let tables = &console.services.tables;
-        sections.push((account, tables.query_tables(account, &query, &|| false)?));
-    }
-    let content = html! {
-        h1 { "Tables" }
-        (layout::note(visit))
-        @for (account, page) in &sections {
-            section {
-                @if sections.len() > 1 { h2 { "Account " code { (account) } } }
-                @if page.tables.is_empty() { p.empty { "There is no table yet." } } @else {
-                    table data-list {
-                        caption.hidden { "Tables of " (account) }
-                        thead { tr { th scope="col" { "Name" } } }
-                        tbody { @for table in &page.tables { tr { td { a href=(layout::path(&["tables", account, table], &[])) { (table) } } } } }
-                    }
-                    p.limits {
-                        "Showing " (layout::counted(page.tables.len() as u64, "table")) "."
-                        @if let Some(next) = &page.next { " " a rel="next" href=(layout::path(&["tables", account], &[("from", next)])) { "Next page" } }
-                    }
-                }
-                form.inline method="post" action=(layout::path(&["tables", account], &[])) {
-                    (layout::token(console))
-                    label { "New table " input name="table" required pattern="[A-Za-z][A-Za-z0-9]{2,62}" title="3 to 63 letters and digits, a letter first" autocomplete="off"; }
-                    button { "Create" }
-                }
-            }
-        }
-    };
-    Ok(layout::page(console, "Tables", "Tables", content))
+    let service = &console.services.tables;
+    let page = service.query_tables(account, &query, &|| false)?;
+    Ok(Listed {
+        count: page.tables.len(),
+        next: page.next,
+        table: html! {
+            thead { tr { th scope="col" { "Name" } } }
+            tbody { @for table in &page.tables { tr { td { a href=(layout::path(&["tables", account, table], &[])) { (table) } } } } }
+        },
+    })
 }
 
 async fn create(
@@ -113,34 +86,23 @@ async fn create(
     Path(account): Path<String>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
     let table = form.required("table")?.to_owned();
-    let path = layout::path(&["tables", &account, &table], &[("done", "Created.")]);
-    let shared = console.clone();
-    let created = move || Ok(shared.services.tables.create_table(&account, &table)?);
-    blocking_pool::write(&console.services.db, created)
-        .await?
-        .await
-        .map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    let path = layout::path(&["tables", &account, &table], &[]);
+    written(console, path, Done::Created, move |console| {
+        Ok(console.services.tables.create_table(&account, &table)?)
+    })
+    .await
 }
 
 async fn delete(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
-    let path = layout::path(
-        &["tables", &account],
-        &[("done", &format!("Deleted the table {table}."))],
-    );
-    let shared = console.clone();
-    let deleted = move || Ok(shared.services.tables.delete_table(&account, &table)?);
-    blocking_pool::write(&console.services.db, deleted)
-        .await?
-        .await
-        .map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    let path = layout::path(&["tables", &account], &[]);
+    written(console, path, Done::Deleted, move |console| {
+        Ok(console.services.tables.delete_table(&account, &table)?)
+    })
+    .await
 }
 
 /// One page of a query, and how long it took.
@@ -159,7 +121,6 @@ async fn grid(
     visit: Visit,
 ) -> Page {
     made(console, move |console| {
-        console.check_account(&account)?;
         grid_page(console, &account, &table, &visit)
     })
     .await
@@ -387,7 +348,6 @@ async fn new(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
 ) -> Page {
-    console.check_account(&account)?;
     let content = html! {
         (entity_trail(&account, &table, "New entity"))
         h1 { "New entity" }
@@ -413,7 +373,6 @@ async fn entity(
     visit: Visit,
 ) -> Page {
     made(console, move |console| {
-        console.check_account(&account)?;
         entity_page(console, &account, &table, &visit)
     })
     .await
@@ -531,24 +490,23 @@ async fn save(
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = form.get("etag").map(ETag::parse).transpose()?;
     let path = entity_path(&account, &table, &partition_key, &row_key);
-    let shared = console.clone();
-    let written = move || {
-        let tables = &shared.services.tables;
+    written(console, path, Done::Saved, move |console| {
+        let tables = &console.services.tables;
         let Some(etag) = etag else {
             let entity = Entity::new(partition_key, row_key, properties(&form, None)?);
-            return Ok(tables.insert_entity(&account, &table, &entity)?);
+            return Ok(tables.insert_entity(&account, &table, &entity)?.1);
         };
         let before = tables.get_entity(&account, &table, &partition_key, &row_key)?;
         let entity = Entity::new(partition_key, row_key, properties(&form, Some(&before))?);
-        Ok(tables.update_entity(&account, &table, &entity, IfMatch::ETag(etag))?)
-    };
-    let (_, ticket) = blocking_pool::write(&console.services.db, written).await?;
-    ticket.await.map_err(Failure::from)?;
-    Ok(SeeOther(format!("{path}&done=Saved.")))
+        let condition = IfMatch::ETag(etag);
+        Ok(tables
+            .update_entity(&account, &table, &entity, condition)?
+            .1)
+    })
+    .await
 }
 
 async fn delete_entity(
@@ -556,29 +514,15 @@ async fn delete_entity(
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    console.check_account(&account)?;
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = ETag::parse(form.text("etag"))?;
-    let path = layout::path(
-        &["tables", &account, &table],
-        &[("done", "Deleted one entity.")],
-    );
-    let shared = console.clone();
-    let deleted = move || {
-        let tables = &shared.services.tables;
-        Ok(tables.delete_entity(
-            &account,
-            &table,
-            &partition_key,
-            &row_key,
-            IfMatch::ETag(etag),
-        )?)
-    };
-    blocking_pool::write(&console.services.db, deleted)
-        .await?
-        .await
-        .map_err(Failure::from)?;
-    Ok(SeeOther(path))
+    let path = layout::path(&["tables", &account, &table], &[]);
+    written(console, path, Done::Deleted, move |console| {
+        let tables = &console.services.tables;
+        let condition = IfMatch::ETag(etag);
+        Ok(tables.delete_entity(&account, &table, &partition_key, &row_key, condition)?)
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
 use crate::console::guard::{check_site, check_visitor, refused};
-use crate::console::respond::{Connection, HandedBody, Json, Page, Refusal, put_default};
+use crate::console::respond::{Connection, HandedBody, Json, Page, Refusal};
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::response::error::{Failure, Result, common};
 use crate::{clock, faults};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, HeaderMap};
+use axum::http::header::HeaderMap;
 use axum::http::{Method, Response};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
@@ -43,12 +43,10 @@ async fn guard(
         request.headers().clone(),
     );
     let method = request.method().clone();
-    let mut response = match check(&console, connection, &method, &headers).await {
+    match check(&console, connection, &method, &headers).await {
         Ok(()) => next.run(request).await,
         Err(failure) => Refusal(failure).into_response(),
-    };
-    put_default(&mut response, CACHE_CONTROL, "no-store");
-    response
+    }
 }
 
 async fn check(
@@ -61,8 +59,7 @@ async fn check(
     check_visitor(console, &connection, headers).await?;
     check_site(method, headers, &connection.host)?;
     let changes = !matches!(*method, Method::GET | Method::HEAD);
-    let all_shown = console.accounts().count() == console.services.accounts.names().count();
-    if changes && !all_shown {
+    if changes && !console.shows_all() {
         return Err(refused(
             "This server has accounts with keys of their own: its clock and its faults are changed only with a password. Start Lazurite with \
              --console-password.",

@@ -190,7 +190,7 @@ describe("the console", () => {
     await page.reload();
     await page.getByText("Delete this entity").click();
     await page.getByRole("button", { name: "Delete the entity" }).click();
-    await page.getByText("Deleted one entity.").waitFor();
+    await page.getByText("Deleted.").waitFor();
     await assert.rejects(sales.getEntity("console", rowKey));
     assert.deepEqual(complaints.filter((text) => !text.includes("412")), []);
     await context.close();
@@ -232,7 +232,7 @@ describe("the console", () => {
     assert.ok(fs.readFileSync(await download.path()).equals(content));
     await page.getByText("Delete this blob").click();
     await page.getByRole("button", { name: "Delete the blob" }).click();
-    await page.getByText("Deleted one blob.").waitFor();
+    await page.getByText("Deleted.").waitFor();
     assert.equal(await blob.exists(), false);
     assert.deepEqual(complaints, []);
     await context.close();

@@ -191,15 +191,17 @@ fn guesses_wait_for_their_turn_before_they_are_compared() {
 }
 
 #[test]
-fn logs_of_the_service_are_not_overwritten_by_uploads() {
+fn logs_of_the_service_are_neither_overwritten_nor_deleted() {
     let server = Server::fresh();
     let token = token(&server);
     for (container, status) in [("$logs", 403), ("missing", 404)] {
-        page("PUT", &format!("blobs/{ACCOUNT}/{container}?name=b"))
-            .header("x-lazurite-token", &token)
-            .body("x")
-            .send(&server)
-            .is(status);
+        for (method, path) in [("PUT", "?name=b"), ("POST", "/delete")] {
+            page(method, &format!("blobs/{ACCOUNT}/{container}{path}"))
+                .header("x-lazurite-token", &token)
+                .body("x")
+                .send(&server)
+                .is(status);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -99,6 +100,9 @@ impl HttpBody for Events {
         loop {
             if self.interval.poll_tick(task).is_pending() {
                 return Poll::Pending;
+            }
+            if self.console.is_closing.load(Ordering::Relaxed) {
+                return Poll::Ready(None);
             }
             if let Some(event) = self.next() {
                 return Poll::Ready(Some(Ok(Frame::data(Bytes::from(event)))));

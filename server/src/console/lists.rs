@@ -1,0 +1,81 @@
+//! The pages that list containers, queues or tables, account by account.
+
+use crate::console::Console;
+use crate::console::layout;
+use crate::console::respond::{Html, Page, Visit, made};
+use crate::response::error::Result;
+use axum::extract::Path;
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// What a page lists.
+pub struct Kind {
+    /// The section of the console.
+    pub section: &'static str,
+    /// The section in addresses.
+    pub folder: &'static str,
+    pub title: &'static str,
+    /// One of them; also the field of the form that creates one.
+    pub noun: &'static str,
+    /// What names may be, as a pattern of HTML and in words.
+    pub pattern: &'static str,
+    pub rule: &'static str,
+}
+
+/// One page of what an account has.
+pub struct Listed {
+    pub count: usize,
+    /// Where the next page begins.
+    pub next: Option<String>,
+    pub table: Markup,
+}
+
+/// Lists what one account has, or all that are shown. `listed` reads a page of an account.
+pub async fn page(
+    console: Arc<Console>,
+    account: Option<Path<String>>,
+    visit: Visit,
+    kind: &'static Kind,
+    listed: fn(&Console, &Visit, &str) -> Result<Listed>,
+) -> Page {
+    made(console, move |console| {
+        let accounts: Vec<&str> = match &account {
+            Some(Path(account)) => vec![account],
+            None => console.accounts().collect(),
+        };
+        let mut sections = Vec::new();
+        for account in accounts {
+            sections.push((account, listed(console, &visit, account)?));
+        }
+        Ok(shown(console, &visit, kind, &sections))
+    })
+    .await
+}
+
+fn shown(console: &Console, visit: &Visit, kind: &Kind, sections: &[(&str, Listed)]) -> Html {
+    let content = html! {
+        h1 { (kind.title) }
+        (layout::note(visit))
+        @for (account, page) in sections {
+            section {
+                @if sections.len() > 1 { h2 { "Account " code { (account) } } }
+                @if page.count == 0 { p.empty { "There is no " (kind.noun) " yet." } } @else {
+                    div.scroll { table data-list {
+                        caption.hidden { (kind.title) " of " (account) }
+                        (page.table)
+                    } }
+                    p.limits {
+                        "Showing " (layout::counted(page.count as u64, kind.noun)) "."
+                        @if let Some(next) = &page.next { " " a rel="next" href=(layout::path(&[kind.folder, account], &[("from", next)])) { "Next page" } }
+                    }
+                }
+                form.inline method="post" action=(layout::path(&[kind.folder, account], &[])) {
+                    (layout::token(console))
+                    label { "New " (kind.noun) " " input name=(kind.noun) required pattern=(kind.pattern) title=(kind.rule) autocomplete="off"; }
+                    button { "Create" }
+                }
+            }
+        }
+    };
+    layout::page(console, kind.section, kind.title, content)
+}
