@@ -1,5 +1,7 @@
 //! The console from outside a browser: who may open it, what a write needs, what its pages forbid, and what `lazurite requests` prints.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -477,6 +479,42 @@ fn the_path_signed_without_the_account_is_explained() {
         shown.contains("What the client signed") && shown.contains("first difference"),
         "{shown}"
     );
+}
+
+#[test]
+fn a_page_that_is_not_there_has_the_headers_of_the_others() {
+    let response = html("nowhere").send(&Server::fresh());
+    response.is(404).has_header("x-frame-options", "DENY");
+    let policy = response.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+}
+
+#[test]
+fn an_address_cannot_put_a_text_on_a_page() {
+    let server = Server::fresh();
+    let said = |done: &str| {
+        let page = html(&format!("queues?done={done}")).send(&server);
+        page.is(200).text()
+    };
+    assert!(said("deleted").contains("Deleted."));
+    assert!(!said("Call%20this%20number").contains("Call"));
+}
+
+#[test]
+fn an_open_page_of_requests_ends_with_the_server() {
+    let server = Server::fresh();
+    let port = server.ports.blob;
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!("GET /_lazurite/requests/live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut first = [0];
+    stream.read_exact(&mut first).unwrap();
+    let (status, _) = server.signal("TERM");
+    assert!(status.success());
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).unwrap();
+    // The last chunk: the stream was ended, and not cut off once the server had waited for it in vain.
+    assert!(rest.ends_with("0\r\n\r\n"), "{rest}");
 }
 
 #[test]
