@@ -10,15 +10,15 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
-use axum::routing::{any, get};
+use axum::routing::{MethodRouter, any, get};
 use axum::{Extension, Router};
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/health", any(health))
-        .route("/_lazurite/advice", get(advice))
-        .route("/_lazurite/heatmap", get(heat_map))
+        .route("/_lazurite/advice", advice(advisor::Page::Advice))
+        .route("/_lazurite/heatmap", advice(advisor::Page::HeatMap))
         .route("/_lazurite/identity", any(identity))
 }
 
@@ -26,30 +26,15 @@ async fn health(State(console): State<Arc<Console>>) -> Response<Body> {
     health::health(&console.services.db, console.settings.durability)
 }
 
-async fn advice(
-    State(console): State<Arc<Console>>,
-    Extension(connection): Extension<Connection>,
-    request: Request,
-) -> Response<Body> {
-    as_service(advise(
-        &console,
-        &connection,
-        advisor::Page::Advice,
-        &request,
-    ))
-}
-
-async fn heat_map(
-    State(console): State<Arc<Console>>,
-    Extension(connection): Extension<Connection>,
-    request: Request,
-) -> Response<Body> {
-    as_service(advise(
-        &console,
-        &connection,
-        advisor::Page::HeatMap,
-        &request,
-    ))
+/// A page of the advisor.
+fn advice(page: advisor::Page) -> MethodRouter<Arc<Console>> {
+    get(
+        move |State(console): State<Arc<Console>>,
+              Extension(connection): Extension<Connection>,
+              request: Request| async move {
+            as_service(advise(&console, &connection, page, &request))
+        },
+    )
 }
 
 fn advise(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use lazurite_bench_common::{Outcome, number, thousands};
 
 use super::patterns::PATTERNS;
-use super::report::{Report, bytes, or_dash};
+use super::report::{COLUMNS, Report, TIME_COLUMN, cells};
 use super::run::Finding;
 
 const BEGIN: &str = "<!-- figures: ";
@@ -105,26 +105,23 @@ fn summary(report: &Report) -> String {
 
 /// The designs of a pattern as a table, the sentence on them, and how the figures came about.
 fn figures(report: &Report, finding: &Finding) -> String {
-    let mut text = String::from(
-        "| design | requests to write | requests to answer | rows examined | by the hosted service | received | stored | price a month |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-    );
+    // Pages do not tell times: they are those of one machine.
+    let told = |column: &usize| *column != TIME_COLUMN;
+    let titles: Vec<_> = (0..COLUMNS.len())
+        .filter(told)
+        .map(|at| COLUMNS[at])
+        .collect();
+    let mut text = format!("| {} |\n| --- |", titles.join(" | "));
+    text.push_str(&" ---: |".repeat(titles.len() - 1));
+    text.push('\n');
     for design in &finding.designs {
-        let cells = [
-            design.design.to_owned(),
-            thousands(design.build.requests),
-            thousands(design.ask.requests),
-            or_dash(design.ask.examined.map(thousands)),
-            or_dash(design.ask.azure_examined),
-            bytes(design.ask.received_bytes),
-            bytes(design.stored.bytes()),
-            format!(
-                "{} {}",
-                number(report.monthly(finding, design).total()),
-                report.prices.currency
-            ),
-        ];
-        let _ = writeln!(text, "| {} |", cells.join(" | "));
+        let row = cells(report, finding, design);
+        let cells: Vec<_> = (0..row.len())
+            .filter(told)
+            .map(|at| row[at].as_str())
+            .collect();
+        let (currency, cells) = (&report.prices.currency, cells.join(" | "));
+        let _ = writeln!(text, "| {cells} {currency} |");
     }
     let _ = write!(
         text,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lazurite_bench_common::page::{escape, head, prose, sentence_case};
 use lazurite_bench_common::{number, thousands};
 
-use super::report::{Report, bytes, or_dash};
+use super::report::{COLUMNS, Report, cells};
 use super::run::{Finding, Measured};
 
 /// Sizes of a chart, in units of its view box.
@@ -146,32 +146,12 @@ fn advice(page: &mut String, report: &Report) {
 
 fn table(page: &mut String, report: &Report, finding: &Finding) {
     page.push_str("<div class=\"scroll\"><table><tr>");
-    for title in [
-        "design",
-        "requests to write",
-        "requests to answer",
-        "rows examined",
-        "by the hosted service",
-        "received",
-        "stored",
-        "ms to answer",
-        "price a month",
-    ] {
+    for title in COLUMNS {
         let _ = write!(page, "<th>{title}</th>");
     }
     page.push_str("</tr>");
     for design in &finding.designs {
-        let cells = [
-            escape(design.design),
-            thousands(design.build.requests),
-            thousands(design.ask.requests),
-            or_dash(design.ask.examined.map(thousands)),
-            or_dash(design.ask.azure_examined),
-            bytes(design.ask.received_bytes),
-            bytes(design.stored.bytes()),
-            number(design.ask.seconds * 1e3),
-            number(report.monthly(finding, design).total()),
-        ];
+        let cells = cells(report, finding, design).map(|cell| escape(&cell));
         let _ = write!(page, "<tr><td>{}</td></tr>", cells.join("</td><td>"));
     }
     page.push_str("</table></div>");

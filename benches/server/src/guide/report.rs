@@ -269,6 +269,35 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
+/// What each cell of [`cells`] is. Figures of time stand in [`TIME_COLUMN`].
+pub(super) const COLUMNS: [&str; 9] = [
+    "design",
+    "requests to write",
+    "requests to answer",
+    "rows examined",
+    "by the hosted service",
+    "received",
+    "stored",
+    "ms to answer",
+    "price a month",
+];
+pub(super) const TIME_COLUMN: usize = 7;
+
+/// The row of a design in the tables of the report, the pages and the terminal.
+pub(super) fn cells(report: &Report, finding: &Finding, design: &Measured) -> [String; 9] {
+    [
+        design.design.to_owned(),
+        thousands(design.build.requests),
+        thousands(design.ask.requests),
+        or_dash(design.ask.examined.map(thousands)),
+        or_dash(design.ask.azure_examined),
+        bytes(design.ask.received_bytes),
+        bytes(design.stored.bytes()),
+        number(design.ask.seconds * 1e3),
+        number(report.monthly(finding, design).total()),
+    ]
+}
+
 /// Prints the table, a sentence for each pattern, and the verdict.
 pub(super) fn print(report: &Report) {
     println!(
@@ -307,17 +336,19 @@ pub(super) fn print(report: &Report) {
 fn print_finding(report: &Report, finding: &Finding) {
     println!("{}", finding.pattern.title);
     for design in &finding.designs {
+        let [
+            design,
+            writes,
+            requests,
+            examined,
+            azure,
+            received,
+            stored,
+            time,
+            price,
+        ] = cells(report, finding, design);
         println!(
-            "  {:42} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
-            design.design,
-            thousands(design.build.requests),
-            thousands(design.ask.requests),
-            or_dash(design.ask.examined.map(thousands)),
-            or_dash(design.ask.azure_examined),
-            bytes(design.ask.received_bytes),
-            bytes(design.stored.bytes()),
-            number(design.ask.seconds * 1e3),
-            number(report.monthly(finding, design).total())
+            "  {design:42} {writes:>8} {requests:>8} {examined:>10} {azure:>12} {received:>10} {stored:>10} {time:>9} {price:>11}"
         );
     }
     println!("  {}", report.sentence(finding));
