@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lazurite_bench_common::{Outcome, number, thousands};
+use lazurite_bench_common::{Outcome, counted, number};
 
 use super::patterns::PATTERNS;
 use super::report::{COLUMNS, Report, TIME_COLUMN, cells};
@@ -125,11 +125,11 @@ fn figures(report: &Report, finding: &Finding) -> String {
     }
     let _ = write!(
         text,
-        "\n**In one sentence**: {}.\n\n{} writes and {} questions, seed {}; prices for {} writes, {} questions and {} items kept a month. \
+        "\n**In one sentence**: {}.\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. \
          `lazurite-bench guide --only {} --write-docs` wrote these figures.",
         report.sentence(finding),
-        thousands(finding.writes as u64),
-        thousands(finding.questions as u64),
+        counted(finding.writes, "write"),
+        counted(finding.questions, "question"),
         report.seed,
         number(report.prices.writes),
         number(report.prices.questions),
