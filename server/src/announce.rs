@@ -187,7 +187,7 @@ fn banner(
     )
 }
 
-/// Where people look at what is stored.
+/// The web console.
 fn console(scheme: &str, address: Address) -> String {
     let ip = match address.ip {
         ip if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),

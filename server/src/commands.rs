@@ -110,7 +110,7 @@ fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, Stri
     }
 }
 
-/// Prints a line on standard output. Whoever reads it may stop at any time, as `head` does: that is no failure.
+/// Prints a line on standard output. It is no failure if the reader has gone, as `head` does.
 fn print_line(line: impl fmt::Display) {
     let _ = writeln!(io::stdout(), "{line}");
 }

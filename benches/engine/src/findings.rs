@@ -1,4 +1,4 @@
-//! What a step found, as one line of JSON: that is how a child process returns it.
+//! The findings of a step as one line of JSON: a child process returns them so.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a client signed whose signature was refused: the known mistakes are tried, and a signature that fits proves which it was.
+//! Finds the string that a client signed by mistake: tries the known mistakes until one gives the client's signature.
 //!
 //! For the pages of the console; the response to the client stays as it is.
 

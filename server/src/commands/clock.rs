@@ -24,7 +24,7 @@ pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is sent; `None` only shows the clock.
+/// The body of the request; `None` only shows the clock.
 fn body_of(action: &ClockAction) -> Result<Option<Value>, String> {
     Ok(Some(match action {
         ClockAction::Show => return Ok(None),

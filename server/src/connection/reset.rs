@@ -32,7 +32,7 @@ impl OnTcp for TlsStream<TcpStream> {
     }
 }
 
-/// Resets its connection when it is dropped after the flag was set: what was not sent is lost, and the other end is told so.
+/// Resets its connection when it is dropped after the flag was set: unsent bytes are lost, and the client gets a reset.
 #[derive(Debug)]
 pub struct ResetOnDrop<S: OnTcp> {
     socket: S,

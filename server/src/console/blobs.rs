@@ -45,7 +45,7 @@ const PICTURES: [&str; 6] = [
     "image/avif",
     "image/bmp",
 ];
-/// For what a visitor opens of a blob: nothing in it runs or loads.
+/// The policy for the content of a blob: nothing in it runs or loads.
 const CONTENT_POLICY: &str = "default-src 'none'; sandbox";
 
 pub fn routes() -> Router<Arc<Console>> {

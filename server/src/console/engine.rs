@@ -69,7 +69,7 @@ fn bar(value: u64, largest: u64) -> Markup {
     }
 }
 
-/// What was written, how much, and in which pieces.
+/// The bytes that the store writes, by purpose: the name, the amount, and the number of pieces.
 fn work(stats: &Stats) -> [(&'static str, String, String); 7] {
     [
         ("Put by the services", size(stats.put_bytes), String::new()),

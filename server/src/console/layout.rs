@@ -130,7 +130,7 @@ pub fn copy_button(text: &str) -> Markup {
     html! { button.quiet.copy type="button" data-copy=(text) hidden { "Copy" } }
 }
 
-/// A note about what the write before this page has done.
+/// A note about the write that led to this page.
 pub fn note(visit: &Visit) -> Markup {
     html! { @if let Some(done) = Done::of(visit) { p.note role="status" { (done.sentence()) } } }
 }

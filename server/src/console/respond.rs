@@ -171,7 +171,7 @@ pub async fn written(
     Ok(SeeOther(format!("{path}{separator}done={}", done.word())))
 }
 
-/// What a write has done, for the page that comes after it.
+/// The result of a write, for the page that comes after it.
 #[derive(Debug, Clone, Copy)]
 pub enum Done {
     Cleared,

@@ -197,7 +197,7 @@ fn rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Res
     })
 }
 
-/// What a value takes in the grid, markup included.
+/// Bytes of a value in the grid, markup included.
 fn cell_bytes(value: &Value) -> usize {
     let text = match value {
         Value::String(text) => text.len(),

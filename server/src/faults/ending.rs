@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// What a chunked body, whose length is not known, is cut after.
+/// Bytes after which a chunked body is cut: its length is not known.
 const CUT_BYTES_DEFAULT: u64 = 1024;
 /// How long the part of a body before the cut has to reach the client.
 const CUT_DELAY: Duration = Duration::from_millis(50);

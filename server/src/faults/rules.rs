@@ -6,14 +6,14 @@ use percent_encoding::percent_decode_str;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// One rule. What it does not name, it does not ask for.
+/// One rule. A field that is absent matches every request.
 #[derive(Debug)]
 pub struct Rule {
     pub service: Option<ServiceKind>,
     /// The REST name.
     pub operation: Option<&'static str>,
     pub account: Option<String>,
-    /// What the decoded path after the account begins with, without its first slash.
+    /// A prefix of the decoded path after the account, without its first slash.
     pub resource: Option<String>,
     pub probability: f64,
     pub seed: u64,

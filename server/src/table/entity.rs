@@ -74,7 +74,7 @@ fn continuation(context: &Context) -> Result<Option<(String, String)>> {
     Ok(partition_key.map(|partition_key| (partition_key, row_key.unwrap_or_default())))
 }
 
-/// What a query cost, here and what it would cost on the hosted service.
+/// The cost of a query here, and on the hosted service.
 fn put_cost(response: &mut Response<Body>, cost: &Cost) {
     put(response, "x-lazurite-plan", plan_name(cost.access));
     // The hosted service's plan for a filter that contradicts itself is not known.

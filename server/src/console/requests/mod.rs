@@ -42,7 +42,7 @@ pub fn is_shown(console: &Console, record: &Record) -> bool {
     }
 }
 
-/// What a list of requests is narrowed to.
+/// The filter of a list of requests.
 struct Wanted {
     text: String,
     service: String,
@@ -58,7 +58,7 @@ impl Wanted {
         }
     }
 
-    /// Every word has to be in what a row shows.
+    /// Every word has to stand in the row.
     fn matches(&self, record: &Record) -> bool {
         if self.errors_only && !record.is_error()
             || !self.service.is_empty() && self.service != record.service.label()
@@ -171,7 +171,7 @@ fn row(record: &Record) -> Markup {
     }
 }
 
-/// A target without its percent encoding, unless that hides something: what a reader wants to see of a filter or a name.
+/// A target without its percent encoding, so that filters and names can be read; as it was sent if decoding would hide something.
 fn readable(target: &str) -> Cow<'_, str> {
     let is_plain = |c: char| {
         !c.is_control()

@@ -26,7 +26,7 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 /// does not spend its time on records that nobody can look at.
 const WINDOW_RECORDS_MAX: u32 = 500;
 const WINDOW: Duration = Duration::from_millis(100);
-/// What a record takes beside its texts.
+/// Bytes of a record beside its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
 /// Longest reason in a list.
 const REASON_BYTES_MAX: usize = 300;
@@ -76,7 +76,7 @@ pub struct WhyRefused {
     pub reason: String,
     /// All that the response says, name by name.
     pub details: Vec<(&'static str, String)>,
-    /// What the client signed instead, if that is known.
+    /// The string that the client signed instead, if it is known.
     pub client_signed: Option<Box<ClientSigned>>,
 }
 
@@ -157,7 +157,7 @@ pub struct Begun {
     request_bytes: Option<u64>,
 }
 
-/// What the ring has seen since the start.
+/// Counts of the ring since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub seen: u64,

@@ -25,7 +25,7 @@ pub struct Failure {
     pub details: Vec<(&'static str, String)>,
     /// Headers of the answer beside the common ones.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Not for the client: what it signed, if that is known. The console shows it.
+    /// For the console, not for the client: the string that the client signed, if it is known.
     pub client_signed: Option<Box<ClientSigned>>,
 }
 

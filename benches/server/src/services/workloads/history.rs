@@ -75,7 +75,7 @@ fn measure(
     Ok(findings)
 }
 
-/// Two blobs that are changed in turn, and what the requests took.
+/// Two blobs that are changed in turn, with the time that each request took.
 struct Changes {
     client: Client,
     history: History,
@@ -120,7 +120,7 @@ impl Changes {
         for name in ["appended", "paged"] {
             keep(client, self.history, name)?;
         }
-        // Not what was written last: a read looks through all that came after the first write.
+        // The first bytes, not the last: a read has to look through everything that was written after them.
         let read = || client.get_blob_range(CONTAINER, "appended", 0, BLOCK_BYTES);
         let (read, took) = timed(read)?;
         self.times[2].push(took);
