@@ -14,12 +14,10 @@ pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode,
     let body = action.map_or(Ok(None), body_of)?;
     let (_, text) = connection_string(text);
     let target = Target::read(&text)?;
-    let answer = match body {
+    let clock = match body {
         None => target.administer("GET", PAGE, "")?,
         Some(body) => target.administer("PUT", PAGE, &body.to_string())?,
     };
-    let clock: Value = serde_json::from_str(&answer.body)
-        .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
     print_line(printed(&clock));
     Ok(ExitCode::SUCCESS)
 }

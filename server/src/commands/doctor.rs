@@ -13,6 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certificate::{Handshake, Stream};
 use hmac::{Hmac, KeyInit, Mac};
+use serde_json::Value;
 use sha2::Sha256;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -275,38 +276,36 @@ impl Target {
         }
     }
 
-    /// Asks the server itself, with the password of its console if the environment has one. The error is a sentence.
-    pub(super) fn administer(
-        &self,
-        method: &str,
-        page: &str,
-        body: &str,
-    ) -> Result<Answer, String> {
+    /// Asks the server itself for JSON, with the password of its console if the environment has one. The error is a sentence.
+    pub(super) fn administer(&self, method: &str, page: &str, body: &str) -> Result<Value, String> {
+        // All services of a server have the same pages.
         let (_, endpoint) = &self.endpoints[0];
-        let authorization = std::env::var(CONSOLE_PASSWORD).map_or_else(
-            |_| String::new(),
-            |password| {
-                let credentials = STANDARD.encode(format!("lazurite:{password}"));
-                format!("Authorization: Basic {credentials}\r\n")
-            },
-        );
+        let password = std::env::var(CONSOLE_PASSWORD).unwrap_or_default();
+        let authorization = if password.is_empty() {
+            String::new()
+        } else {
+            let credentials = STANDARD.encode(format!("lazurite:{password}"));
+            format!("Authorization: Basic {credentials}\r\n")
+        };
         let answer = endpoint.send(method, page, &authorization, body);
         let authority = endpoint.authority();
         let answer = answer.map_err(|reason| {
             format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
         })?;
-        if answer.status == 200 {
-            return Ok(answer);
+        match answer.status {
+            200 => serde_json::from_str(&answer.body)
+                .map_err(|error| format!("the answer of the server cannot be read: {error}")),
+            401 => Err(format!(
+                "{authority} asks for the password of its console: set {CONSOLE_PASSWORD}"
+            )),
+            status => {
+                let refusal: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+                let message = refusal["error"]["message"].as_str();
+                let message = message
+                    .unwrap_or("it is not a Lazurite server with this page; see `lazurite doctor`");
+                Err(format!("{authority} answers {status}: {message}"))
+            }
         }
-        let refusal: Option<serde_json::Value> = serde_json::from_str(&answer.body).ok();
-        let message =
-            refusal.and_then(|refusal| Some(refusal["error"]["message"].as_str()?.to_owned()));
-        Err(message.unwrap_or_else(|| {
-            format!(
-                "{authority} answers {}: it is not a Lazurite server with this page; see `lazurite doctor`",
-                answer.status
-            )
-        }))
     }
 
     /// The headers that sign a GET of a path and query without further parameters than `comp`.
@@ -402,7 +401,7 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn authority(&self) -> String {
+    fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -466,7 +465,7 @@ impl Endpoint {
         })
     }
 
-    pub(super) fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
+    fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
         self.ask_at(self.address()?, target, headers)
     }
 
@@ -535,7 +534,7 @@ pub(super) struct Answer {
     /// What clients hold against the certificate.
     distrust: Option<String>,
     /// 0 if it is not HTTP.
-    pub(super) status: u16,
+    status: u16,
     head: String,
     pub(super) body: String,
 }

@@ -3,7 +3,6 @@
 use crate::cli::FaultsAction;
 use crate::commands::doctor::{Target, connection_string};
 use crate::commands::print_line;
-use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,9 +16,7 @@ pub fn run(action: Option<&FaultsAction>, text: Option<&str>) -> Result<ExitCode
         Some(FaultsAction::Clear) => ("DELETE", String::new()),
     };
     let (_, text) = connection_string(text);
-    let answer = Target::read(&text)?.administer(method, PAGE, &body)?;
-    let rules: Value = serde_json::from_str(&answer.body)
-        .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
+    let rules = Target::read(&text)?.administer(method, PAGE, &body)?;
     // JSON escapes control characters, which could act on a terminal.
     print_line(format_args!("{rules:#}"));
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,7 @@
 //! `lazurite requests`: the last requests of a running server, and those that follow.
 
-use crate::commands::doctor::{Endpoint, Target, connection_string};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::commands::doctor::{Target, connection_string};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,8 +9,6 @@ use std::time::Duration;
 
 /// How often a server is asked for more.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// The variable that gives the server its password gives it to this command as well.
-const PASSWORD_VARIABLE: &str = "LAZURITE_CONSOLE_PASSWORD";
 
 /// What to print.
 pub struct Options<'a> {
@@ -27,11 +24,9 @@ pub struct Options<'a> {
 pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     let (_, text) = connection_string(options.connection_string);
     let target = Target::read(&text)?;
-    // All services of a server keep the same requests.
-    let (_, endpoint) = &target.endpoints[0];
     let mut after = 0;
     loop {
-        let batch = ask(endpoint, options, after)?;
+        let batch = target.administer("GET", &page(options, after), "")?;
         let requests = batch["requests"].as_array().map_or(&[][..], Vec::as_slice);
         let missed = batch["missed"].as_u64().unwrap_or_default();
         if print(requests, missed, after > 0, options.json).is_err() {
@@ -42,49 +37,25 @@ pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
         let is_end = next == after;
         // A server that was started again counts from the beginning.
         after = next;
-        match (is_end, options.follow) {
-            (true, false) => return Ok(ExitCode::SUCCESS),
-            (true, true) => std::thread::sleep(LOOK_INTERVAL),
-            (false, _) => {}
+        if is_end && options.follow {
+            std::thread::sleep(LOOK_INTERVAL);
+        } else if is_end {
+            return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
-fn ask(endpoint: &Endpoint, options: &Options<'_>, after: u64) -> Result<Value, String> {
+/// The page with the requests behind position `after`.
+fn page(options: &Options<'_>, after: u64) -> String {
     let mut path = format!("/_lazurite/api/requests?after={after}");
     if let Some(filter) = options.filter {
-        let filter =
-            percent_encoding::utf8_percent_encode(filter, percent_encoding::NON_ALPHANUMERIC);
+        let filter = utf8_percent_encode(filter, NON_ALPHANUMERIC);
         path.push_str(&format!("&filter={filter}"));
     }
     if options.errors {
         path.push_str("&errors=yes");
     }
-    let password = std::env::var(PASSWORD_VARIABLE).unwrap_or_default();
-    let headers = if password.is_empty() {
-        String::new()
-    } else {
-        let credentials = STANDARD.encode(format!("lazurite:{password}"));
-        format!("Authorization: Basic {credentials}\r\n")
-    };
-    let authority = endpoint.authority();
-    let answer = endpoint.ask(&path, &headers);
-    let answer = answer.map_err(|reason| {
-        format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
-    })?;
-    match answer.status {
-        200 => serde_json::from_str(&answer.body)
-            .map_err(|error| format!("the answer of the server cannot be read: {error}")),
-        401 => Err(format!(
-            "{authority} asks for the password of its console: set {PASSWORD_VARIABLE}"
-        )),
-        status => {
-            let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-            let message = body["error"]["message"].as_str();
-            let message = message.unwrap_or("it is not a Lazurite server with a console");
-            Err(format!("{authority} answers {status}: {message}"))
-        }
-    }
+    path
 }
 
 fn print(requests: &[Value], missed: u64, has_begun: bool, as_json: bool) -> std::io::Result<()> {
