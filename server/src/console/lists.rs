@@ -60,7 +60,7 @@ fn shown(console: &Console, visit: &Visit, kind: &Kind, sections: &[(&str, Liste
             section {
                 @if sections.len() > 1 { h2 { "Account " code { (account) } } }
                 @if page.count == 0 { p.empty { "There is no " (kind.noun) " yet." } } @else {
-                    div.scroll { table data-list {
+                    div.scroll tabindex="0" role="region" aria-label=(kind.title) { table data-list {
                         caption.hidden { (kind.title) " of " (account) }
                         (page.table)
                     } }
