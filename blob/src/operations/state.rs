@@ -84,8 +84,8 @@ impl BlobService {
 
     /// Set Blob Expiry: once it has expired, the blob does not exist.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the conditions
-    /// of a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that has passed or is
-    /// after the year 9999.
+    /// of a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that is not
+    /// ahead, or after the year 9999.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
@@ -105,11 +105,9 @@ impl BlobService {
             Expiry::RelativeToNow(time) => Some(after(now, time)),
             Expiry::Absolute(time) => Some(Some(time)),
         };
-        let possible = now..SystemTime::UNIX_EPOCH + YEAR_10000;
-        let at = at.map(|at| {
-            at.filter(|at| possible.contains(at))
-                .ok_or_else(not_an_expiry)
-        });
+        // At its time a blob has expired already.
+        let is_possible = |at: &SystemTime| *at > now && *at < SystemTime::UNIX_EPOCH + YEAR_10000;
+        let at = at.map(|at| at.filter(is_possible).ok_or_else(not_an_expiry));
         blob.expires_at = at.transpose()?;
         write.set_expiry_timer(&blob);
         write.commit_changed(&permit, blob)
