@@ -14,10 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Files on disk.
-#[derive(Debug, Default)]
-pub struct DiskFs {
-    large_writes: write_paths::LargeWrites,
-}
+#[derive(Debug, Clone, Copy)]
+pub struct DiskFs;
 
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
@@ -36,7 +34,7 @@ impl Fs for DiskFs {
     }
 
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        write_paths::create_large(create(path)?, path, &self.large_writes)
+        Ok(write_paths::large_file(create(path)?, path))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -23,7 +23,7 @@ impl Environment {
     pub fn system(durability: Durability) -> Environment {
         let fs: Arc<dyn Fs> = match durability {
             Durability::Memory => Arc::new(MemoryFs::volatile()),
-            Durability::Process | Durability::Disk => Arc::new(DiskFs::default()),
+            Durability::Process | Durability::Disk => Arc::new(DiskFs),
         };
         Environment {
             fs,
