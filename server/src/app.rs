@@ -283,8 +283,11 @@ async fn handle(
 /// Whether the router serves a request. The pages of the advisor below the host name of an account are for the owner of its key.
 fn is_page(app: &App, origin: &RequestOrigin, parts: &Parts, host: &str) -> bool {
     let path = parts.uri.path();
+    if !path.starts_with(console::PREFIX) {
+        return false;
+    }
     let is_advice = advisor::Page::of(&parts.method, path.trim_start_matches('/')).is_some();
-    path.starts_with(console::PREFIX) && !(is_advice && names_account(app, origin, parts, host))
+    !(is_advice && names_account(app, origin, parts, host))
 }
 
 fn names_account(app: &App, origin: &RequestOrigin, parts: &Parts, host: &str) -> bool {

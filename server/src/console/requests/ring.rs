@@ -2,7 +2,7 @@
 //!
 //! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, and one short
 //! lock at its end. Watchers poll, so nobody watching costs nothing more. Requests that come faster than anybody could look at them
-//! are only counted, unless they are refused or fail: see [`WINDOW_RECORDS_MAX`]. Secrets are cut before a record is kept.
+//! are only counted, unless they are refused or fail: see [`SECOND_RECORDS_MAX`]. Secrets are cut before a record is kept.
 
 use crate::layers::access_log::RequestLog;
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
@@ -22,10 +22,9 @@ use std::time::{Duration, Instant, SystemTime};
 const HEAD_BYTES_USUAL: usize = 1024;
 /// Most bytes of a head that are kept.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Requests of a window of time that are kept; of the others only those that are refused or fail, without their headers. A busy server
-/// does not spend its time on records that nobody can look at.
-const WINDOW_RECORDS_MAX: u32 = 500;
-const WINDOW: Duration = Duration::from_millis(100);
+/// Requests of a second that are kept; of the others only those that are refused or fail, without their headers. A busy server does not
+/// spend its time on records that nobody can look at.
+const SECOND_RECORDS_MAX: u32 = 2000;
 /// Bytes of a record beside its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
 /// Longest reason in a list.
@@ -189,15 +188,21 @@ pub struct Totals {
 pub struct Ring {
     count_max: usize,
     bytes_max: usize,
-    seen: AtomicU64,
     errors: AtomicU64,
-    skipped: AtomicU64,
     opened: Instant,
-    /// The number of the present window, and the requests in it. Threads that begin a window at the same time may let a few more pass.
-    window: AtomicU64,
-    in_window: AtomicU32,
+    /// The present second since the start, and the requests in it that are kept. Threads that begin a second at the same time may let a
+    /// few more pass.
+    second: AtomicU64,
+    in_second: AtomicU32,
+    /// Written by each request of a busy server, and far from what each of them reads.
+    skipped: OwnLine<AtomicU64>,
     kept: Mutex<Kept>,
 }
+
+/// A value that shares its cache line with no other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct OwnLine<T>(T);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -227,12 +232,11 @@ impl Ring {
         Ring {
             count_max,
             bytes_max,
-            seen: AtomicU64::new(0),
             errors: AtomicU64::new(0),
-            skipped: AtomicU64::new(0),
             opened: Instant::now(),
-            window: AtomicU64::new(0),
-            in_window: AtomicU32::new(0),
+            second: AtomicU64::new(0),
+            in_second: AtomicU32::new(0),
+            skipped: OwnLine::default(),
             kept: Mutex::new(kept),
         }
     }
@@ -260,15 +264,15 @@ impl Ring {
         })
     }
 
-    /// Counts a request, and returns whether it can be kept.
+    /// Whether a request that begins now can be kept.
     fn has_room(&self, now: Instant) -> bool {
-        self.seen.fetch_add(1, Ordering::Relaxed);
-        let window = (now.duration_since(self.opened).as_millis() / WINDOW.as_millis()) as u64;
-        if self.window.load(Ordering::Relaxed) != window {
-            self.window.store(window, Ordering::Relaxed);
-            self.in_window.store(0, Ordering::Relaxed);
+        let second = now.duration_since(self.opened).as_secs();
+        if self.second.load(Ordering::Relaxed) != second {
+            self.second.store(second, Ordering::Relaxed);
+            self.in_second.store(0, Ordering::Relaxed);
         }
-        self.in_window.fetch_add(1, Ordering::Relaxed) < WINDOW_RECORDS_MAX
+        self.in_second.load(Ordering::Relaxed) < SECOND_RECORDS_MAX
+            && self.in_second.fetch_add(1, Ordering::Relaxed) < SECOND_RECORDS_MAX
     }
 
     /// Keeps a request that has been answered.
@@ -280,13 +284,14 @@ impl Ring {
             response,
         } = answer;
         let is_error = response.status().as_u16() >= 400;
-        self.errors
-            .fetch_add(u64::from(is_error), Ordering::Relaxed);
+        if is_error {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
         let mut head = match begun.head {
             Some(head) => head,
             None if is_error => head_of(log.method(), log.target()),
             None => {
-                self.skipped.fetch_add(1, Ordering::Relaxed);
+                self.skipped.0.fetch_add(1, Ordering::Relaxed);
                 return;
             }
         };
@@ -332,10 +337,11 @@ impl Ring {
 
     pub fn totals(&self) -> Totals {
         let kept = self.kept();
+        let skipped = self.skipped.0.load(Ordering::Relaxed);
         Totals {
-            seen: self.seen.load(Ordering::Relaxed),
+            seen: kept.newest + skipped,
             errors: self.errors.load(Ordering::Relaxed),
-            skipped: self.skipped.load(Ordering::Relaxed),
+            skipped,
             kept: kept.records.len() as u64,
             newest: kept.newest,
         }
@@ -569,7 +575,7 @@ mod tests {
     #[test]
     fn requests_that_come_too_fast_are_counted_and_their_errors_kept() {
         let ring = Ring::new(100_000, usize::MAX);
-        let all = 20 * u64::from(WINDOW_RECORDS_MAX);
+        let all = 20 * u64::from(SECOND_RECORDS_MAX);
         for id in 0..all {
             serve(&ring, id, "/a/c/b?sig=x", &[("user-agent", "test")], 200);
         }
