@@ -7,5 +7,6 @@ pub(crate) mod fragment;
 pub(crate) mod frame;
 pub(crate) mod header;
 pub(crate) mod pointer;
+pub(crate) mod record;
 pub(crate) mod search;
 pub(crate) mod sstable;
