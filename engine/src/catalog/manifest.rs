@@ -1,10 +1,9 @@
 //! Manifest: the log of VersionEdits, and CURRENT, which names it.
 //!
-//! After the file header come records: `u32` length, `u64` checksum over the length and the edit, keyed by file number and
-//! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
-//! record can be torn, and a bad record before a good one is corruption.
+//! After the file header come the records of `format/record.rs`. The first makes the whole state. Each edit is synced before the
+//! next begins, so at most the last record can be torn, and a bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 4 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! CURRENT is the line `lazurite 5 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
 use crate::base::codec::checksum;
@@ -14,7 +13,7 @@ use crate::format::edit::VersionEdit;
 use crate::format::header::{
     FORMAT_VERSION, HEADER_BYTES, check_header, check_version, encode_header,
 };
-use crate::format::record::{RECORD_HEADER_BYTES, encode_record, next_record, record_at};
+use crate::format::record::{Records, encode_record};
 use crate::format::search::Exhausted;
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
@@ -76,7 +75,12 @@ impl Manifest {
         let name = FileName::Numbered(FileKind::Manifest, number);
         let file = self.directory.create(name)?;
         let mut bytes = encode_header(FileKind::Manifest, self.store, number);
-        bytes.extend_from_slice(&encode_record(number, HEADER_BYTES, &self.state.as_edit()));
+        bytes.extend_from_slice(&encode_record(
+            self.store,
+            number,
+            HEADER_BYTES,
+            &self.state.as_edit(),
+        ));
         file.write(&bytes, 0)?;
         file.sync()?;
         write_current(&self.directory, name, bytes.len() as u64)?;
@@ -103,7 +107,7 @@ impl Manifest {
     pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
         use crate::format::edit::Field;
         edit.fields.push(Field::NextFile(self.state.next_file));
-        let record = encode_record(self.number, self.length, &edit);
+        let record = encode_record(self.store, self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64
             > (self.first_length * REWRITE_RATIO).max(self.bytes_min);
         let Some(file) = self.file.as_ref().filter(|_| !too_long) else {
@@ -193,17 +197,18 @@ pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
 
 fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
     let mut state = State::default();
+    let records = Records::named_in(bytes, number);
     let mut offset = HEADER_BYTES as usize;
-    while let Some(payload) = record_at(bytes, number, offset) {
-        let edit = VersionEdit::decode(payload);
+    while let Some(record) = records.at(bytes, offset) {
+        let edit = VersionEdit::decode(record.edit);
         let edit =
             edit.ok_or_else(|| Error::corrupt(path, offset as u64, "the edit does not decode"))?;
         let applied = state.apply(&edit);
         applied.map_err(|reason| Error::corrupt(path, offset as u64, reason))?;
-        offset += RECORD_HEADER_BYTES + payload.len();
+        offset = record.end;
     }
     let torn_first = offset == HEADER_BYTES as usize;
-    let reason = match next_record(bytes, number, offset) {
+    let reason = match records.next(bytes, offset) {
         Ok(None) if !torn_first => None,
         Ok(_) => Some("the checksum of the edit does not match"),
         Err(Exhausted) => Some("too much behind a bad edit looks like edits"),
@@ -225,10 +230,11 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
 /// Shows the edits of a manifest.
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let bytes = dump.whole()?;
+    let records = Records::named_in(&bytes, number);
     let mut offset = HEADER_BYTES as usize;
     while offset < bytes.len() {
-        let Some(payload) = record_at(&bytes, number, offset) else {
-            let next = next_record(&bytes, number, offset);
+        let Some(record) = records.at(&bytes, offset) else {
+            let next = records.next(&bytes, offset);
             let lost = next.ok().flatten().unwrap_or(bytes.len()) - offset;
             dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
             offset += lost;
@@ -236,9 +242,9 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
         };
         dump.line(format_args!(
             "{offset:>10}  edit: {} bytes, checksum ok",
-            payload.len()
+            record.edit.len()
         ))?;
-        match VersionEdit::decode(payload) {
+        match VersionEdit::decode(record.edit) {
             Some(edit) => {
                 for field in &edit.fields {
                     dump.line(format_args!("            {field}"))?;
@@ -246,7 +252,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
             }
             None => dump.damage(offset as u64, "the edit does not decode")?,
         }
-        offset += RECORD_HEADER_BYTES + payload.len();
+        offset = record.end;
     }
     dump.line(format_args!("{offset:>10}  end of the edits"))
 }
@@ -277,18 +283,31 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::format::edit::{Field, FileMeta, SegmentMeta, WalMeta};
+    use crate::format::old_record;
+
+    /// The header of manifest 7 in version 4.
+    fn old_header() -> Vec<u8> {
+        let mut header = encode_header(FileKind::Manifest, 1, 7);
+        header[12] = 4;
+        header
+    }
 
     #[test]
-    fn hostile_bytes_behind_a_bad_edit_are_corrupt_and_cost_bounded_work() {
-        let mut bytes = encode_header(FileKind::Manifest, 1, 7);
+    fn hostile_bytes_behind_a_bad_edit_of_an_old_version_are_corrupt_and_cost_bounded_work() {
+        let mut bytes = old_header();
         let fields = vec![Field::NextFile(9)];
-        bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+        bytes.extend(old_record::encode_record(
+            7,
+            HEADER_BYTES,
+            &VersionEdit { fields },
+        ));
         let bad = bytes.len();
         bytes.push(0xee);
         // Heads of records that reach to the end of the file. The fields behind each decode, and the last hides the next head.
         let end = 4 << 20;
         while bytes.len() + 64 < end {
-            let payload = (end - bytes.len() - RECORD_HEADER_BYTES) as u32 & 0x7f7f_7f7f;
+            let payload =
+                (end - bytes.len() - old_record::RECORD_HEADER_BYTES) as u32 & 0x7f7f_7f7f;
             bytes.extend(payload.to_le_bytes());
             bytes.extend([0; 8]);
             bytes.push(11);
@@ -316,10 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn torn_edit_whose_keys_look_like_records_is_cut_off() {
-        let mut bytes = encode_header(FileKind::Manifest, 1, 7);
+    fn torn_edit_of_an_old_version_whose_keys_look_like_records_is_cut_off() {
+        let mut bytes = old_header();
         let fields = vec![Field::Keyspace(0, "a".into()), Field::NextFile(9)];
-        bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+        bytes.extend(old_record::encode_record(
+            7,
+            HEADER_BYTES,
+            &VersionEdit { fields },
+        ));
         let whole = bytes.len();
         let key = looks_like_records(crate::KEY_BYTES_MAX);
         let file = |number| {
@@ -329,7 +352,11 @@ mod tests {
             Field::AddFile(0, 1, meta)
         };
         let fields: Vec<Field> = (9..25).map(file).chain([Field::NextFile(25)]).collect();
-        bytes.extend(encode_record(7, whole as u64, &VersionEdit { fields }));
+        bytes.extend(old_record::encode_record(
+            7,
+            whole as u64,
+            &VersionEdit { fields },
+        ));
         let is_whole = replay(&bytes, 7, "manifest".as_ref()).unwrap();
         assert_eq!(is_whole.next_file, 25);
         for lost in [1, 10, 40_000, 70_000, 500_000, 1_000_000] {
@@ -344,10 +371,10 @@ mod tests {
         let number = |listed: Field| {
             let mut bytes = encode_header(FileKind::Manifest, 1, 7);
             let fields = vec![Field::Keyspace(0, "a".into()), Field::NextFile(9)];
-            bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+            bytes.extend(encode_record(1, 7, HEADER_BYTES, &VersionEdit { fields }));
             let bad = bytes.len() as u64;
             let fields = vec![listed, Field::NextFile(10)];
-            bytes.extend(encode_record(7, bad, &VersionEdit { fields }));
+            bytes.extend(encode_record(1, 7, bad, &VersionEdit { fields }));
             (bad, replay(&bytes, 7, "manifest".as_ref()))
         };
         let file = |number| {

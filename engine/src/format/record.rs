@@ -1,88 +1,130 @@
-//! Records of the manifest: an edit with its length and its checksum, and the search for them behind damage.
+//! Records of the manifest: an edit with its length and its checksums, and the search for them behind damage.
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
 //! | 0 | 4 | length of the edit |
-//! | 4 | 8 | checksum of the length and the edit, keyed by file number and offset |
-//! | 12 | n | the edit |
+//! | 4 | 4 | low half of the checksum of the length |
+//! | 8 | 8 | checksum of the eight bytes above and of the edit |
+//! | 16 | n | the edit |
+//!
+//! Both are keyed by store id, file number and offset. Edits contain keys, which clients choose, and a client does not know the
+//! store id: it can neither forge a record nor make bytes look like many. Versions 2 to 4 are in `old_record.rs`.
 
 use crate::base::codec::{Decoder, checksum};
 use crate::format::edit::VersionEdit;
+use crate::format::header::{named_in_header, store_key};
+use crate::format::old_record;
 use crate::format::search::{Exhausted, SearchBudget};
-use std::ops::Range;
 
-pub(crate) const RECORD_HEADER_BYTES: usize = 12;
+pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 
-pub(crate) fn encode_record(number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
-    let payload = edit.encode();
-    let length = (payload.len() as u32).to_le_bytes();
-    let sum = checksum(number, offset, &[&length, &payload]);
-    let mut out = Vec::with_capacity(RECORD_HEADER_BYTES + payload.len());
-    out.extend_from_slice(&length);
+/// The first version with the records of this file.
+const VERSION_MIN: u32 = 5;
+
+/// How the records of one manifest are laid out, and the key of their checksums.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Records {
+    Keyed(u64),
+    /// Of version 2, 3 or 4, in the file of this number.
+    Old(u64),
+}
+
+/// A whole record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) edit: &'a [u8],
+    /// Where the next record begins.
+    pub(crate) end: usize,
+}
+
+impl Records {
+    /// Of a manifest that this program writes.
+    pub(crate) fn new(store: u128, number: u64) -> Records {
+        Records::Keyed(store_key(store, number))
+    }
+
+    /// Of the manifest that begins with these bytes.
+    pub(crate) fn named_in(bytes: &[u8], number: u64) -> Records {
+        match named_in_header(bytes) {
+            Some((version, store)) if version >= VERSION_MIN => Records::new(store, number),
+            _ => Records::Old(number),
+        }
+    }
+
+    /// The whole record at `offset`, if there is one.
+    pub(crate) fn at(self, bytes: &[u8], offset: usize) -> Option<Record<'_>> {
+        let (edit, header_bytes) = match self {
+            Records::Keyed(key) => (edit_at(bytes, key, offset)?, RECORD_HEADER_BYTES),
+            Records::Old(number) => (
+                old_record::edit_at(bytes, number, offset)?,
+                old_record::RECORD_HEADER_BYTES,
+            ),
+        };
+        let end = offset + header_bytes + edit.len();
+        Some(Record { edit, end })
+    }
+
+    /// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged bytes may be a length.
+    pub(crate) fn next(
+        self,
+        bytes: &[u8],
+        bad: usize,
+    ) -> std::result::Result<Option<usize>, Exhausted> {
+        match self {
+            Records::Keyed(key) => next_record(bytes, key, bad),
+            Records::Old(number) => old_record::next_record(bytes, number, bad),
+        }
+    }
+}
+
+/// The record of `edit` for this offset of a manifest.
+pub(crate) fn encode_record(store: u128, number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
+    let key = store_key(store, number);
+    let edit = edit.encode();
+    let mut out = Vec::with_capacity(RECORD_HEADER_BYTES + edit.len());
+    out.extend_from_slice(&(edit.len() as u32).to_le_bytes());
+    out.extend_from_slice(&length_checksum(key, offset, &out).to_le_bytes());
+    let sum = checksum(key, offset, &[&out, &edit]);
     out.extend_from_slice(&sum.to_le_bytes());
-    out.extend_from_slice(&payload);
+    out.extend_from_slice(&edit);
     out
 }
 
-/// The payload of the record at `offset`, if its checksum matches.
-pub(crate) fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
-    let mut decoder = Decoder::new(bytes.get(offset..)?);
-    let length = decoder.u32()?;
-    let sum = decoder.u64()?;
-    let payload = decoder.take(length as usize)?;
-    (length > 0 && sum == checksum(number, offset as u64, &[&length.to_le_bytes(), payload]))
-        .then_some(payload)
+/// Lets a search reject an offset without reading the edit that would stand there.
+fn length_checksum(key: u64, offset: u64, length: &[u8]) -> u32 {
+    checksum(key, offset, &[length]) as u32
 }
 
-/// The cost of a step over a field or a reference, in hashed bytes.
-const STEP_COST: usize = 8;
+/// The length that the head of a record at `offset` names, if its checksum matches and the file is long enough.
+fn length_at(bytes: &[u8], key: u64, offset: usize) -> Option<usize> {
+    let head: &[u8; RECORD_HEADER_BYTES] = bytes.get(offset..)?.first_chunk()?;
+    let mut decoder = Decoder::new(head);
+    let (length, sum) = (decoder.u32()?, decoder.u32()?);
+    let room = bytes.len() - offset - RECORD_HEADER_BYTES;
+    let is_possible = (1..=room).contains(&(length as usize));
+    (is_possible && sum == length_checksum(key, offset as u64, &head[..4]))
+        .then_some(length as usize)
+}
 
-/// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged bytes may be a length.
-///
-/// The bounds of files are keys, which outsiders choose so that they look like records. As far as the fields of the bad record decode,
-/// the bytes inside them are searched last, on a budget of their own. If that is spent they count as keys: an edit that was torn when
-/// the process died must not look like damage.
-pub(crate) fn next_record(
+fn edit_at(bytes: &[u8], key: u64, offset: usize) -> Option<&[u8]> {
+    let length = length_at(bytes, key, offset)?;
+    let (head, rest) = bytes[offset..].split_at(RECORD_HEADER_BYTES);
+    let edit = &rest[..length];
+    let sum = u64::from_le_bytes(head[8..].try_into().ok()?);
+    (sum == checksum(key, offset as u64, &[&head[..8], edit])).then_some(edit)
+}
+
+/// The budget bounds the work where someone knows the store id who should not.
+fn next_record(
     bytes: &[u8],
-    number: u64,
+    key: u64,
     bad: usize,
 ) -> std::result::Result<Option<usize>, Exhausted> {
-    let fields = fields_of(bytes, bad);
-    let payload = (bad + RECORD_HEADER_BYTES).min(bytes.len());
-    let end = fields.last().map_or(payload, |field| field.end);
-    let starts = fields.iter().map(|field| field.start);
-    let outside = (bad + 1..payload).chain(starts).chain(end..bytes.len());
-    if let Some(record) = first_record(bytes, number, outside)? {
-        return Ok(Some(record));
-    }
-    let inside = fields.iter().flat_map(|field| field.start + 1..field.end);
-    Ok(first_record(bytes, number, inside).unwrap_or(None))
-}
-
-/// Where the fields of the record at `offset` stand, up to the first that does not decode. Its checksum does not count.
-fn fields_of(bytes: &[u8], offset: usize) -> Vec<Range<usize>> {
-    let mut head = Decoder::new(&bytes[offset.min(bytes.len())..]);
-    let (Some(length), Some(_sum)) = (head.u32(), head.u64()) else {
-        return Vec::new();
-    };
-    let start = offset + RECORD_HEADER_BYTES;
-    let end = start.saturating_add(length as usize).min(bytes.len());
-    let fields = VersionEdit::fields_at(&bytes[start..end]);
-    let place = |field: Range<usize>| start + field.start..start + field.end;
-    fields.into_iter().map(place).collect()
-}
-
-/// The first of the places at which a whole record stands.
-fn first_record(
-    bytes: &[u8],
-    number: u64,
-    places: impl Iterator<Item = usize>,
-) -> std::result::Result<Option<usize>, Exhausted> {
     let mut budget = SearchBudget::of(bytes.len());
-    for at in places {
-        if let Some(length) = plausible_length(bytes, at, &mut budget)? {
+    for at in bad + 1..bytes.len() {
+        if let Some(length) = length_at(bytes, key, at) {
             budget.charge(length)?;
-            if record_at(bytes, number, at).is_some() {
+            if edit_at(bytes, key, at).is_some() {
                 return Ok(Some(at));
             }
         }
@@ -90,94 +132,63 @@ fn first_record(
     Ok(None)
 }
 
-/// The length of the edit if a record may stand at `offset`, because its first fields decode. That is cheaper than a checksum over a
-/// length that may be anything, and true of hardly any offset without a record: without it a search of megabytes would take hours.
-fn plausible_length(
-    bytes: &[u8],
-    offset: usize,
-    budget: &mut SearchBudget,
-) -> std::result::Result<Option<usize>, Exhausted> {
-    let mut decoder = Decoder::new(&bytes[offset..]);
-    let mut payload = || {
-        let length = decoder.u32()?;
-        let _sum = decoder.u64()?;
-        decoder.take(length as usize)
-    };
-    let Some(payload) = payload().filter(|payload| !payload.is_empty()) else {
-        return Ok(None);
-    };
-    let (is_plausible, steps) = VersionEdit::is_plausible(payload);
-    budget.charge(steps * STEP_COST)?;
-    Ok(is_plausible.then_some(payload.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KeyRange;
-    use crate::format::edit::{Field, FileMeta};
+    use crate::format::edit::Field;
 
-    /// An edit that adds a file, as a flush makes it.
-    fn edit(number: u64) -> VersionEdit {
-        let meta = FileMeta {
-            number,
-            size: 1 << 20,
-            checksum: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            range: KeyRange::prefix(format!("accounts/{number}/rows").as_bytes()),
-            sequence_min: number,
-            sequence_max: number + 1000,
-            entries: 1000,
-            tombstones: 0,
-            range_tombstones: 0,
-            references: vec![(number, 1 << 20)],
-        };
-        let fields = vec![Field::AddFile(0, 1, meta), Field::NextFile(number + 1)];
+    const STORE: u128 = 9 << 64 | 5;
+
+    fn edit(next_file: u64) -> VersionEdit {
+        let fields = vec![Field::NextFile(next_file)];
         VersionEdit { fields }
     }
 
     #[test]
-    fn a_search_behind_damage_takes_few_places_for_records() {
+    fn record_behind_a_damaged_one_is_found_wherever_the_damage_is() {
         let mut bytes = Vec::new();
         let mut starts = Vec::new();
-        for number in 0..20_000 {
+        for next_file in 0..9 {
             starts.push(bytes.len());
-            bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
+            bytes.extend(encode_record(
+                STORE,
+                7,
+                bytes.len() as u64,
+                &edit(next_file),
+            ));
         }
-        let mut budget = SearchBudget::of(bytes.len());
-        let mut is_plausible = |at| plausible_length(&bytes, at, &mut budget).unwrap().is_some();
-        let plausible = (0..bytes.len()).filter(|&at| is_plausible(at));
-        assert_eq!(plausible.count(), starts.len());
-        assert_eq!(next_record(&bytes, 7, starts[5]), Ok(Some(starts[6])));
-        assert_eq!(next_record(&bytes, 8, 0), Ok(None));
+        let records = Records::new(STORE, 7);
+        for damaged in starts[3]..starts[4] {
+            let mut bytes = bytes.clone();
+            bytes[damaged] ^= 1;
+            assert!(records.at(&bytes, starts[3]).is_none(), "{damaged}");
+            assert_eq!(records.next(&bytes, starts[3]), Ok(Some(starts[4])));
+        }
     }
 
     #[test]
-    fn edit_behind_one_with_a_damaged_key_is_found() {
-        let mut bytes = Vec::new();
-        let mut starts = Vec::new();
-        for number in 0..9 {
-            starts.push(bytes.len());
-            bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
-        }
-        // The length of a bound, so that it takes in the next records.
-        let bound = starts[3] + RECORD_HEADER_BYTES + 3 + 1 + 3 + 8;
-        assert_eq!(bytes[bound], b"accounts/3/rows".len() as u8);
-        bytes[bound] += 120;
-        assert_eq!(next_record(&bytes, 7, starts[3]), Ok(Some(starts[4])));
+    fn record_of_another_store_file_or_offset_is_none() {
+        let bytes = encode_record(STORE, 7, 0, &edit(1));
+        assert!(Records::new(STORE, 7).at(&bytes, 0).is_some());
+        assert!(Records::new(STORE + 1, 7).at(&bytes, 0).is_none());
+        assert!(Records::new(STORE, 8).at(&bytes, 0).is_none());
+        let moved = [&[0][..], &bytes].concat();
+        assert!(Records::new(STORE, 7).at(&moved, 1).is_none());
     }
 
     #[test]
-    fn longest_bounds_decode_and_longer_ones_do_not() {
-        let with_bound = |length| {
-            let mut edit = edit(1);
-            if let Field::AddFile(_, _, meta) = &mut edit.fields[0] {
-                meta.range.end = Some(vec![0xff; length]);
-            }
-            edit
-        };
-        let longest = with_bound(crate::KEY_BYTES_MAX + 1);
-        assert_eq!(VersionEdit::decode(&longest.encode()), Some(longest));
-        let longer = with_bound(crate::KEY_BYTES_MAX + 2);
-        assert_eq!(VersionEdit::decode(&longer.encode()), None);
+    fn heads_of_whoever_knows_the_store_id_cost_bounded_work() {
+        let key = store_key(STORE, 7);
+        let mut bytes = Vec::new();
+        let end = 4 << 20;
+        while bytes.len() + 2 * RECORD_HEADER_BYTES < end {
+            let length = ((end - bytes.len() - RECORD_HEADER_BYTES) as u32).to_le_bytes();
+            let sum = length_checksum(key, bytes.len() as u64, &length);
+            bytes.extend(length);
+            bytes.extend(sum.to_le_bytes());
+            bytes.extend([0; 8]);
+        }
+        bytes.resize(end, 0);
+        assert_eq!(Records::new(STORE, 7).next(&bytes, 0), Err(Exhausted));
     }
 }
