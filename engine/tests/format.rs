@@ -467,6 +467,42 @@ fn a_torn_tail_is_a_warning_with_file_offset_batches_and_bytes() {
     }
 }
 
+/// The error that the store does not open with if this file is removed.
+fn error_without(files: &Files, name: &str) -> String {
+    let is_gone = |path: &Path| path.ends_with(name);
+    let mut files = files.clone();
+    files.retain(|(path, _)| !is_gone(path));
+    let opened = open(Arc::new(fs_of(&files)), &config());
+    opened.unwrap_err().to_string()
+}
+
+#[test]
+fn error_about_a_missing_file_says_what_it_held_and_what_to_do() {
+    let (clean, ..) = examples();
+    let (killed, _) = killed_at_rest(Durability::Disk);
+    for files in [&clean, &killed] {
+        for (path, _) in files.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let error = error_without(files, name);
+            let held = match name.rsplit('.').next().unwrap() {
+                "sst" => "the file is missing; the file holds ",
+                "vlog" => "the file is missing; the file holds large values",
+                "wal" => "the file is missing; the file holds the last writes to all keyspaces",
+                "CURRENT" => "nothing says which files belong to the store",
+                _ => "the file lists all files of the store",
+            };
+            let advice = "Restore the whole directory from a backup or a checkpoint";
+            for part in [&path.display().to_string(), held, advice] {
+                assert!(error.contains(part), "{part} in {error}");
+            }
+        }
+    }
+    let values = error_without(&clean, "000008.vlog");
+    assert!(values.contains("bytes of keyspace \"b\""), "{values}");
+    let rows = error_without(&clean, "000013.sst");
+    assert!(rows.contains("2 rows of keyspace \"a\""), "{rows}");
+}
+
 #[test]
 fn files_of_another_store_are_refused() {
     let (clean, unclean, models) = examples();
