@@ -12,7 +12,9 @@ use crate::catalog::state::State;
 use crate::format::edit::WalMeta;
 use crate::fs::directory::Directory;
 use crate::fs::name::{FileKind, FileName};
+use crate::tree::keyspace::Tree;
 use std::path::Path;
+use std::sync::Arc;
 
 impl Parts {
     /// The directory at `path`, for a checkpoint; made if it is absent. Errors: `UnknownFormat` if it is not empty.
@@ -48,11 +50,20 @@ impl Parts {
     }
 
     /// Ends the log segment in use, and answers the state of the manifest for everything before that. The copy names the end of the
-    /// log: it is durable before the copy's manifest is written.
+    /// log: it is durable before the copy's manifest is written. If SSTables hold everything, the copy has no log.
     fn cut(&self) -> State {
         self.log.with_log(|log| {
             log.end_segment();
             let mut state = self.catalog.lock().state.clone();
+            let is_flushed = |tree: &Arc<Tree>| {
+                let view = tree.load_view();
+                view.active.is_empty() && view.immutable.is_empty()
+            };
+            if self.trees.all().iter().all(is_flushed) {
+                state.wals.clear();
+                state.last_sequence = log.last_sequence;
+                return state;
+            }
             let kept = self.log.segments().keep_used();
             state.wals.retain(|number, _| kept.contains(number));
             let (last, end) = log.previous;

@@ -128,6 +128,19 @@ impl Work {
         self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
     }
 
+    /// The loop of the thread that does the work of both.
+    pub(crate) fn flush_and_maintenance_loop(&self) {
+        crate::format::sstable::compress::prepare();
+        let idle = || if self.is_at_rest() { RETRY } else { REST };
+        let run = || {
+            let flushed = self.run_flush();
+            // Where there is no space to flush, maintenance may make some.
+            let maintained = self.run_maintenance();
+            Ok(flushed? | maintained?.is_some())
+        };
+        self.work_loop(run, idle);
+    }
+
     /// Runs the pending jobs, and waits for more, at most as long as `idle` says.
     fn work_loop(&self, run: impl Fn() -> Result<bool>, idle: impl Fn() -> Duration) {
         while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
