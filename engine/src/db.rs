@@ -358,8 +358,8 @@ impl Db {
 
     /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
     /// that is visible now: hard links, made while the store is in use, and durable on return. Later writes to either do
-    /// not show in the other, and neither needs the other to stay open or to exist. Background work waits meanwhile, writers do not but
-    /// for a moment. The time grows with the number of files, not of rows, and with what is not synced yet. After an error the
+    /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait meanwhile, writers do not but
+    /// for a moment; it waits for a flush under way, and for no compaction. The time grows with the number of files, not of rows, and with what is not synced yet. After an error the
     /// links made so far are removed again, as far as they can be.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.parts().health.check_writable()?;

@@ -10,6 +10,7 @@ use lazurite_engine::{
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
@@ -348,4 +349,49 @@ fn store_with_few_threads_syncs_flushes_and_compacts_by_itself() {
         assert_eq!(db.get(&keyspace, &key).unwrap().unwrap(), [1; 300][..]);
     }
     assert_eq!(db.get(&keyspace, b"large").unwrap().unwrap(), [2; 5000][..]);
+}
+
+#[test]
+fn checkpoints_made_while_everything_is_moved_and_removed_are_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        memtable_bytes_max: 8 << 10,
+        level0_files_max: 2,
+        level0_files_stop: 6,
+        sstable_bytes: 4 << 10,
+        level_bytes_base: 16 << 10,
+        value_bytes_separated: 200,
+        value_segment_bytes: 8 << 10,
+        wal_segment_bytes: 16 << 10,
+        ..Config::default()
+    };
+    let db = Db::open(&directory.path().join("source"), config.clone()).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0u32.. {
+                let length = if number.is_multiple_of(3) { 700 } else { 60 };
+                let key = (number.wrapping_mul(0x9e37_79b9) >> 24).to_be_bytes();
+                put(&db, &keyspace, &key, &vec![number as u8; length]);
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for number in 0..(20.0 * common::scale()) as u32 {
+            let path = directory.path().join(format!("fork-{number}"));
+            db.checkpoint(&path).unwrap();
+            let environment = Environment::system(config.durability);
+            let verified = Db::verify_directory(&path, config.clone(), environment);
+            let damages = verified.unwrap().damages;
+            assert!(damages.is_empty(), "{number}: {damages:?}");
+            let fork = open_fork(&path);
+            assert_eq!(fork.verify().unwrap().damages.len(), 0, "{number}");
+            fork.abandon();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let stats = db.stats();
+    assert!(stats.compactions > 0 && stats.flushes > 0);
 }

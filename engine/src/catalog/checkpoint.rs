@@ -2,7 +2,7 @@
 //!
 //! SSTables, sealed value-log segments and full log segments are never written again, so a link to them is as good as a copy. The
 //! log and the value log each begin a new segment first, and those that were in use are linked once their last writers are done; log
-//! segments that are linked are not used again. Files are removed only by background work, which stands still meanwhile.
+//! segments that are linked are not used again. Files are removed only by background work, which removes none meanwhile.
 
 use crate::Result;
 use crate::base::error::Error;
@@ -31,13 +31,19 @@ impl Parts {
         Ok(target)
     }
 
-    /// Makes a checkpoint in `target`. The caller keeps flushes and compactions from running: they remove files.
+    /// Makes a checkpoint in `target`. The caller keeps flushes from running, and everything from removing files. A compaction that
+    /// ends meanwhile is not in the copy.
     pub(crate) fn checkpoint(&self, target: &Directory) -> Result<()> {
         let mut state = self.cut();
         self.value_log
             .seal_all()
             .inspect_err(|error| self.health.note(error))?;
-        state.segments = self.catalog.lock().state.segments.clone();
+        {
+            // Segments may have been begun since the cut, and sealed: their numbers are below this next one.
+            let present = &self.catalog.lock().state;
+            state.segments = present.segments.clone();
+            state.next_file = present.next_file;
+        }
         self.log.sync().sync_all()?;
         let made = target
             .sync_ancestors()

@@ -72,7 +72,7 @@ impl Work {
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
-        self.parts.cache.remove_obsolete();
+        self.remove_obsolete();
         let compacted = self.note(Job::Compaction, compacted);
         if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
             // Where there is no space to merge, collecting may make some.
