@@ -54,6 +54,9 @@ struct Handle {
     closed: Mutex<Option<Result<()>>>,
 }
 
+/// The name, the niceness and the work of a thread.
+type Loop = (&'static str, i32, fn(&Work));
+
 /// Starts a thread of that name.
 type Spawn<'a> = dyn Fn(&'static str, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> + 'a;
 
@@ -314,7 +317,9 @@ impl Db {
     }
 
     /// As [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a checkpoint of a store that is flushed has
-    /// no log, and each opening of it takes the time of its manifest instead of that of all rows in the log. Blocks for the disk.
+    /// no log, and each opening of it takes the time of its manifest instead of that of all rows in the log. [`Db::compact`] after it keeps
+    /// each copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any other failure makes the store
+    /// read-only.
     pub fn flush_all(&self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -381,10 +386,9 @@ impl Db {
 }
 
 impl Handle {
-    /// The name, the niceness and the loop of each thread.
-    fn loops(&self) -> Vec<(&'static str, i32, fn(&Work))> {
+    fn loops(&self) -> Vec<Loop> {
         let syncs = self.parts.config.durability != Durability::Memory;
-        let mut loops: Vec<(&'static str, i32, fn(&Work))> = Vec::new();
+        let mut loops: Vec<Loop> = Vec::new();
         match self.parts.background {
             Background::Threads => {
                 loops.push(("flush", FLUSH_NICE, Work::flush_loop));

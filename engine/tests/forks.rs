@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Change, Model, Store, open_in};
-use lazurite_engine::fs::{Failure, Fault, FaultFs, Fs, Keep, MemoryFs};
+use lazurite_engine::fs::{Clock, Failure, Fault, FaultFs, Fs, Keep, MemoryFs, SystemClock};
 use lazurite_engine::{
     Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
 };
@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
     let mut batch = Batch::new();
@@ -59,13 +59,13 @@ fn milliseconds(durations: &mut [Duration]) -> String {
     format!("median {median:.1} ms, most {most:.1} ms")
 }
 
-/// Prints what a fork costs, of a source whose last rows are in the log and of one that is flushed.
+/// Prints what a fork costs, of a source whose last rows are in the log and of one that is flushed and compacted.
 /// `cargo test --test forks -- --ignored --nocapture`; `LAZURITE_TEST_SCALE=10` for a million rows.
 #[test]
 #[ignore = "measures, and checks nothing"]
 fn cost_of_a_hundred_forks() {
     for is_flushed in [false, true] {
-        println!("source flushed: {is_flushed}");
+        println!("source flushed and compacted: {is_flushed}");
         measure_forks(is_flushed);
     }
 }
@@ -80,8 +80,13 @@ fn open_fork(path: &Path) -> Db {
     Db::open_with(path, config, environment).unwrap()
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "waits for the rest that comes with time"
+)]
 fn measure_forks(is_flushed: bool) {
     const FORKS: i64 = 100;
+    let clock = SystemClock::default();
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(&directory.path().join("source"), Config::default()).unwrap();
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
@@ -94,21 +99,25 @@ fn measure_forks(is_flushed: bool) {
         drop(db.write(batch).unwrap());
     }
     if is_flushed {
-        let began = Instant::now();
+        let began = clock.now();
         db.flush_all().unwrap();
-        println!("flush: {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
+        db.compact(&keyspace).unwrap();
+        println!(
+            "flush and compaction: {:.1} ms",
+            (clock.now() - began).as_secs_f64() * 1e3
+        );
     }
     let before = usage();
     let (mut checkpoints, mut opens) = (Vec::new(), Vec::new());
     let mut forks = Vec::new();
     for fork in 0..FORKS {
         let path = directory.path().join(format!("fork-{fork}"));
-        let began = Instant::now();
+        let began = clock.now();
         db.checkpoint(&path).unwrap();
-        checkpoints.push(began.elapsed());
-        let began = Instant::now();
+        checkpoints.push(clock.now() - began);
+        let began = clock.now();
         let copy = open_fork(&path);
-        opens.push(began.elapsed());
+        opens.push(clock.now() - began);
         forks.push((copy, path));
     }
     let print = |when: &str| {
@@ -136,13 +145,13 @@ fn measure_forks(is_flushed: bool) {
     print("one row written");
     std::thread::sleep(Duration::from_millis(600));
     print("at rest");
-    let began = Instant::now();
+    let began = clock.now();
     for (fork, _) in &forks {
         fork.abandon();
     }
     println!(
         "abandon: {:.1} ms each",
-        began.elapsed().as_secs_f64() * 1e3 / FORKS as f64
+        (clock.now() - began).as_secs_f64() * 1e3 / FORKS as f64
     );
 }
 
