@@ -3,7 +3,7 @@
 //! A write: `Db::write` -> large values to the value log -> group commit (`queue.rs`, `commit.rs`): log, memtable, visible -> ticket.
 //! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
 
-use crate::base::config::{Config, Durability, KeyspaceOptions};
+use crate::base::config::{Background, Config, Durability, KeyspaceOptions};
 use crate::base::health::PanicGuard;
 use crate::base::key::Kind;
 use crate::base::mutex::lock;
@@ -53,6 +53,9 @@ struct Handle {
     /// How the first close ended. Held while it goes on, so that a second one waits for it.
     closed: Mutex<Option<Result<()>>>,
 }
+
+/// The name, the niceness and the work of a thread.
+type Loop = (&'static str, i32, fn(&Work));
 
 /// Starts a thread of that name.
 type Spawn<'a> = dyn Fn(&'static str, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> + 'a;
@@ -271,6 +274,13 @@ impl Db {
         self.0.close()
     }
 
+    /// Closes the store without flushing or syncing anything, and releases its directory: for a store whose directory is about to be
+    /// removed. The directory is left as the death of the process would leave it, and opens again. Later calls answer
+    /// [`Error::Closed`]. Waits for background work that is under way. Does nothing after a close.
+    pub fn abandon(&self) {
+        self.0.abandon();
+    }
+
     /// `None` while writes are taken; otherwise the failure that made the store read-only.
     pub fn failure(&self) -> Option<Error> {
         self.parts().health.failure().cloned()
@@ -301,6 +311,21 @@ impl Db {
         parts.trees.check(keyspace.tree())?;
         parts.log.seal(keyspace.tree());
         while !keyspace.tree().view().immutable.is_empty() {
+            self.work().run_flush()?;
+        }
+        Ok(())
+    }
+
+    /// As [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a checkpoint of a store that is flushed has
+    /// no log, and each opening of it takes the time of its manifest instead of that of all rows in the log. [`Db::compact`] after it keeps
+    /// each copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any other failure makes the store
+    /// read-only.
+    pub fn flush_all(&self) -> Result<()> {
+        let parts = self.parts();
+        parts.health.check_writable()?;
+        let trees = parts.trees.all();
+        trees.iter().for_each(|tree| parts.log.seal(tree));
+        while trees.iter().any(|tree| !tree.view().immutable.is_empty()) {
             self.work().run_flush()?;
         }
         Ok(())
@@ -338,7 +363,8 @@ impl Db {
 
     /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
     /// that is visible now: hard links, made while the store is in use, and durable on return. Later writes to either do
-    /// not show in the other. Background work waits meanwhile, writers do not but for a moment. After an error the
+    /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait meanwhile, writers do not but
+    /// for a moment; it waits for a flush under way, and for no compaction. The time grows with the number of files, not of rows, and with what is not synced yet. After an error the
     /// links made so far are removed again, as far as they can be.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.parts().health.check_writable()?;
@@ -360,19 +386,31 @@ impl Db {
 }
 
 impl Handle {
-    fn start_threads(&self, spawn: &Spawn<'_>) -> Result<()> {
-        if self.parts.background.is_stepped() {
-            return Ok(());
+    fn loops(&self) -> Vec<Loop> {
+        let syncs = self.parts.config.durability != Durability::Memory;
+        let mut loops: Vec<Loop> = Vec::new();
+        match self.parts.background {
+            Background::Threads => {
+                loops.push(("flush", FLUSH_NICE, Work::flush_loop));
+                loops.push(("compaction", COMPACTION_NICE, Work::maintenance_loop));
+                if syncs {
+                    loops.push(("value sync", 0, Work::value_sync_loop));
+                }
+            }
+            Background::FewThreads => {
+                loops.push(("background", FLUSH_NICE, Work::flush_and_maintenance_loop));
+            }
+            #[cfg(any(test, feature = "testing"))]
+            Background::Stepped => return loops,
         }
-        let mut loops = vec![
-            ("flush", FLUSH_NICE, Work::flush_loop as fn(&Work)),
-            ("compaction", COMPACTION_NICE, Work::maintenance_loop),
-        ];
-        if self.parts.config.durability != Durability::Memory {
+        if syncs {
             loops.push(("sync", 0, Work::sync_loop));
-            loops.push(("value sync", 0, Work::value_sync_loop));
         }
-        for (name, nice, run) in loops {
+        loops
+    }
+
+    fn start_threads(&self, spawn: &Spawn<'_>) -> Result<()> {
+        for (name, nice, run) in self.loops() {
             let work = self.work.clone();
             let run = move || {
                 crate::fs::lower_priority(nice);
@@ -392,15 +430,28 @@ impl Handle {
         closed.get_or_insert_with(|| self.shut_down()).clone()
     }
 
+    fn abandon(&self) {
+        let mut closed = lock(&self.closed);
+        if closed.is_none() {
+            self.stop_threads();
+            *lock(&self.parts.lock) = None;
+            *closed = Some(Ok(()));
+        }
+    }
+
     fn shut_down(&self) -> Result<()> {
+        self.stop_threads();
+        let finished = self.finish();
+        *lock(&self.parts.lock) = None;
+        finished
+    }
+
+    fn stop_threads(&self) {
         self.work.close();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has nothing left to stop.
             let _ = thread.join();
         }
-        let finished = self.finish();
-        *lock(&self.parts.lock) = None;
-        finished
     }
 }
 
@@ -457,7 +508,6 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Background;
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     use std::sync::mpsc::channel;
     use std::time::Duration;

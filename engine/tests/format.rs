@@ -5,8 +5,8 @@ mod common;
 use common::{Change, DIRECTORY, Model, Store, open};
 use lazurite_engine::fs::{Clock, DiskFs, Fs, Keep, MemoryFs, SystemClock};
 use lazurite_engine::{
-    Background, Batch, Config, Db, Durability, Environment, Error, KeyRange, KeyspaceOptions,
-    Result,
+    Background, Batch, Config, Db, Durability, Environment, Error, KEY_BYTES_MAX, KeyRange,
+    KeyspaceOptions, Result,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -371,7 +371,7 @@ fn a_dump_shows_every_unit_of_a_file_and_goes_on_behind_damage() {
         }
     }
     for unit in [
-        "header: Wal, version 4, store 00000000000000000000000000000001",
+        "header: Wal, version 5, store 00000000000000000000000000000001",
         "beginning: 32 bytes, base #0, durable #0",
         "put \"last\", 5 bytes",
         "delete range \"row/01\" to \"row/02\"",
@@ -382,7 +382,7 @@ fn a_dump_shows_every_unit_of_a_file_and_goes_on_behind_damage() {
         "data block: ",
         "filter: 64 bytes, 64 before compression, checksum ok",
         "chunk: 100 bytes, checksum ok",
-        "lazurite 4 MANIFEST-",
+        "lazurite 5 MANIFEST-",
     ] {
         assert!(shown.contains(unit), "{unit} in {shown}");
     }
@@ -467,6 +467,42 @@ fn a_torn_tail_is_a_warning_with_file_offset_batches_and_bytes() {
     }
 }
 
+/// The error that the store does not open with if this file is removed.
+fn error_without(files: &Files, name: &str) -> String {
+    let is_gone = |path: &Path| path.ends_with(name);
+    let mut files = files.clone();
+    files.retain(|(path, _)| !is_gone(path));
+    let opened = open(Arc::new(fs_of(&files)), &config());
+    opened.unwrap_err().to_string()
+}
+
+#[test]
+fn error_about_a_missing_file_says_what_it_held_and_what_to_do() {
+    let (clean, ..) = examples();
+    let (killed, _) = killed_at_rest(Durability::Disk);
+    for files in [&clean, &killed] {
+        for (path, _) in files.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let error = error_without(files, name);
+            let held = match name.rsplit('.').next().unwrap() {
+                "sst" => "the file is missing; the file holds ",
+                "vlog" => "the file is missing; the file holds large values",
+                "wal" => "the file is missing; the file holds the last writes to all keyspaces",
+                "CURRENT" => "nothing says which files belong to the store",
+                _ => "the file lists all files of the store",
+            };
+            let advice = "Restore the whole directory from a backup or a checkpoint";
+            for part in [&path.display().to_string(), held, advice] {
+                assert!(error.contains(part), "{part} in {error}");
+            }
+        }
+    }
+    let values = error_without(&clean, "000008.vlog");
+    assert!(values.contains("bytes of keyspace \"b\""), "{values}");
+    let rows = error_without(&clean, "000013.sst");
+    assert!(rows.contains("2 rows of keyspace \"a\""), "{rows}");
+}
+
 #[test]
 fn files_of_another_store_are_refused() {
     let (clean, unclean, models) = examples();
@@ -513,6 +549,100 @@ fn a_missing_current_beside_data_is_not_an_empty_directory() {
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
+/// Keys of the longest kind, one for each file of a compaction, with `inside` behind their first byte.
+fn hostile_keys(inside: &[u8]) -> Vec<Vec<u8>> {
+    let key = |index: u8| {
+        let mut key = [&[b'a' + index], inside].concat();
+        key.resize(KEY_BYTES_MAX, index + 1);
+        key
+    };
+    (0..16).map(key).collect()
+}
+
+/// A store whose power fails in the middle of a compaction's edit: its files before the edit, its manifest after it, and what it holds.
+fn torn_compaction(keys: &[Vec<u8>]) -> (Files, Vec<u8>, Model) {
+    let config = Config {
+        sstable_bytes: 1,
+        manifest_bytes_min: 64 << 20,
+        ..Config::default()
+    };
+    let fs = MemoryFs::crashable();
+    let store = open(Arc::new(fs.clone()), &config).unwrap();
+    let put = |key: &Vec<u8>| Change::Put(0, key.clone(), b"value".to_vec());
+    let changes: Vec<Change> = keys.iter().map(put).collect();
+    store.write(&changes).unwrap();
+    store.db.flush(&store.keyspaces[0]).unwrap();
+    let before = fs.crash(1, Keep::Everything).files();
+    store.db.compact(&store.keyspaces[0]).unwrap();
+    let after = fs.crash(1, Keep::Everything).files();
+    let is_manifest = |path: &Path| path.display().to_string().contains("MANIFEST");
+    let (_, manifest) = after
+        .into_iter()
+        .find(|(path, _)| is_manifest(path))
+        .unwrap();
+    let mut model = Model::default();
+    model.apply(&changes);
+    (before, manifest, model)
+}
+
+/// Opens the store with each page of the compaction's edit lost in turn, and expects that the edit is cut off.
+fn check_torn_pages((before, manifest, model): (Files, Vec<u8>, Model)) {
+    let is_manifest = |path: &Path| path.display().to_string().contains("MANIFEST");
+    let index = before
+        .iter()
+        .position(|(path, _)| is_manifest(path))
+        .unwrap();
+    let first = before[index].1.len().next_multiple_of(4096);
+    assert!(
+        manifest.len() > first + 1_000_000,
+        "{} bytes behind {first}",
+        manifest.len()
+    );
+    for page in (first..manifest.len() - 4096).step_by(5 * 4096) {
+        let mut torn = before.clone();
+        torn[index].1 = manifest.clone();
+        torn[index].1[page..page + 4096].fill(0);
+        read(&torn, std::slice::from_ref(&model), "whole")
+            .unwrap_or_else(|error| panic!("page at {page}: {error}"));
+    }
+}
+
+#[test]
+fn keys_that_are_manifest_records_of_the_old_kind_do_not_keep_a_torn_store_from_opening() {
+    // Where the record inside the last key will stand depends on how well the rows before it compress.
+    let mut offset = 0;
+    let torn = loop {
+        let edit = [11];
+        let length = 1u32.to_le_bytes();
+        let seed = 1u64.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ offset as u64;
+        let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&[&length[..], &edit].concat(), seed);
+        let record = [&length[..], &sum.to_le_bytes(), &edit].concat();
+        let keys = hostile_keys(&[&record[..], b"marker"].concat());
+        let torn = torn_compaction(&keys);
+        let is_last = |window: &[u8]| window[0] == b'p' && window[14..] == *b"marker";
+        let last = torn.1.windows(20).rposition(is_last).unwrap() + 1;
+        if last == offset {
+            break torn;
+        }
+        offset = last;
+    };
+    check_torn_pages(torn);
+}
+
+#[test]
+fn keys_that_look_like_very_many_manifest_records_do_not_keep_a_torn_store_from_opening() {
+    // The beginning of a record with very many fields, the last of which hides the next beginning.
+    let record = [
+        &[0x7f, 0x7f, 3, 0][..],
+        &[0; 8],
+        &[11],
+        &[8; 16],
+        &[3, 0, 12],
+    ]
+    .concat();
+    check_torn_pages(torn_compaction(&hostile_keys(&record.repeat(1000))));
+}
+
 // Golden files: one directory per format version and state, as written by the release that introduced the version.
 
 fn golden(name: &str) -> PathBuf {
@@ -545,6 +675,8 @@ fn golden_files_of_every_version_open() {
         "v3-killed",
         "v4-closed",
         "v4-killed",
+        "v5-closed",
+        "v5-killed",
     ] {
         let files = read_golden(name);
         read(&files, &models[models.len() - 1..], "whole")
@@ -562,7 +694,7 @@ fn golden_files_of_every_version_open() {
 fn write_golden_files() {
     let (clean, ..) = examples();
     let (killed, _) = killed_at_rest(Durability::Disk);
-    for (name, files) in [("v4-closed", clean), ("v4-killed", killed)] {
+    for (name, files) in [("v5-closed", clean), ("v5-killed", killed)] {
         std::fs::create_dir_all(golden(name)).unwrap();
         for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
             std::fs::write(golden(name).join(path.file_name().unwrap()), bytes).unwrap();

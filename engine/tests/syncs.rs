@@ -443,3 +443,56 @@ fn a_reader_of_a_large_value_does_not_wait_for_the_sync_of_a_new_segment() {
         assert_eq!(read.unwrap().unwrap().len(), 100_000);
     });
 }
+
+/// Holds up writes to SSTables while the first is set; counts those that wait in the second.
+type Hold = Arc<(Mutex<(bool, usize)>, Condvar)>;
+
+fn holding(fs: &MemoryFs, hold: &Hold) -> HookFs {
+    let hold = hold.clone();
+    HookFs::new(fs.clone(), move |operation, path: &Path| {
+        if operation == Operation::Write && path.extension().is_some_and(|kind| kind == "sst") {
+            let (state, changed) = &*hold;
+            let mut state = state.lock().unwrap();
+            state.1 += 1;
+            while state.0 {
+                state = changed.wait(state).unwrap();
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_checkpoint_does_not_wait_for_a_compaction() {
+    let fs = MemoryFs::volatile();
+    let hold = Hold::default();
+    let stepped = environment(Arc::new(holding(&fs, &hold)));
+    let db = Db::open_with(DIRECTORY.as_ref(), Config::default(), stepped).unwrap();
+    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+    for number in 0..40 {
+        put(&db, &keyspace, number).unwrap();
+        if number % 20 == 19 {
+            db.flush(&keyspace).unwrap();
+        }
+    }
+    hold.0.lock().unwrap().0 = true;
+    let before = hold.0.lock().unwrap().1;
+    thread::scope(|scope| {
+        scope.spawn(|| db.compact(&keyspace).unwrap());
+        while hold.0.lock().unwrap().1 == before {
+            thread::yield_now();
+        }
+        let (made, is_made) = channel();
+        let db = &db;
+        scope.spawn(move || made.send(db.checkpoint("/copy".as_ref())).unwrap());
+        let answer = is_made.recv_timeout(Duration::from_secs(10));
+        hold.0.lock().unwrap().0 = false;
+        hold.1.notify_all();
+        answer.expect("it waits for the compaction").unwrap();
+    });
+    // The compaction has removed the files of the source since.
+    let stepped = environment(Arc::new(fs));
+    let copy = Db::open_with("/copy".as_ref(), Config::default(), stepped).unwrap();
+    let verified = copy.verify().unwrap();
+    assert_eq!((verified.rows, verified.damages.len()), (40, 0));
+}

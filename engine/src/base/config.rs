@@ -217,8 +217,11 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 /// The threads that run flushes, compactions, collections and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
-    /// Threads of the engine's own.
+    /// Four threads of the engine's own for each store: for flushes, for compaction, and for syncs of the log and of the value log.
     Threads,
+    /// Two: one for flushes and compaction, one for syncs. For processes that open very many stores. A flush waits for the merge under
+    /// way, and so may writers.
+    FewThreads,
     /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it itself. Feature `testing`.
     #[cfg(any(test, feature = "testing"))]
     Stepped,
@@ -227,7 +230,7 @@ pub enum Background {
 impl Background {
     /// Whether the caller runs the work.
     pub(crate) fn is_stepped(self) -> bool {
-        self != Background::Threads
+        !matches!(self, Background::Threads | Background::FewThreads)
     }
 }
 

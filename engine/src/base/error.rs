@@ -35,7 +35,7 @@ pub enum Error {
         path: PathBuf,
         /// Byte offset of the unit that failed its check.
         offset: u64,
-        /// Which check failed.
+        /// Which check failed. From [`crate::Db::open`] also what the file holds, and what a person can do.
         reason: String,
     },
     /// A key, value or batch is over a limit of the engine.

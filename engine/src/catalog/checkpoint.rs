@@ -2,7 +2,7 @@
 //!
 //! SSTables, sealed value-log segments and full log segments are never written again, so a link to them is as good as a copy. The
 //! log and the value log each begin a new segment first, and those that were in use are linked once their last writers are done; log
-//! segments that are linked are not used again. Files are removed only by background work, which stands still meanwhile.
+//! segments that are linked are not used again. Files are removed only by background work, which removes none meanwhile.
 
 use crate::Result;
 use crate::base::error::Error;
@@ -12,7 +12,9 @@ use crate::catalog::state::State;
 use crate::format::edit::WalMeta;
 use crate::fs::directory::Directory;
 use crate::fs::name::{FileKind, FileName};
+use crate::tree::keyspace::Tree;
 use std::path::Path;
+use std::sync::Arc;
 
 impl Parts {
     /// The directory at `path`, for a checkpoint; made if it is absent. Errors: `UnknownFormat` if it is not empty.
@@ -29,13 +31,19 @@ impl Parts {
         Ok(target)
     }
 
-    /// Makes a checkpoint in `target`. The caller keeps flushes and compactions from running: they remove files.
+    /// Makes a checkpoint in `target`. The caller keeps flushes from running, and everything from removing files. A compaction that
+    /// ends meanwhile is not in the copy.
     pub(crate) fn checkpoint(&self, target: &Directory) -> Result<()> {
         let mut state = self.cut();
         self.value_log
             .seal_all()
             .inspect_err(|error| self.health.note(error))?;
-        state.segments = self.catalog.lock().state.segments.clone();
+        {
+            // Segments may have been begun since the cut, and sealed: their numbers are below this next one.
+            let present = &self.catalog.lock().state;
+            state.segments = present.segments.clone();
+            state.next_file = present.next_file;
+        }
         self.log.sync().sync_all()?;
         let made = target
             .sync_ancestors()
@@ -48,11 +56,20 @@ impl Parts {
     }
 
     /// Ends the log segment in use, and answers the state of the manifest for everything before that. The copy names the end of the
-    /// log: it is durable before the copy's manifest is written.
+    /// log: it is durable before the copy's manifest is written. If SSTables hold everything, the copy has no log.
     fn cut(&self) -> State {
         self.log.with_log(|log| {
             log.end_segment();
             let mut state = self.catalog.lock().state.clone();
+            let is_flushed = |tree: &Arc<Tree>| {
+                let view = tree.load_view();
+                view.active.is_empty() && view.immutable.is_empty()
+            };
+            if self.trees.all().iter().all(is_flushed) {
+                state.wals.clear();
+                state.last_sequence = log.last_sequence;
+                return state;
+            }
             let kept = self.log.segments().keep_used();
             state.wals.retain(|number, _| kept.contains(number));
             let (last, end) = log.previous;

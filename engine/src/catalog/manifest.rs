@@ -1,27 +1,25 @@
 //! Manifest: the log of VersionEdits, and CURRENT, which names it.
 //!
-//! After the file header come records: `u32` length, `u64` checksum over the length and the edit, keyed by file number and
-//! offset; then the edit. The first makes the whole state. Each edit is synced before the next begins, so at most the last
-//! record can be torn, and a bad record before a good one is corruption.
+//! After the file header come the records of `format/record.rs`. The first makes the whole state. Each edit is synced before the
+//! next begins, so at most the last record can be torn, and a bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 4 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
+//! CURRENT is the line `lazurite 5 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
 //! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
 
-use crate::base::codec::{Decoder, checksum};
+use crate::base::codec::checksum;
 use crate::catalog::state::State;
 use crate::format::dump::Dump;
 use crate::format::edit::VersionEdit;
 use crate::format::header::{
     FORMAT_VERSION, HEADER_BYTES, check_header, check_version, encode_header,
 };
-use crate::format::search::{Exhausted, SearchBudget};
+use crate::format::record::{Records, encode_record};
+use crate::format::search::Exhausted;
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 use crate::{Error, Result};
-use std::ops::Range;
 use std::path::Path;
 
-const RECORD_HEADER_BYTES: usize = 12;
 /// A longer file is not read into memory: it would describe more than ten million SSTables.
 const BYTES_MAX: u64 = 4 << 30;
 /// The manifest is rewritten when it is this many times as long as it was after its first record.
@@ -77,7 +75,12 @@ impl Manifest {
         let name = FileName::Numbered(FileKind::Manifest, number);
         let file = self.directory.create(name)?;
         let mut bytes = encode_header(FileKind::Manifest, self.store, number);
-        bytes.extend_from_slice(&encode_record(number, HEADER_BYTES, &self.state.as_edit()));
+        bytes.extend_from_slice(&encode_record(
+            self.store,
+            number,
+            HEADER_BYTES,
+            &self.state.as_edit(),
+        ));
         file.write(&bytes, 0)?;
         file.sync()?;
         write_current(&self.directory, name, bytes.len() as u64)?;
@@ -104,7 +107,7 @@ impl Manifest {
     pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
         use crate::format::edit::Field;
         edit.fields.push(Field::NextFile(self.state.next_file));
-        let record = encode_record(self.number, self.length, &edit);
+        let record = encode_record(self.store, self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64
             > (self.first_length * REWRITE_RATIO).max(self.bytes_min);
         let Some(file) = self.file.as_ref().filter(|_| !too_long) else {
@@ -161,104 +164,6 @@ fn apply(state: &mut State, edit: &VersionEdit) {
         .expect("edits of this process fit the state they are made for");
 }
 
-fn encode_record(number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
-    let payload = edit.encode();
-    let length = (payload.len() as u32).to_le_bytes();
-    let sum = checksum(number, offset, &[&length, &payload]);
-    let mut out = Vec::with_capacity(RECORD_HEADER_BYTES + payload.len());
-    out.extend_from_slice(&length);
-    out.extend_from_slice(&sum.to_le_bytes());
-    out.extend_from_slice(&payload);
-    out
-}
-
-/// The payload of the record at `offset`, if its checksum matches.
-fn record_at(bytes: &[u8], number: u64, offset: usize) -> Option<&[u8]> {
-    let mut decoder = Decoder::new(bytes.get(offset..)?);
-    let length = decoder.u32()?;
-    let sum = decoder.u64()?;
-    let payload = decoder.take(length as usize)?;
-    (length > 0 && sum == checksum(number, offset as u64, &[&length.to_le_bytes(), payload]))
-        .then_some(payload)
-}
-
-/// The cost of a step over a field or a reference, in hashed bytes.
-const STEP_COST: usize = 8;
-
-/// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged bytes may be a length.
-///
-/// The bounds of files are keys, which outsiders choose so that they look like records. As far as the fields of the bad record decode,
-/// the bytes inside them are searched last, on a budget of their own. If that is spent they count as keys: an edit that was torn when
-/// the process died must not look like damage.
-fn next_record(
-    bytes: &[u8],
-    number: u64,
-    bad: usize,
-) -> std::result::Result<Option<usize>, Exhausted> {
-    let fields = fields_of(bytes, bad);
-    let payload = (bad + RECORD_HEADER_BYTES).min(bytes.len());
-    let end = fields.last().map_or(payload, |field| field.end);
-    let starts = fields.iter().map(|field| field.start);
-    let outside = (bad + 1..payload).chain(starts).chain(end..bytes.len());
-    if let Some(record) = first_record(bytes, number, outside)? {
-        return Ok(Some(record));
-    }
-    let inside = fields.iter().flat_map(|field| field.start + 1..field.end);
-    Ok(first_record(bytes, number, inside).unwrap_or(None))
-}
-
-/// Where the fields of the record at `offset` stand, up to the first that does not decode. Its checksum does not count.
-fn fields_of(bytes: &[u8], offset: usize) -> Vec<Range<usize>> {
-    let mut head = Decoder::new(&bytes[offset.min(bytes.len())..]);
-    let (Some(length), Some(_sum)) = (head.u32(), head.u64()) else {
-        return Vec::new();
-    };
-    let start = offset + RECORD_HEADER_BYTES;
-    let end = start.saturating_add(length as usize).min(bytes.len());
-    let fields = VersionEdit::fields_at(&bytes[start..end]);
-    let place = |field: Range<usize>| start + field.start..start + field.end;
-    fields.into_iter().map(place).collect()
-}
-
-/// The first of the places at which a whole record stands.
-fn first_record(
-    bytes: &[u8],
-    number: u64,
-    places: impl Iterator<Item = usize>,
-) -> std::result::Result<Option<usize>, Exhausted> {
-    let mut budget = SearchBudget::of(bytes.len());
-    for at in places {
-        if let Some(length) = plausible_length(bytes, at, &mut budget)? {
-            budget.charge(length)?;
-            if record_at(bytes, number, at).is_some() {
-                return Ok(Some(at));
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// The length of the edit if a record may stand at `offset`, because its first fields decode. That is cheaper than a checksum over a
-/// length that may be anything, and true of hardly any offset without a record: without it a search of megabytes would take hours.
-fn plausible_length(
-    bytes: &[u8],
-    offset: usize,
-    budget: &mut SearchBudget,
-) -> std::result::Result<Option<usize>, Exhausted> {
-    let mut decoder = Decoder::new(&bytes[offset..]);
-    let mut payload = || {
-        let length = decoder.u32()?;
-        let _sum = decoder.u64()?;
-        decoder.take(length as usize)
-    };
-    let Some(payload) = payload().filter(|payload| !payload.is_empty()) else {
-        return Ok(None);
-    };
-    let (is_plausible, steps) = VersionEdit::is_plausible(payload);
-    budget.charge(steps * STEP_COST)?;
-    Ok(is_plausible.then_some(payload.len()))
-}
-
 fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Result<()> {
     let mut line = format!("lazurite {FORMAT_VERSION} {manifest} {length} ");
     line += &format!("{:016x}\n", checksum(0, 0, &[line.as_bytes()]));
@@ -292,17 +197,18 @@ pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
 
 fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
     let mut state = State::default();
+    let records = Records::named_in(bytes, number);
     let mut offset = HEADER_BYTES as usize;
-    while let Some(payload) = record_at(bytes, number, offset) {
-        let edit = VersionEdit::decode(payload);
+    while let Some(record) = records.at(bytes, offset) {
+        let edit = VersionEdit::decode(record.edit);
         let edit =
             edit.ok_or_else(|| Error::corrupt(path, offset as u64, "the edit does not decode"))?;
         let applied = state.apply(&edit);
         applied.map_err(|reason| Error::corrupt(path, offset as u64, reason))?;
-        offset += RECORD_HEADER_BYTES + payload.len();
+        offset = record.end;
     }
     let torn_first = offset == HEADER_BYTES as usize;
-    let reason = match next_record(bytes, number, offset) {
+    let reason = match records.next(bytes, offset) {
         Ok(None) if !torn_first => None,
         Ok(_) => Some("the checksum of the edit does not match"),
         Err(Exhausted) => Some("too much behind a bad edit looks like edits"),
@@ -324,10 +230,11 @@ fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
 /// Shows the edits of a manifest.
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let bytes = dump.whole()?;
+    let records = Records::named_in(&bytes, number);
     let mut offset = HEADER_BYTES as usize;
     while offset < bytes.len() {
-        let Some(payload) = record_at(&bytes, number, offset) else {
-            let next = next_record(&bytes, number, offset);
+        let Some(record) = records.at(&bytes, offset) else {
+            let next = records.next(&bytes, offset);
             let lost = next.ok().flatten().unwrap_or(bytes.len()) - offset;
             dump.damage(offset as u64, format_args!("{lost} bytes that are no edit"))?;
             offset += lost;
@@ -335,9 +242,9 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
         };
         dump.line(format_args!(
             "{offset:>10}  edit: {} bytes, checksum ok",
-            payload.len()
+            record.edit.len()
         ))?;
-        match VersionEdit::decode(payload) {
+        match VersionEdit::decode(record.edit) {
             Some(edit) => {
                 for field in &edit.fields {
                     dump.line(format_args!("            {field}"))?;
@@ -345,7 +252,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
             }
             None => dump.damage(offset as u64, "the edit does not decode")?,
         }
-        offset += RECORD_HEADER_BYTES + payload.len();
+        offset = record.end;
     }
     dump.line(format_args!("{offset:>10}  end of the edits"))
 }
@@ -375,54 +282,32 @@ fn read_current(directory: &Directory) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KeyRange;
     use crate::format::edit::{Field, FileMeta, SegmentMeta, WalMeta};
+    use crate::format::old_record;
 
-    /// An edit that adds a file, as a flush makes it.
-    fn edit(number: u64) -> VersionEdit {
-        let meta = FileMeta {
-            number,
-            size: 1 << 20,
-            checksum: number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            range: KeyRange::prefix(format!("accounts/{number}/rows").as_bytes()),
-            sequence_min: number,
-            sequence_max: number + 1000,
-            entries: 1000,
-            tombstones: 0,
-            range_tombstones: 0,
-            references: vec![(number, 1 << 20)],
-        };
-        let fields = vec![Field::AddFile(0, 1, meta), Field::NextFile(number + 1)];
-        VersionEdit { fields }
+    /// The header of manifest 7 in version 4.
+    fn old_header() -> Vec<u8> {
+        let mut header = encode_header(FileKind::Manifest, 1, 7);
+        header[12] = 4;
+        header
     }
 
     #[test]
-    fn a_search_behind_damage_takes_few_places_for_records() {
-        let mut bytes = Vec::new();
-        let mut starts = Vec::new();
-        for number in 0..20_000 {
-            starts.push(bytes.len());
-            bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
-        }
-        let mut budget = SearchBudget::of(bytes.len());
-        let mut is_plausible = |at| plausible_length(&bytes, at, &mut budget).unwrap().is_some();
-        let plausible = (0..bytes.len()).filter(|&at| is_plausible(at));
-        assert_eq!(plausible.count(), starts.len());
-        assert_eq!(next_record(&bytes, 7, starts[5]), Ok(Some(starts[6])));
-        assert_eq!(next_record(&bytes, 8, 0), Ok(None));
-    }
-
-    #[test]
-    fn hostile_bytes_behind_a_bad_edit_are_corrupt_and_cost_bounded_work() {
-        let mut bytes = encode_header(FileKind::Manifest, 1, 7);
+    fn hostile_bytes_behind_a_bad_edit_of_an_old_version_are_corrupt_and_cost_bounded_work() {
+        let mut bytes = old_header();
         let fields = vec![Field::NextFile(9)];
-        bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+        bytes.extend(old_record::encode_record(
+            7,
+            HEADER_BYTES,
+            &VersionEdit { fields },
+        ));
         let bad = bytes.len();
         bytes.push(0xee);
         // Heads of records that reach to the end of the file. The fields behind each decode, and the last hides the next head.
         let end = 4 << 20;
         while bytes.len() + 64 < end {
-            let payload = (end - bytes.len() - RECORD_HEADER_BYTES) as u32 & 0x7f7f_7f7f;
+            let payload =
+                (end - bytes.len() - old_record::RECORD_HEADER_BYTES) as u32 & 0x7f7f_7f7f;
             bytes.extend(payload.to_le_bytes());
             bytes.extend([0; 8]);
             bytes.push(11);
@@ -450,10 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn torn_edit_whose_keys_look_like_records_is_cut_off() {
-        let mut bytes = encode_header(FileKind::Manifest, 1, 7);
+    fn torn_edit_of_an_old_version_whose_keys_look_like_records_is_cut_off() {
+        let mut bytes = old_header();
         let fields = vec![Field::Keyspace(0, "a".into()), Field::NextFile(9)];
-        bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+        bytes.extend(old_record::encode_record(
+            7,
+            HEADER_BYTES,
+            &VersionEdit { fields },
+        ));
         let whole = bytes.len();
         let key = looks_like_records(crate::KEY_BYTES_MAX);
         let file = |number| {
@@ -463,7 +352,11 @@ mod tests {
             Field::AddFile(0, 1, meta)
         };
         let fields: Vec<Field> = (9..25).map(file).chain([Field::NextFile(25)]).collect();
-        bytes.extend(encode_record(7, whole as u64, &VersionEdit { fields }));
+        bytes.extend(old_record::encode_record(
+            7,
+            whole as u64,
+            &VersionEdit { fields },
+        ));
         let is_whole = replay(&bytes, 7, "manifest".as_ref()).unwrap();
         assert_eq!(is_whole.next_file, 25);
         for lost in [1, 10, 40_000, 70_000, 500_000, 1_000_000] {
@@ -474,29 +367,14 @@ mod tests {
     }
 
     #[test]
-    fn edit_behind_one_with_a_damaged_key_is_found() {
-        let mut bytes = Vec::new();
-        let mut starts = Vec::new();
-        for number in 0..9 {
-            starts.push(bytes.len());
-            bytes.extend(encode_record(7, bytes.len() as u64, &edit(number)));
-        }
-        // The length of a bound, so that it takes in the next records.
-        let bound = starts[3] + RECORD_HEADER_BYTES + 3 + 1 + 3 + 8;
-        assert_eq!(bytes[bound], b"accounts/3/rows".len() as u8);
-        bytes[bound] += 120;
-        assert_eq!(next_record(&bytes, 7, starts[3]), Ok(Some(starts[4])));
-    }
-
-    #[test]
     fn file_that_is_not_below_the_next_number_is_corrupt() {
         let number = |listed: Field| {
             let mut bytes = encode_header(FileKind::Manifest, 1, 7);
             let fields = vec![Field::Keyspace(0, "a".into()), Field::NextFile(9)];
-            bytes.extend(encode_record(7, HEADER_BYTES, &VersionEdit { fields }));
+            bytes.extend(encode_record(1, 7, HEADER_BYTES, &VersionEdit { fields }));
             let bad = bytes.len() as u64;
             let fields = vec![listed, Field::NextFile(10)];
-            bytes.extend(encode_record(7, bad, &VersionEdit { fields }));
+            bytes.extend(encode_record(1, 7, bad, &VersionEdit { fields }));
             (bad, replay(&bytes, 7, "manifest".as_ref()))
         };
         let file = |number| {
@@ -520,20 +398,5 @@ mod tests {
             };
             assert_eq!(offset, bad);
         }
-    }
-
-    #[test]
-    fn longest_bounds_decode_and_longer_ones_do_not() {
-        let with_bound = |length| {
-            let mut edit = edit(1);
-            if let Field::AddFile(_, _, meta) = &mut edit.fields[0] {
-                meta.range.end = Some(vec![0xff; length]);
-            }
-            edit
-        };
-        let longest = with_bound(crate::KEY_BYTES_MAX + 1);
-        assert_eq!(VersionEdit::decode(&longest.encode()), Some(longest));
-        let longer = with_bound(crate::KEY_BYTES_MAX + 2);
-        assert_eq!(VersionEdit::decode(&longer.encode()), None);
     }
 }

@@ -6,6 +6,7 @@
 use crate::base::config::Config;
 use crate::base::health::{Health, Wakes};
 use crate::catalog::Catalog;
+use crate::catalog::damage::explain;
 use crate::catalog::manifest::{self, Manifest};
 use crate::catalog::parts::Parts;
 use crate::catalog::state::State;
@@ -39,6 +40,19 @@ pub(crate) fn open(
     work: Arc<dyn Wakes>,
 ) -> Result<Parts> {
     config.check()?;
+    let mut listed = State::default();
+    let opened = recover(path, config, environment, work, &mut listed);
+    opened.map_err(|error| explain(error, &listed))
+}
+
+/// As `open`. Leaves what the manifest lists in `listed`, for the explanation of errors.
+fn recover(
+    path: &Path,
+    config: Config,
+    environment: Environment,
+    work: Arc<dyn Wakes>,
+    listed: &mut State,
+) -> Result<Parts> {
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path);
     directory.make()?;
@@ -54,9 +68,12 @@ pub(crate) fn open(
     } else {
         (environment.ids.next_id(), State::default())
     };
+    listed.clone_from(&state);
     refuse_unknown_wals(&directory, store_id, &found, &state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
     adopt_segments(&directory, store_id, &found, &mut state)?;
+    // The mark of the last close is spent.
+    state.closed = false;
     let recovery = Recovery {
         config,
         environment,
@@ -65,8 +82,6 @@ pub(crate) fn open(
         lock: lock_guard,
         work,
     };
-    // The mark of the last close is spent.
-    state.closed = false;
     let store = recovery.build(state)?;
     first(store.missing_files(&found))?;
     let replayed = store.replay()?;
@@ -112,7 +127,8 @@ pub(crate) fn inspect(
     let directory = Directory::new(environment.fs.clone(), path);
     let lock = take_lock(&directory)?;
     let found = Found::list(&directory)?;
-    let (store_id, mut state) = manifest::read(&directory)?;
+    let (store_id, mut state) =
+        manifest::read(&directory).map_err(|error| explain(error, &State::default()))?;
     let log = refuse_unknown_wals(&directory, store_id, &found, &state);
     for (kind, number) in found.numbered() {
         if kind == FileKind::ValueLog && !state.segments.contains_key(&number) {
@@ -248,7 +264,7 @@ fn refuse_unknown_wals(
             if reader::is_in_use(&file, store, number)? {
                 return Err(file.corrupt(
                     HEADER_BYTES,
-                    "the manifest does not list this segment, which holds records",
+                    "the manifest does not list this segment, which holds records: the manifest was cut short or is an older one",
                 ));
             }
         }
@@ -317,13 +333,7 @@ impl Recovery {
                 (*level as usize, Arc::new(file))
             };
             let files = keyspace.files.values().map(live).collect();
-            if id as usize != trees.all().len() {
-                return Err(Error::corrupt(
-                    directory.path(),
-                    0,
-                    "the ids of the keyspaces have a gap",
-                ));
-            }
+            assert!(id as usize == trees.all().len(), "the state has no gap");
             let version = Version::default().with(&[], files);
             let version = version.map_err(|number| overlap(&directory, number))?;
             trees.add(Arc::new(Tree::new(

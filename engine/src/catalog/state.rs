@@ -48,6 +48,9 @@ impl State {
             Field::NextFile(number) => self.next_file = *number,
             Field::LastSequence(sequence) => self.last_sequence = *sequence,
             Field::Keyspace(id, name) => {
+                if *id as usize > self.keyspaces.len() {
+                    return Err("an edit creates a keyspace whose id leaves a gap");
+                }
                 let name = name.clone();
                 let state = KeyspaceState {
                     name,
@@ -165,6 +168,10 @@ mod tests {
         };
         assert!(example().apply(&edit).is_err());
         assert!(State::default().apply(&edit).is_err());
+        let edit = VersionEdit {
+            fields: vec![Field::Keyspace(2, "c".into())],
+        };
+        assert!(example().apply(&edit).is_err());
     }
 
     proptest! {

@@ -22,7 +22,7 @@ use crate::base::config::BATCH_BYTES_MAX;
 use crate::base::key::{SEQUENCE_MAX, SequenceNumber};
 use crate::format::change::Changes;
 use crate::format::dump::Dump;
-use crate::format::header::{HEADER_BYTES, named_in_header};
+use crate::format::header::{HEADER_BYTES, named_in_header, store_key};
 use crate::format::search::{Exhausted, SearchBudget};
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -81,7 +81,7 @@ pub(crate) fn frame_key(version: u32, store: u128, number: u64) -> u64 {
     if version < 4 {
         return number;
     }
-    number ^ (store as u64) ^ (store >> 64) as u64
+    store_key(store, number)
 }
 
 /// The same for the segment that begins with these bytes.

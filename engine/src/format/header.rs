@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `LAZURITE` |
 //! | 8 | 4 | kind: 1 WAL, 2 SSTable, 3 manifest, 4 value log |
-//! | 12 | 4 | format version: 4; 2 and 3 are read too |
+//! | 12 | 4 | format version: 5; 2 to 4 are read too |
 //! | 16 | 16 | store id |
 //! | 32 | 8 | file number |
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
@@ -18,7 +18,7 @@ use std::path::Path;
 pub(crate) const HEADER_BYTES: u64 = 48;
 const MAGIC: &[u8; 8] = b"LAZURITE";
 /// The version that is written.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 /// The oldest version that is read.
 const FORMAT_VERSION_MIN: u32 = 2;
 
@@ -64,6 +64,12 @@ pub(crate) fn check_header(bytes: &[u8], kind: FileKind, number: u64, path: &Pat
         return Err(corrupt("the header belongs to another file"));
     }
     Ok(store)
+}
+
+/// The key of checksums in file `number` that a client cannot compute, because it does not know the id of the store. For files in
+/// which a search behind damage meets keys or values that clients chose.
+pub(crate) fn store_key(store: u128, number: u64) -> u64 {
+    number ^ (store as u64) ^ (store >> 64) as u64
 }
 
 /// The format version and the store id that a header names, whether it is whole or not.

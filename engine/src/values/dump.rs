@@ -5,6 +5,7 @@ use crate::Result;
 use crate::base::codec::checksum;
 use crate::format::dump::Dump;
 use crate::format::header::HEADER_BYTES;
+use crate::format::search::SearchBudget;
 use crate::fs::PAGE_BYTES;
 
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
@@ -54,11 +55,17 @@ fn is_whole(dump: &Dump<'_>, number: u64, offset: u64, length: u64) -> Result<bo
     Ok(sum == checksum(number, offset, &[&head[..4], payload]))
 }
 
-/// Where a whole record begins with a page behind `offset`, as those of streamed values do.
+/// Where a whole record begins with a page behind `offset`, as those of streamed values do. `None` too if so much looks like records
+/// that it cannot all be read.
 fn next_page_with_chunk(dump: &Dump<'_>, number: u64, offset: u64) -> Result<Option<u64>> {
     let mut next = (offset + 1).next_multiple_of(PAGE_BYTES as u64);
+    let mut budget = SearchBudget::of(dump.length as usize);
     while next < dump.length {
-        if let Some(length) = length_at(dump, next)?.filter(|length| *length > 0)
+        let length = length_at(dump, next)?.filter(|length| *length > 0);
+        if length.is_some_and(|length| budget.charge(length as usize).is_err()) {
+            return Ok(None);
+        }
+        if let Some(length) = length
             && is_whole(dump, number, next, length)?
         {
             return Ok(Some(next));

@@ -383,7 +383,7 @@ impl ValueLog {
         let path = self
             .directory
             .path_of(FileName::Numbered(FileKind::ValueLog, number));
-        Error::corrupt(&path, 0, "the segment is missing")
+        Error::corrupt(&path, 0, "the file is missing")
     }
 
     /// Whether the segment is there.

@@ -2,6 +2,7 @@
 
 use super::Work;
 use crate::Result;
+use crate::base::mutex::lock;
 
 impl Work {
     /// Removes value-log segments that nothing refers to.
@@ -32,7 +33,10 @@ impl Work {
         }
         // The changes that hide the values of these segments may be in the log only: they must not be lost after the segments are gone.
         self.parts.log.sync().sync_all()?;
-        let removed = self.parts.value_log.remove(&dead)?;
+        let removed = {
+            let _removing = lock(&self.removing);
+            self.parts.value_log.remove(&dead)?
+        };
         tracing::info!(
             segments = removed,
             "removed value-log segments that nothing refers to"

@@ -1,6 +1,6 @@
 //! Background work: scheduling, flushes, compactions, collection, pacing of writers.
 //!
-//! Locks are taken in this order: `compacting`, then `flushing`, then the log of `write/commit.rs`, then the segments of the value
+//! Locks are taken in this order: `compacting`, then `flushing`, then `removing`, then the log of `write/commit.rs`, then the segments of the value
 //! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
 
 mod collect;
@@ -32,6 +32,8 @@ pub(crate) struct Work {
     parts: Arc<Parts>,
     flushing: Mutex<()>,
     compacting: Mutex<()>,
+    /// Held while files that the manifest listed are removed, except those of the log, which flushes remove.
+    removing: Mutex<()>,
     compactions: AtomicUsize,
     counters: Counters,
     /// By [`Job`]: why it failed for lack of space, until it succeeds.
@@ -56,6 +58,7 @@ impl Work {
             parts,
             flushing: Mutex::default(),
             compacting: Mutex::default(),
+            removing: Mutex::default(),
             compactions: AtomicUsize::new(0),
             counters: Counters::default(),
             shortages: Mutex::default(),
@@ -83,13 +86,19 @@ impl Work {
         self.signal.notify();
     }
 
-    /// Makes a checkpoint in the directory at `path`. Background work waits meanwhile.
+    /// Makes a checkpoint in the directory at `path`. Flushes wait meanwhile, and a compaction may run but removes no file.
     pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
         let target = self.parts.checkpoint_target(path)?;
-        // A merge may take seconds, and flushes are not to wait for it.
-        let _compacting = lock(&self.compacting);
+        // Not `compacting`: a merge may take seconds.
         let _flushing = lock(&self.flushing);
+        let _removing = lock(&self.removing);
         self.parts.checkpoint(&target)
+    }
+
+    /// Removes the SSTables that no version and no reader needs any more.
+    fn remove_obsolete(&self) {
+        let _removing = lock(&self.removing);
+        self.parts.cache.remove_obsolete();
     }
 
     pub(crate) fn signals(&self) -> u64 {

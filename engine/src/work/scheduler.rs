@@ -72,7 +72,7 @@ impl Work {
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
-        self.parts.cache.remove_obsolete();
+        self.remove_obsolete();
         let compacted = self.note(Job::Compaction, compacted);
         if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
             // Where there is no space to merge, collecting may make some.
@@ -126,6 +126,19 @@ impl Work {
         crate::format::sstable::compress::prepare();
         let idle = || if self.is_at_rest() { RETRY } else { REST };
         self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
+    }
+
+    /// The loop of the thread that does the work of both.
+    pub(crate) fn flush_and_maintenance_loop(&self) {
+        crate::format::sstable::compress::prepare();
+        let idle = || if self.is_at_rest() { RETRY } else { REST };
+        let run = || {
+            let flushed = self.run_flush();
+            // Where there is no space to flush, maintenance may make some.
+            let maintained = self.run_maintenance();
+            Ok(flushed? | maintained?.is_some())
+        };
+        self.work_loop(run, idle);
     }
 
     /// Runs the pending jobs, and waits for more, at most as long as `idle` says.

@@ -48,7 +48,7 @@ impl Work {
             return Ok(());
         };
         let done = self.run_plan(tree, plan, &[]);
-        self.parts.cache.remove_obsolete();
+        self.remove_obsolete();
         done.inspect_err(|error| self.parts.health.note(error))
     }
 

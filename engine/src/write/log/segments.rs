@@ -22,8 +22,8 @@ use crate::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Length of the first segment.
-const FIRST_BYTES: u64 = 1 << 20;
+/// Length of the first segment: what a store takes on disk from its first write on.
+const FIRST_BYTES: u64 = 512 << 10;
 /// How many times its length a segment may grow to while the next one is being made. Then writers are not admitted until it is.
 const OVERLONG: u64 = 4;
 /// As [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait for the disk. Their number

@@ -1,0 +1,194 @@
+//! Records of the manifest: an edit with its length and its checksums, and the search for them behind damage.
+//!
+//! | offset | bytes | field |
+//! | --- | --- | --- |
+//! | 0 | 4 | length of the edit |
+//! | 4 | 4 | low half of the checksum of the length |
+//! | 8 | 8 | checksum of the eight bytes above and of the edit |
+//! | 16 | n | the edit |
+//!
+//! Both are keyed by store id, file number and offset. Edits contain keys, which clients choose, and a client does not know the
+//! store id: it can neither forge a record nor make bytes look like many. Versions 2 to 4 are in `old_record.rs`.
+
+use crate::base::codec::{Decoder, checksum};
+use crate::format::edit::VersionEdit;
+use crate::format::header::{named_in_header, store_key};
+use crate::format::old_record;
+use crate::format::search::{Exhausted, SearchBudget};
+
+pub(crate) const RECORD_HEADER_BYTES: usize = 16;
+
+/// The first version with the records of this file.
+const VERSION_MIN: u32 = 5;
+
+/// How the records of one manifest are laid out, and the key of their checksums.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Records {
+    Keyed(u64),
+    /// Of version 2, 3 or 4, in the file of this number.
+    Old(u64),
+}
+
+/// A whole record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) edit: &'a [u8],
+    /// Where the next record begins.
+    pub(crate) end: usize,
+}
+
+impl Records {
+    /// Of a manifest that this program writes.
+    pub(crate) fn new(store: u128, number: u64) -> Records {
+        Records::Keyed(store_key(store, number))
+    }
+
+    /// Of the manifest that begins with these bytes.
+    pub(crate) fn named_in(bytes: &[u8], number: u64) -> Records {
+        match named_in_header(bytes) {
+            Some((version, store)) if version >= VERSION_MIN => Records::new(store, number),
+            _ => Records::Old(number),
+        }
+    }
+
+    /// The whole record at `offset`, if there is one.
+    pub(crate) fn at(self, bytes: &[u8], offset: usize) -> Option<Record<'_>> {
+        let (edit, header_bytes) = match self {
+            Records::Keyed(key) => (edit_at(bytes, key, offset)?, RECORD_HEADER_BYTES),
+            Records::Old(number) => (
+                old_record::edit_at(bytes, number, offset)?,
+                old_record::RECORD_HEADER_BYTES,
+            ),
+        };
+        let end = offset + header_bytes + edit.len();
+        Some(Record { edit, end })
+    }
+
+    /// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged bytes may be a length.
+    pub(crate) fn next(
+        self,
+        bytes: &[u8],
+        bad: usize,
+    ) -> std::result::Result<Option<usize>, Exhausted> {
+        match self {
+            Records::Keyed(key) => next_record(bytes, key, bad),
+            Records::Old(number) => old_record::next_record(bytes, number, bad),
+        }
+    }
+}
+
+/// The record of `edit` for this offset of a manifest.
+pub(crate) fn encode_record(store: u128, number: u64, offset: u64, edit: &VersionEdit) -> Vec<u8> {
+    let key = store_key(store, number);
+    let edit = edit.encode();
+    let mut out = Vec::with_capacity(RECORD_HEADER_BYTES + edit.len());
+    out.extend_from_slice(&(edit.len() as u32).to_le_bytes());
+    out.extend_from_slice(&length_checksum(key, offset, &out).to_le_bytes());
+    let sum = checksum(key, offset, &[&out, &edit]);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(&edit);
+    out
+}
+
+/// Lets a search reject an offset without reading the edit that would stand there.
+fn length_checksum(key: u64, offset: u64, length: &[u8]) -> u32 {
+    checksum(key, offset, &[length]) as u32
+}
+
+/// The length that the head of a record at `offset` names, if its checksum matches and the file is long enough.
+fn length_at(bytes: &[u8], key: u64, offset: usize) -> Option<usize> {
+    let head: &[u8; RECORD_HEADER_BYTES] = bytes.get(offset..)?.first_chunk()?;
+    let mut decoder = Decoder::new(head);
+    let (length, sum) = (decoder.u32()?, decoder.u32()?);
+    let room = bytes.len() - offset - RECORD_HEADER_BYTES;
+    let is_possible = (1..=room).contains(&(length as usize));
+    (is_possible && sum == length_checksum(key, offset as u64, &head[..4]))
+        .then_some(length as usize)
+}
+
+fn edit_at(bytes: &[u8], key: u64, offset: usize) -> Option<&[u8]> {
+    let length = length_at(bytes, key, offset)?;
+    let (head, rest) = bytes[offset..].split_at(RECORD_HEADER_BYTES);
+    let edit = &rest[..length];
+    let sum = u64::from_le_bytes(head[8..].try_into().ok()?);
+    (sum == checksum(key, offset as u64, &[&head[..8], edit])).then_some(edit)
+}
+
+/// The budget bounds the work where someone knows the store id who should not.
+fn next_record(
+    bytes: &[u8],
+    key: u64,
+    bad: usize,
+) -> std::result::Result<Option<usize>, Exhausted> {
+    let mut budget = SearchBudget::of(bytes.len());
+    for at in bad + 1..bytes.len() {
+        if let Some(length) = length_at(bytes, key, at) {
+            budget.charge(length)?;
+            if edit_at(bytes, key, at).is_some() {
+                return Ok(Some(at));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::edit::Field;
+
+    const STORE: u128 = 9 << 64 | 5;
+
+    fn edit(next_file: u64) -> VersionEdit {
+        let fields = vec![Field::NextFile(next_file)];
+        VersionEdit { fields }
+    }
+
+    #[test]
+    fn record_behind_a_damaged_one_is_found_wherever_the_damage_is() {
+        let mut bytes = Vec::new();
+        let mut starts = Vec::new();
+        for next_file in 0..9 {
+            starts.push(bytes.len());
+            bytes.extend(encode_record(
+                STORE,
+                7,
+                bytes.len() as u64,
+                &edit(next_file),
+            ));
+        }
+        let records = Records::new(STORE, 7);
+        for damaged in starts[3]..starts[4] {
+            let mut bytes = bytes.clone();
+            bytes[damaged] ^= 1;
+            assert!(records.at(&bytes, starts[3]).is_none(), "{damaged}");
+            assert_eq!(records.next(&bytes, starts[3]), Ok(Some(starts[4])));
+        }
+    }
+
+    #[test]
+    fn record_of_another_store_file_or_offset_is_none() {
+        let bytes = encode_record(STORE, 7, 0, &edit(1));
+        assert!(Records::new(STORE, 7).at(&bytes, 0).is_some());
+        assert!(Records::new(STORE + 1, 7).at(&bytes, 0).is_none());
+        assert!(Records::new(STORE, 8).at(&bytes, 0).is_none());
+        let moved = [&[0][..], &bytes].concat();
+        assert!(Records::new(STORE, 7).at(&moved, 1).is_none());
+    }
+
+    #[test]
+    fn heads_of_whoever_knows_the_store_id_cost_bounded_work() {
+        let key = store_key(STORE, 7);
+        let mut bytes = Vec::new();
+        let end = 4 << 20;
+        while bytes.len() + 2 * RECORD_HEADER_BYTES < end {
+            let length = ((end - bytes.len() - RECORD_HEADER_BYTES) as u32).to_le_bytes();
+            let sum = length_checksum(key, bytes.len() as u64, &length);
+            bytes.extend(length);
+            bytes.extend(sum.to_le_bytes());
+            bytes.extend([0; 8]);
+        }
+        bytes.resize(end, 0);
+        assert_eq!(Records::new(STORE, 7).next(&bytes, 0), Err(Exhausted));
+    }
+}

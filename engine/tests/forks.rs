@@ -1,0 +1,406 @@
+//! Forks: stores opened from checkpoints of another store, many in one process.
+
+mod common;
+
+use common::{Change, Model, Store, open_in};
+use lazurite_engine::fs::{Clock, Failure, Fault, FaultFs, Fs, Keep, MemoryFs, SystemClock};
+use lazurite_engine::{
+    Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
+};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
+    let mut batch = Batch::new();
+    batch.put(keyspace, key, value);
+    db.write(batch).unwrap().wait().unwrap();
+}
+
+/// What this process takes from the system.
+#[derive(Debug, Clone, Copy)]
+struct Usage {
+    threads: i64,
+    handles: i64,
+    /// In KiB.
+    memory: i64,
+}
+
+#[allow(clippy::disallowed_methods, reason = "reads /proc, no store")]
+fn usage() -> Usage {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let field = |name: &str| -> i64 {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    Usage {
+        threads: field("Threads:"),
+        handles: std::fs::read_dir("/proc/self/fd").unwrap().count() as i64,
+        memory: field("VmRSS:"),
+    }
+}
+
+/// Bytes of disk that only this directory takes: files with one name.
+#[allow(clippy::disallowed_methods, reason = "looks at files, not at a store")]
+fn own_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(directory).unwrap();
+    let metadata = entries.map(|entry| entry.unwrap().metadata().unwrap());
+    let own = metadata.filter(|metadata| metadata.nlink() == 1);
+    own.map(|metadata| metadata.blocks() * 512).sum()
+}
+
+fn milliseconds(durations: &mut [Duration]) -> String {
+    durations.sort();
+    let last = durations.len() - 1;
+    let [median, most] = [last / 2, last].map(|at| durations[at].as_secs_f64() * 1e3);
+    format!("median {median:.1} ms, most {most:.1} ms")
+}
+
+/// Prints what a fork costs, of a source whose last rows are in the log and of one that is flushed and compacted.
+/// `cargo test --test forks -- --ignored --nocapture`; `LAZURITE_TEST_SCALE=10` for a million rows.
+#[test]
+#[ignore = "measures, and checks nothing"]
+fn cost_of_a_hundred_forks() {
+    for is_flushed in [false, true] {
+        println!("source flushed and compacted: {is_flushed}");
+        measure_forks(is_flushed);
+    }
+}
+
+/// A store with the fewest threads.
+fn open_fork(path: &Path) -> Db {
+    let config = Config::default();
+    let environment = Environment {
+        background: Background::FewThreads,
+        ..Environment::system(config.durability)
+    };
+    Db::open_with(path, config, environment).unwrap()
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "waits for the rest that comes with time"
+)]
+fn measure_forks(is_flushed: bool) {
+    const FORKS: i64 = 100;
+    let clock = SystemClock::default();
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(&directory.path().join("source"), Config::default()).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let rows = (100_000.0 * common::scale()) as u32;
+    for first in (0..rows).step_by(1000) {
+        let mut batch = Batch::new();
+        for row in first..first + 1000 {
+            batch.put(&keyspace, &row.to_be_bytes(), &[row as u8; 200]);
+        }
+        drop(db.write(batch).unwrap());
+    }
+    if is_flushed {
+        let began = clock.now();
+        db.flush_all().unwrap();
+        db.compact(&keyspace).unwrap();
+        println!(
+            "flush and compaction: {:.1} ms",
+            (clock.now() - began).as_secs_f64() * 1e3
+        );
+    }
+    let before = usage();
+    let (mut checkpoints, mut opens) = (Vec::new(), Vec::new());
+    let mut forks = Vec::new();
+    for fork in 0..FORKS {
+        let path = directory.path().join(format!("fork-{fork}"));
+        let began = clock.now();
+        db.checkpoint(&path).unwrap();
+        checkpoints.push(clock.now() - began);
+        let began = clock.now();
+        let copy = open_fork(&path);
+        opens.push(clock.now() - began);
+        forks.push((copy, path));
+    }
+    let print = |when: &str| {
+        let now = usage();
+        println!(
+            "{when}, per fork: {} threads, {} handles, {} KiB of memory, {} KiB of disk",
+            (now.threads - before.threads) / FORKS,
+            (now.handles - before.handles) / FORKS,
+            (now.memory - before.memory) / FORKS,
+            forks.iter().map(|(_, path)| own_bytes(path)).sum::<u64>() / 1024 / FORKS as u64,
+        );
+    };
+    println!("checkpoint: {}", milliseconds(&mut checkpoints));
+    println!("open: {}", milliseconds(&mut opens));
+    print("opened");
+    for (fork, _) in &forks {
+        let keyspace = fork.keyspace("rows", KeyspaceOptions::default()).unwrap();
+        assert!(fork.get(&keyspace, &7u32.to_be_bytes()).unwrap().is_some());
+    }
+    print("one row read");
+    for (fork, _) in &forks {
+        let keyspace = fork.keyspace("rows", KeyspaceOptions::default()).unwrap();
+        put(fork, &keyspace, b"key", b"value");
+    }
+    print("one row written");
+    std::thread::sleep(Duration::from_millis(600));
+    print("at rest");
+    let began = clock.now();
+    for (fork, _) in &forks {
+        fork.abandon();
+    }
+    println!(
+        "abandon: {:.1} ms each",
+        (clock.now() - began).as_secs_f64() * 1e3 / FORKS as f64
+    );
+}
+
+const FORK: &str = "/fork";
+
+fn row(index: u8, value: &[u8]) -> Change {
+    Change::Put(usize::from(index % 3), vec![index], value.to_vec())
+}
+
+/// A small store with rows in SSTables, large values, and, unless it is flushed, rows in the log.
+fn source(fs: &MemoryFs, is_flushed: bool) -> (Store, Model) {
+    let store = open_in("/source", Arc::new(fs.clone()), &config()).unwrap();
+    let mut model = Model::default();
+    for index in 0..40 {
+        let length = if index % 5 == 0 { 400 } else { 10 };
+        let changes = [row(index, &vec![index; length])];
+        store.write(&changes).unwrap();
+        model.apply(&changes);
+        if index == 20 {
+            store.db.flush_all().unwrap();
+        }
+    }
+    if is_flushed {
+        store.db.flush_all().unwrap();
+    }
+    (store, model)
+}
+
+fn config() -> Config {
+    Config {
+        durability: Durability::Disk,
+        value_bytes_separated: 200,
+        value_chunk_bytes: 100,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn fork_and_source_do_not_see_what_the_other_writes() {
+    for is_flushed in [false, true] {
+        let fs = MemoryFs::crashable();
+        let (source, model) = source(&fs, is_flushed);
+        source.db.checkpoint(FORK.as_ref()).unwrap();
+        let fork = open_in(FORK, Arc::new(fs.clone()), &config()).unwrap();
+        assert_eq!(fork.dump().unwrap(), model);
+        let (mut in_source, mut in_fork) = (model.clone(), model);
+        for index in 0..60 {
+            let changes = [row(index, &[1; 300])];
+            source.write(&changes).unwrap();
+            in_source.apply(&changes);
+            let changes = [row(index + 1, &[2; 250]), Change::Delete(0, vec![index])];
+            fork.write(&changes).unwrap();
+            in_fork.apply(&changes);
+        }
+        for store in [&source, &fork] {
+            store.db.flush_all().unwrap();
+            let compact = |keyspace| store.db.compact(keyspace).unwrap();
+            store.keyspaces.iter().for_each(compact);
+            while store.db.step().unwrap().is_some() {}
+        }
+        assert_eq!(source.dump().unwrap(), in_source);
+        assert_eq!(fork.dump().unwrap(), in_fork);
+        for (name, store) in [("fork", &fork), ("source", &source)] {
+            assert_eq!(store.db.verify().unwrap().damages.len(), 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn fork_lives_on_when_its_source_is_closed_and_its_files_are_removed() {
+    for is_flushed in [false, true] {
+        let fs = MemoryFs::crashable();
+        let (source, mut model) = source(&fs, is_flushed);
+        source.db.checkpoint(FORK.as_ref()).unwrap();
+        let fork = open_in(FORK, Arc::new(fs.clone()), &config()).unwrap();
+        source.db.close().unwrap();
+        for name in fs.list("/source".as_ref()).unwrap() {
+            fs.remove(&Path::new("/source").join(name)).unwrap();
+        }
+        assert_eq!(fork.dump().unwrap(), model);
+        let changes = [row(50, &[3; 300])];
+        fork.write(&changes).unwrap();
+        model.apply(&changes);
+        fork.db.close().unwrap();
+        let fork = open_in(FORK, Arc::new(fs), &config()).unwrap();
+        assert_eq!(fork.dump().unwrap(), model);
+    }
+}
+
+#[test]
+fn fork_of_a_flushed_store_has_no_log() {
+    let fs = MemoryFs::crashable();
+    let (source, mut model) = source(&fs, true);
+    source.db.checkpoint(FORK.as_ref()).unwrap();
+    let names = fs.list(FORK.as_ref()).unwrap();
+    assert!(
+        !names.iter().any(|name| name.ends_with(".wal")),
+        "{names:?}"
+    );
+    // Sequence numbers go on behind those of the source.
+    let fork = open_in(FORK, Arc::new(fs.clone()), &config()).unwrap();
+    let changes = [row(1, b"newer"), Change::Delete(0, vec![3])];
+    fork.write(&changes).unwrap();
+    model.apply(&changes);
+    let fork = open_in(FORK, Arc::new(fs.crash(1, Keep::Nothing)), &config()).unwrap();
+    assert_eq!(fork.dump().unwrap(), model);
+}
+
+#[test]
+fn power_cut_at_any_call_of_a_fork_harms_neither_fork_nor_source() {
+    for is_flushed in [false, true] {
+        for nth in 1.. {
+            let fs = MemoryFs::crashable();
+            let (source, model) = source(&fs, is_flushed);
+            source.db.checkpoint(FORK.as_ref()).unwrap();
+            let faults = FaultFs::new(Arc::new(fs.clone()));
+            faults.set(Some(Fault {
+                operation: None,
+                path: FORK.into(),
+                nth,
+                failure: Failure::Error(ErrorKind::Other),
+                sticky: true,
+            }));
+            let changes = [row(50, &[3; 300])];
+            let used = use_fork(Arc::new(faults.clone()), &changes);
+            let (_, fired) = faults.seen();
+            let context = format!("call {nth}: {used:?}");
+            for keep in [Keep::Nothing, Keep::Everything] {
+                let left = fs.crash(nth, keep);
+                let fork = open_in(FORK, Arc::new(left.clone()), &config());
+                let fork = fork.unwrap_or_else(|error| panic!("{context}: {error}"));
+                let mut after = model.clone();
+                after.apply(&changes);
+                let found = fork.dump().unwrap();
+                let is_right = found == after || (found == model && used.is_err());
+                assert!(is_right, "{context}: the fork is wrong");
+                let source = open_in("/source", Arc::new(left), &config()).unwrap();
+                assert_eq!(source.dump().unwrap(), model, "{context}");
+            }
+            if !fired {
+                break;
+            }
+        }
+    }
+}
+
+/// Opens the fork, writes, flushes, compacts and closes.
+fn use_fork(fs: Arc<dyn Fs>, changes: &[Change]) -> Result<(), Error> {
+    let fork = open_in(FORK, fs, &config())?;
+    fork.write(changes)?;
+    fork.db.flush_all()?;
+    fork.db.compact(&fork.keyspaces[0])?;
+    fork.db.close()
+}
+
+#[test]
+fn abandoned_store_writes_nothing_releases_its_directory_and_opens_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let db = Db::open(directory.path(), Config::default()).unwrap();
+        let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+        (db, keyspace)
+    };
+    let (db, keyspace) = open();
+    put(&db, &keyspace, b"key", b"value");
+    db.abandon();
+    assert!(matches!(db.get(&keyspace, b"key"), Err(Error::Closed)));
+    assert_eq!(db.stats().flushes, 0);
+    db.close().unwrap();
+    let (db, keyspace) = open();
+    assert!(db.get(&keyspace, b"key").unwrap().is_some());
+}
+
+#[test]
+fn store_with_few_threads_syncs_flushes_and_compacts_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        durability: Durability::Disk,
+        memtable_bytes_max: 4 << 10,
+        level0_files_max: 2,
+        level0_files_stop: 4,
+        value_bytes_separated: 1 << 10,
+        ..Config::default()
+    };
+    let environment = Environment {
+        background: Background::FewThreads,
+        ..Environment::system(config.durability)
+    };
+    let db = Db::open_with(directory.path(), config, environment).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let keys = || (0..200u32).map(u32::to_be_bytes);
+    for key in keys() {
+        put(&db, &keyspace, &key, &[1; 300]);
+    }
+    put(&db, &keyspace, b"large", &[2; 5000]);
+    while db.stats().compactions == 0 {
+        std::thread::yield_now();
+    }
+    assert!(db.stats().flushes > 0);
+    db.abandon();
+    let db = open_fork(directory.path());
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    for key in keys() {
+        assert_eq!(db.get(&keyspace, &key).unwrap().unwrap(), [1; 300][..]);
+    }
+    assert_eq!(db.get(&keyspace, b"large").unwrap().unwrap(), [2; 5000][..]);
+}
+
+#[test]
+fn checkpoints_made_while_everything_is_moved_and_removed_are_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = Config {
+        memtable_bytes_max: 8 << 10,
+        level0_files_max: 2,
+        level0_files_stop: 6,
+        sstable_bytes: 4 << 10,
+        level_bytes_base: 16 << 10,
+        value_bytes_separated: 200,
+        value_segment_bytes: 8 << 10,
+        wal_segment_bytes: 16 << 10,
+        ..Config::default()
+    };
+    let db = Db::open(&directory.path().join("source"), config.clone()).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0u32.. {
+                let length = if number.is_multiple_of(3) { 700 } else { 60 };
+                let key = (number.wrapping_mul(0x9e37_79b9) >> 24).to_be_bytes();
+                put(&db, &keyspace, &key, &vec![number as u8; length]);
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for number in 0..(20.0 * common::scale()) as u32 {
+            let path = directory.path().join(format!("fork-{number}"));
+            db.checkpoint(&path).unwrap();
+            let environment = Environment::system(config.durability);
+            let verified = Db::verify_directory(&path, config.clone(), environment);
+            let damages = verified.unwrap().damages;
+            assert!(damages.is_empty(), "{number}: {damages:?}");
+            let fork = open_fork(&path);
+            assert_eq!(fork.verify().unwrap().damages.len(), 0, "{number}");
+            fork.abandon();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let stats = db.stats();
+    assert!(stats.compactions > 0 && stats.flushes > 0);
+}
