@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// The first byte of an answer over TLS to a request that was not: an alert.
 const TLS_ALERT: u8 = 21;
+/// The code of our own answer to such a request.
+pub(super) const HTTPS_REQUIRED: &str = "AccountRequiresHttps";
 /// Signed requests may be this old or this early.
 /// Source: Authorize with Shared Key, "Specifying the Date header".
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
@@ -551,7 +553,7 @@ impl Answer {
             .strip_prefix("HTTP/1.")
             .and_then(|rest| rest.split(' ').nth(1));
         Answer {
-            is_of_other_scheme: bytes.first() == Some(&TLS_ALERT),
+            is_of_other_scheme: bytes.first() == Some(&TLS_ALERT) || head.contains(HTTPS_REQUIRED),
             distrust: None,
             status: status.and_then(|status| status.parse().ok()).unwrap_or(0),
             head: head.to_owned(),

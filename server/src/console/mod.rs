@@ -116,7 +116,8 @@ impl Console {
             && respond::accepts_html(&parts.headers)
     }
 
-    fn addresses(&self) -> &[Address] {
+    /// Where the services listen; nothing until that is known.
+    pub fn addresses(&self) -> &[Address] {
         self.addresses.get().map_or(&[], Vec::as_slice)
     }
 

@@ -15,6 +15,7 @@ mod random;
 mod server;
 mod slow;
 
+mod access_log;
 mod advisor;
 mod auth;
 mod blob;

@@ -4,13 +4,15 @@ mod detail;
 mod live;
 mod ring;
 
-pub use ring::{Answer, Record, Ring, WhyRefused};
+pub use ring::{Answer, Record, Ring, WhyRefused, head_of, push_headers};
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::respond::{Html, Json, Page, Visit, made};
+use crate::request::context::text_of;
 use axum::Router;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::routing::get;
 use maud::{Markup, html};
 use percent_encoding::percent_decode_str;
@@ -189,10 +191,17 @@ fn milliseconds(record: &Record) -> String {
 
 /// How a query was answered, with its cost.
 fn plan(record: &Record) -> Option<String> {
-    let plan = record.response_header("x-lazurite-plan")?;
-    let examined = record
-        .response_header("x-lazurite-examined")
-        .unwrap_or_default();
+    plan_with(|name| record.response_header(name))
+}
+
+/// As [`plan`], of a response.
+pub fn plan_of(headers: &HeaderMap) -> Option<String> {
+    plan_with(|name| headers.get(name).map(text_of))
+}
+
+fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let plan = header("x-lazurite-plan")?;
+    let examined = header("x-lazurite-examined").unwrap_or_default();
     Some(format!("{plan}, {examined} examined"))
 }
 
