@@ -2,7 +2,7 @@
 
 mod command;
 
-pub use command::{ClockAction, Command, FaultsAction, ShimAction};
+pub use command::{ClockAction, Command, FaultsAction, QueryFormat, ShimAction, StoreArguments};
 
 use crate::accounts::Accounts;
 use crate::service_kind::ServiceKind;

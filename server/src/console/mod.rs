@@ -6,6 +6,7 @@
 
 mod blobs;
 mod connect;
+mod csv;
 mod engine;
 mod form;
 mod guard;
@@ -17,9 +18,12 @@ mod open_pages;
 mod queues;
 pub mod requests;
 mod respond;
+mod rows;
 mod tables;
 mod test_pages;
 mod value_text;
+
+pub use layout::size as layout_size;
 
 use crate::announce::Address;
 use crate::request::body::RequestBody;

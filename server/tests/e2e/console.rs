@@ -786,3 +786,173 @@ fn a_request_is_sent_again_changed_and_signed() {
         again(&token, fields).is(400);
     }
 }
+
+/// A form of the console, with its token.
+fn submit(server: &Server, path: &str, fields: &str) -> Response {
+    let token = token(server);
+    page("POST", path)
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(format!("token={token}&{fields}"))
+        .send(server)
+}
+
+#[test]
+fn a_table_is_imported_exported_and_its_selected_rows_deleted() {
+    let server = Server::fresh();
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Orders"}"#)
+        .send(&server)
+        .is(201);
+    let csv = "PartitionKey%2CRowKey%2CAge%2CAge%40type%2CNote%0D%0Ap%2C1%2C34%2CEdm.Int32%2C%22a%2Cb%22%0D%0Ap%2C2%2C%2C%2C%0D%0Aq%2C3%2C7%2CEdm.Int64%2Cx";
+    let orders = format!("tables/{ACCOUNT}/Orders");
+    submit(&server, &format!("{orders}/import"), &format!("csv={csv}")).is(303);
+    let stored = of(Service::Table, "GET", "/Orders()")
+        .header("Accept", "application/json;odata=nometadata")
+        .send(&server)
+        .json();
+    assert_eq!(stored["value"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        (&stored["value"][0]["Age"], &stored["value"][2]["Age"]),
+        (&34.into(), &"7".into())
+    );
+    let exported = page(
+        "GET",
+        &format!("{orders}/export.csv?filter=PartitionKey%20eq%20%27p%27"),
+    )
+    .send(&server)
+    .is(200)
+    .text();
+    let lines: Vec<_> = exported.lines().collect();
+    assert_eq!(
+        lines[0],
+        "PartitionKey,RowKey,Timestamp,Age,Age@type,Note,Note@type"
+    );
+    assert!(
+        lines[1].ends_with(",34,Edm.Int32,\"a,b\",Edm.String") && lines[2].ends_with(",,,,"),
+        "{exported}"
+    );
+    assert_eq!(lines.len(), 3);
+    let wrong = submit(
+        &server,
+        &format!("{orders}/import"),
+        "csv=PartitionKey%2CRowKey%2CA%2CA%40type%0Ap%2C9%2Cx%2CInt32",
+    );
+    assert!(
+        wrong.is(400).text().contains("Line 2 of the CSV"),
+        "{}",
+        wrong.text()
+    );
+    // The boxes of the page, as a browser sends them.
+    let grid = html(&orders).send(&server).is(200).text();
+    let rows: Vec<String> = grid
+        .split("name=\"row\" value=\"")
+        .skip(1)
+        .map(|rest| {
+            rest.split('"')
+                .next()
+                .unwrap()
+                .replace("&quot;", "\"")
+                .replace("&amp;", "&")
+        })
+        .collect();
+    assert_eq!(rows.len(), 3);
+    let encode = |row: &String| {
+        format!(
+            "row={}",
+            percent_encoding::utf8_percent_encode(row, percent_encoding::NON_ALPHANUMERIC)
+        )
+    };
+    let chosen = [encode(&rows[0]), encode(&rows[2])].join("&");
+    submit(&server, &format!("{orders}/rows"), &chosen).is(303);
+    let left = of(Service::Table, "GET", "/Orders()")
+        .header("Accept", "application/json;odata=nometadata")
+        .send(&server)
+        .json();
+    assert_eq!(
+        (
+            left["value"].as_array().unwrap().len(),
+            &left["value"][0]["RowKey"]
+        ),
+        (1, &"2".into())
+    );
+    // What was changed since is not deleted.
+    of(
+        Service::Table,
+        "MERGE",
+        "/Orders(PartitionKey='p',RowKey='2')",
+    )
+    .header("If-Match", "*")
+    .json(r#"{"Note":"new"}"#)
+    .send(&server)
+    .is(204);
+    submit(&server, &format!("{orders}/rows"), &encode(&rows[1])).is(412);
+    submit(&server, &format!("{orders}/rows"), "").is(400);
+    let narrow = html(&format!("{orders}?columns=Note")).send(&server).text();
+    assert!(
+        narrow.contains("<th scope=\"col\">Note") && !narrow.contains("<th scope=\"col\">Age"),
+        "{narrow}"
+    );
+}
+
+#[test]
+fn messages_are_moved_back_from_a_poison_queue_with_their_expiry() {
+    let server = Server::fresh();
+    for queue in ["orders", "orders-poison"] {
+        of(Service::Queue, "PUT", &format!("/{queue}"))
+            .send(&server)
+            .is(201);
+    }
+    for number in 0..40 {
+        let lifetime = if number == 0 { -1 } else { 3600 };
+        of(
+            Service::Queue,
+            "POST",
+            &format!("/orders-poison/messages?messagettl={lifetime}"),
+        )
+        .body(format!(
+            "<QueueMessage><MessageText>order {number}</MessageText></QueueMessage>"
+        ))
+        .send(&server)
+        .is(201);
+    }
+    let origin = html(&format!("queues/{ACCOUNT}/orders"))
+        .send(&server)
+        .is(200)
+        .text();
+    assert!(origin.contains("has 40 messages"), "{origin}");
+    let poison = format!("queues/{ACCOUNT}/orders-poison");
+    assert!(
+        html(&poison)
+            .send(&server)
+            .text()
+            .contains("name=\"to\" value=\"orders\"")
+    );
+    let found = html(&format!("{poison}?filter=ORDER%2030"))
+        .send(&server)
+        .text();
+    assert_eq!(found.matches("<pre class=\"text\">").count(), 1, "{found}");
+    submit(&server, &format!("{poison}/move"), "to=none&count=1").is(404);
+    submit(&server, &format!("{poison}/move"), "to=orders&count=1000").is(303);
+    let peeked = of(
+        Service::Queue,
+        "GET",
+        "/orders/messages?peekonly=true&numofmessages=32",
+    )
+    .send(&server)
+    .text();
+    assert!(
+        peeked.contains("<MessageText>order 0</MessageText>") && peeked.contains("31 Dec 9999"),
+        "{peeked}"
+    );
+    let count = |queue: &str| {
+        let metadata = of(Service::Queue, "GET", &format!("/{queue}?comp=metadata")).send(&server);
+        metadata
+            .header("x-ms-approximate-messages-count")
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        (count("orders"), count("orders-poison")),
+        ("40".to_owned(), "0".to_owned())
+    );
+}

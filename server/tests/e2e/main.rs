@@ -40,5 +40,6 @@ mod races;
 mod recordings;
 mod rights;
 mod table;
+mod terminal;
 mod test_clock;
 mod testcontainers;
