@@ -23,7 +23,7 @@ pub fn line(entity: &Entity, columns: &[String]) -> String {
         "{},{},{}",
         cell(&entity.partition_key),
         cell(&entity.row_key),
-        entity.timestamp.to_full_text().to_string()
+        &*entity.timestamp.to_full_text()
     );
     for column in columns {
         match entity.property(column) {

@@ -15,6 +15,7 @@ mod layout;
 mod lists;
 mod names;
 mod open_pages;
+mod openapi;
 mod queues;
 pub mod requests;
 mod respond;
@@ -168,6 +169,7 @@ pub fn router(console: Arc<Console>) -> Router {
         let pages = Router::new()
             .route("/_lazurite/", get(home::page))
             .route("/_lazurite/connect/{account}", get(connect::page))
+            .route("/_lazurite/openapi.json", get(openapi::document))
             .route("/_lazurite/engine", get(engine::page))
             .route("/_lazurite/api/status", get(home::status))
             .route("/_lazurite/api/names", get(names::names))
