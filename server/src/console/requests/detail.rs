@@ -43,7 +43,7 @@ pub async fn json(
         let signed = why.client_signed.as_ref()?;
         Some(json!({"text": signed.text, "mistake": signed.mistake}))
     }));
-    document["code"] = json!(code::calls(&record).into_iter().collect::<BTreeMap<_, _>>());
+    document["calls"] = json!(code::calls(&record).into_iter().collect::<BTreeMap<_, _>>());
     document["curl"] = json!(code::curl(&record));
     Ok(Json(document))
 }
