@@ -16,6 +16,7 @@ use crate::layers::analytics::log_entry;
 use crate::layers::browser_guard;
 use crate::layers::errors::ErrorLayer;
 use crate::layers::secondary::check_location;
+use crate::layers::wrong_service;
 use crate::memory::MemoryGrant;
 use crate::properties::{PropertiesStore, ServiceProperties, cors};
 use crate::request::address::address;
@@ -107,17 +108,18 @@ async fn serve(
     let common = CommonHeaders::of(&request);
     let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
     let errors = ErrorLayer::new(&request, app.durability == "memory");
-    let begun = app.requests.begin(&request);
+    let begun = app.requests.begin(&request, log.started());
+    let agent = wrong_service::agent(&request);
     let mut facts = ResponseFacts::default();
     let outcome = {
         let head = notes.take_head();
         let handling = pin!(handle(&app, &origin, request, head, &mut facts));
         within(app.request_timeout, handling).await
     };
-    let refusal = match &outcome {
-        Err(failure) if begun.is_some() => Some(WhyRefused::of(failure)),
-        _ => None,
-    };
+    let outcome = outcome.map_err(|failure| {
+        wrong_service::explain(failure, agent, log.target(), &app.console, &origin)
+    });
+    let refusal = outcome.as_ref().err().map(WhyRefused::of);
     let mut response =
         outcome.unwrap_or_else(|failure| errors.render(failure, &origin, log.target()));
     if let Some(memory) = facts.memory.take() {
@@ -138,6 +140,9 @@ async fn serve(
     if let Some(watched) = facts.watched {
         watched.end(&app.advisor, &mut response, app.services.clock.now());
     }
+    let refusal = refusal.or_else(|| response.extensions_mut().remove());
+    let why = refusal.as_deref();
+    log.end(&app.access_log, &origin, facts.operation, why, &response);
     if let Some(begun) = begun {
         let answer = Answer {
             account: facts.account,
@@ -147,7 +152,6 @@ async fn serve(
         };
         app.requests.end(begun, &origin, &log, answer);
     }
-    log.end(&app.access_log, &origin, response.status());
     if let Some(ending) = facts.ending {
         ending.put(&mut response);
     }

@@ -2,7 +2,7 @@
 
 mod command;
 
-pub use command::{ClockAction, Command, FaultsAction, ShimAction};
+pub use command::{ClockAction, Command, FaultsAction, QueryFormat, ShimAction, StoreArguments};
 
 use crate::accounts::Accounts;
 use crate::service_kind::ServiceKind;
@@ -312,7 +312,7 @@ pub struct Cli {
     #[arg(long = "log-level", value_enum, default_value_t = LogLevel::Debug, help_heading = "Logs")]
     pub log_level: LogLevel,
 
-    /// How lines of the log of --debug look
+    /// How lines of the access log and of the log of --debug look
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
     pub log_format: LogFormat,
 

@@ -2,14 +2,18 @@
 //! names of Azurite.
 
 mod advice;
+mod client;
 mod clock;
 mod doctor;
 mod faults;
+mod files;
 mod health;
+mod messages;
+mod query;
 mod requests;
 mod shim;
 
-use crate::cli::{Command, ShimAction};
+use crate::cli::{Command, ShimAction, StoreArguments};
 use lazurite_engine::{Config, Db, Durability, Environment, dump_file};
 use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -46,12 +50,48 @@ impl Command {
                 action,
                 connection_string,
             } => faults::run(action.as_ref(), connection_string.as_deref()),
+            Command::Ls { path, json, store } => files::list(&store.client()?, path, false, *json),
+            Command::Tree { path, json, store } => files::list(&store.client()?, path, true, *json),
+            Command::Cat { path, store } => files::cat(&store.client()?, path),
+            Command::Put {
+                file,
+                path,
+                content_type,
+                store,
+            } => files::put(&store.client()?, file, path, content_type),
+            Command::Rm { path, store } => files::remove(&store.client()?, path),
+            Command::Peek {
+                queue,
+                count,
+                json,
+                store,
+            } => messages::peek(&store.client()?, queue, *count, *json),
+            Command::Send { queue, text, store } => messages::send(&store.client()?, queue, text),
+            Command::Query {
+                table,
+                filter,
+                top,
+                format,
+                store,
+            } => query::run(&store.client()?, table, filter, *top as usize, *format),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),
             },
         }
     }
+}
+
+impl StoreArguments {
+    fn client(&self) -> Result<client::Client, String> {
+        client::Client::new(self.connection_string.as_deref())
+    }
+}
+
+/// Text without control characters, which could act on a terminal.
+fn plain(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars().map(visible).collect()
 }
 
 fn verify(directory: &Path) -> Result<ExitCode, String> {

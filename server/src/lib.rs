@@ -43,6 +43,7 @@ mod request;
 mod response;
 mod service_kind;
 mod services;
+mod signed_request;
 mod start;
 mod table;
 

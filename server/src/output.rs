@@ -4,7 +4,7 @@
 //! Java. Lines that come faster than they are taken are dropped, and their number is told once there is room again.
 
 use crate::platform;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -86,6 +86,12 @@ impl Output {
             Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
     }
+}
+
+/// Whether standard output is a terminal whose user has not switched colours off. Source: no-color.org.
+pub fn shows_colour() -> bool {
+    let is_switched_off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !is_switched_off
 }
 
 /// Writes a line to standard error and waits until it is written, for a second at most: a full pipe that has no reader would

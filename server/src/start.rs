@@ -191,7 +191,7 @@ async fn serve_until_stopped(
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
-        AccessLog::new(out.clone())
+        AccessLog::new(out.clone(), cli.log_format, output::shows_colour())
     };
     let clock: Arc<dyn WallClock> = match &host {
         Host::Program(_) => Arc::new(SystemWallClock::default()),

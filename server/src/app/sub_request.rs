@@ -5,6 +5,8 @@ use crate::analytics::Entry;
 use crate::app::{App, Routed};
 use crate::auth::Caller;
 use crate::blob::{PartFuture, SubRequests};
+use crate::console::requests::WhyRefused;
+use crate::layers::access_log::Served;
 use crate::layers::analytics::log_entry;
 use crate::layers::secondary::check_location;
 use crate::request::body::RequestBody;
@@ -17,6 +19,7 @@ use axum::http::{Method, Response, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl SubRequests for App {
     fn respond<'a>(self: Arc<App>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a> {
@@ -34,6 +37,7 @@ async fn respond(app: &Arc<App>, outer: &Context, context: Result<Context>) -> R
         Ok(context) => inner.handle(app, context).await,
         Err(failure) => Err(failure),
     };
+    inner.why = outcome.as_ref().err().map(WhyRefused::of);
     let mut response = outcome
         .unwrap_or_else(|failure| render(failure, ErrorFormat::Xml, &inner.request_id, now, false));
     echo.onto(&mut response, &inner.request_id, inner.version.as_str());
@@ -62,6 +66,9 @@ struct Inner {
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
     watched: Option<Box<Watched>>,
+    started: Instant,
+    operation: &'static str,
+    why: Option<Box<WhyRefused>>,
 }
 
 impl Inner {
@@ -73,6 +80,9 @@ impl Inner {
             target: context.target.clone(),
             entry: None,
             watched: None,
+            started: Instant::now(),
+            operation: "",
+            why: None,
         }
     }
 
@@ -85,12 +95,16 @@ impl Inner {
             target: outer.target.clone(),
             entry: None,
             watched: None,
+            started: Instant::now(),
+            operation: "",
+            why: None,
         }
     }
 
     async fn handle(&mut self, app: &Arc<App>, context: Context) -> Result<Response<Body>> {
         let routed = Routed::new(&context);
         let facts = routed.facts(&context);
+        self.operation = facts.name;
         let caller = app.authenticator.authenticate(&context)?;
         let properties = app.properties.get(context.service, &context.account);
         let is_anonymous = matches!(caller, Caller::Anonymous);
@@ -113,9 +127,23 @@ impl Inner {
                 watched.end(&app.advisor, &mut sized, now);
             }
         }
-        let (peer, method) = (context.peer.ip(), self.method.as_str());
-        app.access_log
-            .request(peer, context.now, method, &self.target, status);
+        let method = self.method.as_str();
+        app.access_log.take(&Served {
+            peer: context.peer.ip(),
+            now: context.now,
+            request_id: &self.request_id,
+            batch: Some(&context.request_id),
+            service: context.service.title(),
+            method,
+            target: &self.target,
+            status,
+            operation: self.operation,
+            took: self.started.elapsed(),
+            request_bytes: None,
+            response_bytes: Some(response.body().len() as u64),
+            plan: None,
+            why: self.why.as_deref(),
+        });
         tracing::info!(
             request_id = self.request_id,
             batch = context.request_id,

@@ -1,6 +1,6 @@
 //! The commands of the program beside serving, with their help.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// What to do instead of serving.
@@ -96,6 +96,104 @@ pub enum Command {
         )]
         connection_string: Option<String>,
     },
+    /// List containers, queues and tables; or the blobs of a container, one level of directories at a time
+    Ls {
+        /// A container, with the directory to list: photos/2026/
+        #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
+        path: String,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// List all blobs of a container or below a directory as a tree
+    Tree {
+        /// A container, with the beginning of the names: photos/2026/
+        #[arg(value_name = "PATH")]
+        path: String,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Write the content of a blob to standard output
+    Cat {
+        /// CONTAINER/NAME
+        #[arg(value_name = "BLOB")]
+        path: String,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Put a file as a block blob, in place of one that has the name
+    Put {
+        /// The file; - reads standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// CONTAINER/NAME
+        #[arg(value_name = "BLOB")]
+        path: String,
+        /// Its Content-Type
+        #[arg(
+            long = "type",
+            value_name = "TYPE",
+            default_value = "application/octet-stream"
+        )]
+        content_type: String,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Delete a blob
+    Rm {
+        /// CONTAINER/NAME
+        #[arg(value_name = "BLOB")]
+        path: String,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Print the next messages of a queue, without taking them
+    Peek {
+        /// The queue
+        #[arg(value_name = "QUEUE")]
+        queue: String,
+        /// Most messages
+        #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
+        count: u32,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Put a message into a queue
+    Send {
+        /// The queue
+        #[arg(value_name = "QUEUE")]
+        queue: String,
+        /// The message; - reads standard input
+        #[arg(value_name = "TEXT")]
+        text: String,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Print the entities of a table that a filter finds
+    Query {
+        /// The table
+        #[arg(value_name = "TABLE")]
+        table: String,
+        /// As in $filter: "PartitionKey eq 'Sales' and Age gt 30" (default: all entities)
+        #[arg(value_name = "FILTER", default_value = "", hide_default_value = true)]
+        filter: String,
+        /// Most entities
+        #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+        top: u32,
+        /// How they are printed; json is one object a line
+        #[arg(long, value_enum, default_value_t = QueryFormat::Table)]
+        format: QueryFormat,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
@@ -103,6 +201,22 @@ pub enum Command {
         #[command(subcommand)]
         action: ShimAction,
     },
+}
+
+/// The store that a command is for.
+#[derive(Debug, Clone, Args)]
+pub struct StoreArguments {
+    /// The connection string: of a running server or of Azure (default: as for `doctor`)
+    #[arg(long = "connection-string", value_name = "CONNECTION STRING")]
+    pub connection_string: Option<String>,
+}
+
+/// Values of `lazurite query --format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum QueryFormat {
+    Table,
+    Json,
+    Csv,
 }
 
 /// What `lazurite clock` does.

@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 /// The first byte of an answer over TLS to a request that was not: an alert.
 const TLS_ALERT: u8 = 21;
+/// The code of our own answer to such a request.
+pub(super) const HTTPS_REQUIRED: &str = "AccountRequiresHttps";
 /// Signed requests may be this old or this early.
 /// Source: Authorize with Shared Key, "Specifying the Date header".
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
@@ -75,15 +77,15 @@ pub(super) fn connection_string(text: Option<&str>) -> (&'static str, String) {
 /// What a connection string says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    account: String,
-    credentials: Credentials,
+    pub(super) account: String,
+    pub(super) credentials: Credentials,
     /// By title of the service.
     pub(super) endpoints: Vec<(&'static str, Endpoint)>,
 }
 
 /// What requests are made with.
 #[derive(Debug, PartialEq, Eq)]
-enum Credentials {
+pub(super) enum Credentials {
     Key(String),
     /// Parameters of a URL, without the question mark.
     Sas(String),
@@ -96,7 +98,7 @@ pub(super) struct Endpoint {
     host: String,
     port: u16,
     /// Without slashes at its ends.
-    path: String,
+    pub(super) path: String,
 }
 
 impl Target {
@@ -401,7 +403,7 @@ impl Endpoint {
         }
     }
 
-    fn authority(&self) -> String {
+    pub(super) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -483,6 +485,26 @@ impl Endpoint {
         self.send_at(self.address()?, method, target, headers, body)
     }
 
+    /// A connection for requests, over TLS if the endpoint says so. The error is a sentence.
+    pub(super) fn connect(&self) -> Result<Box<dyn Stream>, String> {
+        let authority = self.authority();
+        let silent = |reason: String| {
+            format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
+        };
+        let address = self.address_or_loopback().map_err(silent)?;
+        let stream = open(address).map_err(|error| silent(error.to_string()))?;
+        if !self.is_secure {
+            return Ok(Box::new(stream));
+        }
+        match certificate::greet(&self.host, stream)? {
+            Handshake::Encrypted(stream, None) => Ok(stream),
+            Handshake::Encrypted(_, Some(distrust)) => Err(format!("{authority}: {distrust}")),
+            Handshake::Plain => Err(format!(
+                "{authority} speaks http, the connection string says https"
+            )),
+        }
+    }
+
     /// One request, over TLS if the endpoint says so.
     fn send_at(
         &self,
@@ -493,9 +515,7 @@ impl Endpoint {
         body: &str,
     ) -> Result<Answer, String> {
         let text = |error: std::io::Error| error.to_string();
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(text)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(text)?;
+        let stream = open(address).map_err(text)?;
         let (mut stream, distrust): (Box<dyn Stream>, _) = if self.is_secure {
             match certificate::greet(&self.host, stream)? {
                 Handshake::Encrypted(stream, distrust) => (stream, distrust),
@@ -526,6 +546,13 @@ impl Endpoint {
     }
 }
 
+fn open(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
 /// An answer as far as it is looked at.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -551,7 +578,7 @@ impl Answer {
             .strip_prefix("HTTP/1.")
             .and_then(|rest| rest.split(' ').nth(1));
         Answer {
-            is_of_other_scheme: bytes.first() == Some(&TLS_ALERT),
+            is_of_other_scheme: bytes.first() == Some(&TLS_ALERT) || head.contains(HTTPS_REQUIRED),
             distrust: None,
             status: status.and_then(|status| status.parse().ok()).unwrap_or(0),
             head: head.to_owned(),

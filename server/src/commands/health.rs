@@ -1,5 +1,6 @@
 //! `lazurite health`: asks the services on this machine for their health, as a health check inside a container does.
 
+use crate::commands::doctor::HTTPS_REQUIRED;
 use crate::commands::print_line;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -52,10 +53,11 @@ fn ask(port: u16) -> Result<String, String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)
         .map_err(|error| format!("nothing answers: {error}"))?;
     let answer = exchange(&mut stream).map_err(|error| format!("no answer: {error}"))?;
-    if answer.first() == Some(&TLS_ALERT) {
+    let is_alert = answer.first() == Some(&TLS_ALERT);
+    let answer = String::from_utf8_lossy(&answer);
+    if is_alert || answer.contains(HTTPS_REQUIRED) {
         return Ok("serves HTTPS; its health was not asked".to_owned());
     }
-    let answer = String::from_utf8_lossy(&answer);
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     if answer.starts_with("HTTP/1.1 200 ") && answer.contains("Lazurite/") {
         Ok(body.trim().to_owned())

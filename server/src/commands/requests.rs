@@ -1,6 +1,7 @@
 //! `lazurite requests`: the last requests of a running server, and those that follow.
 
 use crate::commands::doctor::{Target, connection_string};
+use crate::commands::plain;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::io::Write;
@@ -99,12 +100,6 @@ fn line(request: &Value) -> String {
         }
     }
     line
-}
-
-/// Text without control characters, which could act on a terminal.
-fn plain(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(visible).collect()
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub struct HeaderNames(Arc<Mutex<Notes>>);
 struct Notes {
     requests: FramingReader,
     response: Option<ResponseNames>,
+    /// Of all that the client sends.
+    first_byte: Option<u8>,
 }
 
 /// Names for the head of a response, in the case they should have.
@@ -56,9 +58,15 @@ impl HeaderNames {
         self.lock().requests.is_within_head()
     }
 
+    /// The first byte that the client sent.
+    pub fn first_byte(&self) -> Option<u8> {
+        self.lock().first_byte
+    }
+
     /// Reads what came: whether it ends within a head.
     fn observe(&self, bytes: &[u8]) -> bool {
         let mut notes = self.lock();
+        notes.first_byte = notes.first_byte.or(bytes.first().copied());
         notes.requests.read(bytes);
         notes.requests.is_within_head()
     }

@@ -6,6 +6,7 @@ use crate::connection::reset::{Aborted, OnTcp, ResetOnDrop};
 use crate::connection::send_deadline::SendDeadline;
 use crate::connection::threads::ConnectionThreads;
 use crate::connection::tls::Opening;
+use crate::connection::wrong_scheme;
 use crate::connection::{busy_poll, socket};
 use crate::service_kind::ServiceKind;
 use axum::body::Body;
@@ -178,13 +179,21 @@ async fn encrypted<S: Server>(
     mut stop: watch::Receiver<bool>,
 ) {
     let patience = Duration::from_secs(HANDSHAKE_SECONDS_MAX);
+    let shaking = async {
+        if wrong_scheme::is_plain(&socket).await {
+            wrong_scheme::refuse_plain(socket).await;
+            return None;
+        }
+        Some(tls.accept(socket).await)
+    };
     let shaken = tokio::select! {
-        shaken = tokio::time::timeout(patience, tls.accept(socket)) => shaken,
+        shaken = tokio::time::timeout(patience, shaking) => shaken,
         () = stopped(&mut stop) => return,
     };
     match shaken {
-        Ok(Ok(socket)) => connection(server, client, socket, stop).await,
-        Ok(Err(error)) => {
+        Ok(None) => {}
+        Ok(Some(Ok(socket))) => connection(server, client, socket, stop).await,
+        Ok(Some(Err(error))) => {
             let (service, peer) = (client.service.title(), client.peer);
             tracing::debug!(service, %peer, %error, "a TLS handshake failed");
         }
@@ -296,6 +305,9 @@ async fn connection<S: Server, I: OnTcp + AsyncRead + AsyncWrite + Unpin + Send 
         }
     };
     if let Err(error) = ended {
+        if error.is_parse() && seen.first_byte() == Some(TLS_HANDSHAKE) {
+            wrong_scheme::note_tls(service.title(), peer);
+        }
         tracing::debug!(service = service.title(), %peer, %error, "a connection ended early");
     }
 }

@@ -13,6 +13,7 @@ mod slow_handler;
 pub mod socket;
 mod threads;
 pub mod tls;
+mod wrong_scheme;
 
 pub use blocking_pool::on_blocking_pool;
 pub use header_case::HeaderNames;

@@ -6,6 +6,7 @@
 
 mod blobs;
 mod connect;
+mod csv;
 mod engine;
 mod form;
 mod guard;
@@ -14,12 +15,16 @@ mod layout;
 mod lists;
 mod names;
 mod open_pages;
+mod openapi;
 mod queues;
 pub mod requests;
 mod respond;
+mod rows;
 mod tables;
 mod test_pages;
 mod value_text;
+
+pub use layout::size as layout_size;
 
 use crate::announce::Address;
 use crate::request::body::RequestBody;
@@ -116,7 +121,8 @@ impl Console {
             && respond::accepts_html(&parts.headers)
     }
 
-    fn addresses(&self) -> &[Address] {
+    /// Where the services listen; nothing until that is known.
+    pub fn addresses(&self) -> &[Address] {
         self.addresses.get().map_or(&[], Vec::as_slice)
     }
 
@@ -163,6 +169,7 @@ pub fn router(console: Arc<Console>) -> Router {
         let pages = Router::new()
             .route("/_lazurite/", get(home::page))
             .route("/_lazurite/connect/{account}", get(connect::page))
+            .route("/_lazurite/openapi.json", get(openapi::document))
             .route("/_lazurite/engine", get(engine::page))
             .route("/_lazurite/api/status", get(home::status))
             .route("/_lazurite/api/names", get(names::names))

@@ -11,12 +11,21 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_queue::{ListQueues, MESSAGES_PER_GET_MAX, PeekedMessage, PutMessage};
+use lazurite_engine::Ticket;
+use lazurite_queue::{GetMessages, ListQueues, MESSAGES_PER_GET_MAX, PeekedMessage, PutMessage};
 use maud::{Markup, html};
 use std::sync::Arc;
 
 /// Queues of a page: each is asked for its count.
 const QUEUES_SHOWN: i64 = 200;
+/// Messages of one move.
+const MOVED_MAX: i64 = 1000;
+/// How long a message is hidden while it is moved.
+const MOVE_SECONDS: i64 = 60;
+/// A lifetime of a thousand years is one that does not end.
+const FOREVER_SECONDS: i64 = 1000 * 366 * 24 * 3600;
+/// What Functions append to the name of a queue for messages that failed too often.
+const POISON: &str = "-poison";
 /// Bytes of a message that are shown.
 const TEXT_BYTES_SHOWN: usize = 4 << 10;
 
@@ -26,6 +35,10 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/queues/{account}", get(list).post(create))
         .route("/_lazurite/queues/{account}/{queue}", get(queue).post(put))
         .route("/_lazurite/queues/{account}/{queue}/clear", post(clear))
+        .route(
+            "/_lazurite/queues/{account}/{queue}/move",
+            post(move_messages),
+        )
         .route("/_lazurite/queues/{account}/{queue}/delete", post(delete))
 }
 
@@ -106,6 +119,13 @@ fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> R
     let properties = queues.get_queue_metadata(account, queue)?;
     let messages = queues.peek_messages(account, queue, Some(MESSAGES_PER_GET_MAX))?;
     let total = properties.approximate_message_count;
+    let words = visit.parameter("filter");
+    let messages: Vec<_> = messages
+        .into_iter()
+        .filter(|message| has_words(message, &words))
+        .collect();
+    let poison = format!("{queue}{POISON}");
+    let poisoned = queues.get_queue_metadata(account, &poison).ok();
     let content = html! {
         (layout::trail(&[("Queues", layout::path(&["queues", account], &[]))], queue))
         h1 { (queue) }
@@ -114,8 +134,17 @@ fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> R
             div { dt { "Messages" } dd { (count(total)) } }
             @for (name, value) in &properties.metadata { div { dt { (name) } dd { (layout::cut(value, 200)) } } }
         }
+        @if let Some(poisoned) = poisoned {
+            p { "Its poison queue " a href=(layout::path(&["queues", account, &poison], &[])) { (poison) } " has " (layout::counted(poisoned.approximate_message_count, "message")) "." }
+        }
         (put_form(console, account, queue))
-        (next_messages(&messages, total))
+        form.filter method="get" role="search" {
+            label for="filter" { "Search these" }
+            input #filter name="filter" value=(words) data-filter placeholder="words in the next messages, decoded" autocomplete="off" spellcheck="false";
+            button { "Search" }
+        }
+        (next_messages(&messages, total, !words.is_empty()))
+        (move_form(console, account, queue))
         (danger(console, account, queue, total))
     };
     Ok(layout::page(console, "Queues", queue, content))
@@ -137,12 +166,41 @@ fn put_form(console: &Console, account: &str, queue: &str) -> Markup {
     }
 }
 
-fn next_messages(messages: &[PeekedMessage], total: u64) -> Markup {
+/// Whether all words stand in a message, as people read it.
+fn has_words(message: &PeekedMessage, words: &str) -> bool {
+    let text = decoded(&message.text).1.to_lowercase();
+    words
+        .to_lowercase()
+        .split_whitespace()
+        .all(|word| text.contains(word))
+}
+
+/// A poison queue goes back to the queue that it belongs to.
+fn move_form(console: &Console, account: &str, queue: &str) -> Markup {
+    let (to, is_poison) = match queue.strip_suffix(POISON) {
+        Some(origin) => (origin, true),
+        None => ("", false),
+    };
+    html! {
+        details open[is_poison] {
+            summary { "Move messages to another queue" }
+            form.fields method="post" action=(layout::path(&["queues", account, queue, "move"], &[])) {
+                (layout::token(console))
+                label { "To the queue " input name="to" value=(to) required autocomplete="off"; }
+                label { "At most " input type="number" name="count" min="1" max=(MOVED_MAX) value=(MESSAGES_PER_GET_MAX); }
+                p.limits { "Visible messages, the next to be delivered first. They keep text and expiry, and begin with a dequeue count of 0." }
+                button { "Move" }
+            }
+        }
+    }
+}
+
+fn next_messages(messages: &[PeekedMessage], total: u64, is_search: bool) -> Markup {
     html! {
         section {
             h2 { "Next messages" }
             @if messages.is_empty() {
-                p.empty { @if total == 0 { "The queue is empty." } @else { "No message is visible now: " (count(total)) " hidden." } }
+                p.empty { @if is_search { "None of the next " (MESSAGES_PER_GET_MAX) " messages has these words." } @else if total == 0 { "The queue is empty." } @else { "No message is visible now: " (count(total)) " hidden." } }
             } @else {
                 p.limits { "Showing " (messages.len()) " of " (count(total)) ", the next to be delivered first. Looking counts no delivery." }
                 ol.messages data-list { @for message in messages { li tabindex="-1" { (shown(message)) } } }
@@ -223,6 +281,56 @@ async fn put(
         Ok(queues.put_message(&account, &queue, message)?.1)
     })
     .await
+}
+
+async fn move_messages(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let to = form.required("to")?.to_owned();
+    let count = form.number("count")?.unwrap_or(1).clamp(1, MOVED_MAX);
+    let path = layout::path(&["queues", &account, &queue], &[]);
+    written(console, path, Done::Moved, move |console| {
+        moved(console, &account, &queue, &to, count)
+    })
+    .await
+}
+
+/// Puts each message into the other queue before it is deleted from its own: a failure in between leaves it in both, and in neither never.
+fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> Result<Ticket> {
+    let queues = &console.services.queues;
+    queues.get_queue_metadata(account, to)?;
+    let mut left = count;
+    loop {
+        let request = GetMessages {
+            count: Some(left.min(MESSAGES_PER_GET_MAX)),
+            visibility_seconds: Some(MOVE_SECONDS),
+        };
+        let (messages, mut ticket) = queues.get_messages(account, from, request)?;
+        let is_end = messages.is_empty();
+        left -= messages.len() as i64;
+        for message in messages {
+            let now = console.services.clock.now();
+            let rest = message.expires_at.duration_since(now).unwrap_or_default();
+            // The last second of the year 9999 is for messages that never expire.
+            let ttl = i64::try_from(rest.as_secs())
+                .ok()
+                .filter(|&seconds| seconds < FOREVER_SECONDS);
+            let copy = PutMessage {
+                text: &message.text,
+                ttl_seconds: Some(ttl.map_or(-1, |seconds| seconds.max(1))),
+                visibility_seconds: None,
+            };
+            // There is one order of writes: the deletion is durable after this one.
+            let _ = queues.put_message(account, to, copy)?;
+            ticket =
+                queues.delete_message(account, from, &message.message_id, &message.pop_receipt)?;
+        }
+        if is_end || left <= 0 {
+            return Ok(ticket);
+        }
+    }
 }
 
 async fn clear(

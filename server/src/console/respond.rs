@@ -177,15 +177,19 @@ pub enum Done {
     Cleared,
     Created,
     Deleted,
+    Imported,
+    Moved,
     Put,
     Saved,
 }
 
 impl Done {
-    const ALL: [Done; 5] = [
+    const ALL: [Done; 7] = [
         Done::Cleared,
         Done::Created,
         Done::Deleted,
+        Done::Imported,
+        Done::Moved,
         Done::Put,
         Done::Saved,
     ];
@@ -195,6 +199,8 @@ impl Done {
             Done::Cleared => "cleared",
             Done::Created => "created",
             Done::Deleted => "deleted",
+            Done::Imported => "imported",
+            Done::Moved => "moved",
             Done::Put => "put",
             Done::Saved => "saved",
         }
@@ -205,6 +211,8 @@ impl Done {
             Done::Cleared => "Cleared.",
             Done::Created => "Created.",
             Done::Deleted => "Deleted.",
+            Done::Imported => "Imported.",
+            Done::Moved => "Moved.",
             Done::Put => "Put one message.",
             Done::Saved => "Saved.",
         }

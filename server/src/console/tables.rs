@@ -5,6 +5,7 @@ use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};
 use crate::console::lists::{self, Kind, Listed};
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::console::rows;
 use crate::console::value_text::{TYPES, display, edit_text, parse, type_name};
 use crate::response::error::{Failure, Result};
 use crate::table::plan_name;
@@ -36,6 +37,18 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/tables/{account}/{table}", get(grid))
         .route("/_lazurite/tables/{account}/{table}/delete", post(delete))
         .route("/_lazurite/tables/{account}/{table}/new", get(new))
+        .route(
+            "/_lazurite/tables/{account}/{table}/rows",
+            post(rows::delete),
+        )
+        .route(
+            "/_lazurite/tables/{account}/{table}/import",
+            post(rows::import),
+        )
+        .route(
+            "/_lazurite/tables/{account}/{table}/export.csv",
+            get(rows::export),
+        )
         .route(
             "/_lazurite/tables/{account}/{table}/entity",
             get(entity).post(save),
@@ -127,7 +140,7 @@ async fn grid(
 }
 
 fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
-    let filter = visit.parameter("filter");
+    let (filter, chosen) = (visit.parameter("filter"), visit.parameter("columns"));
     let from = (visit.parameter("pk"), visit.parameter("rk"));
     let top = visit.parameter("top").parse().unwrap_or(ROWS_DEFAULT);
     let top = top.clamp(1, 1000);
@@ -137,7 +150,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         continuation: visit.query.has("pk").then_some((&from.0, &from.1)),
         access_range: None,
     };
-    let rows = rows(console, account, table, &query);
+    let rows = read_rows(console, account, table, &query);
     // A filter that cannot be read is said beside the filter; anything else is another page.
     let rows = match rows {
         Err(failure) if failure.status.as_u16() == 404 => return Err(failure),
@@ -147,20 +160,21 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         (layout::trail(&[("Tables", layout::path(&["tables", account], &[]))], table))
         h1 { (table) }
         (layout::note(visit))
-        (filter_box(&filter, top))
+        (filter_box(&filter, &chosen, top))
         @match &rows {
-            Ok(rows) => { (cost(rows)) (entities(account, table, rows)) (limits(account, table, &filter, top, rows)) },
+            Ok(rows) => { (cost(rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), top, rows)) },
             Err(failure) => (bad_filter(failure)),
         }
         p.actions {
             a.button href=(layout::path(&["tables", account, table, "new"], &[])) { "Insert an entity" }
         }
+        (rows::forms(console, account, table, &filter))
         (danger(console, account, table))
     };
     Ok(layout::page(console, "Tables", table, content))
 }
 
-fn rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Result<Rows> {
+fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Result<Rows> {
     let started = Instant::now();
     let deadline = started + QUERY_TIME_MAX;
     let expired = || Instant::now() > deadline;
@@ -176,7 +190,8 @@ fn rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -> Res
             .iter()
             .map(|(_, value)| cell_bytes(value))
             .sum::<usize>()
-            + 300;
+            + 450
+            + 4 * (entity.partition_key.len() + entity.row_key.len());
         bytes > CELL_BYTES_MAX
     });
     let is_cut = fitting.is_some();
@@ -207,11 +222,12 @@ fn cell_bytes(value: &Value) -> usize {
     text.min(CELL_BYTES_SHOWN) + 30
 }
 
-fn filter_box(filter: &str, top: u32) -> Markup {
+fn filter_box(filter: &str, columns: &str, top: u32) -> Markup {
     html! {
         form.filter method="get" role="search" {
             label for="filter" { "Filter" }
             input #filter name="filter" value=(filter) data-filter placeholder="PartitionKey eq 'Sales' and Age gt 30" autocomplete="off" spellcheck="false";
+            label.columns-choice { "Columns " input name="columns" value=(columns) placeholder="all" autocomplete="off" spellcheck="false"; }
             @if top != ROWS_DEFAULT { input type="hidden" name="top" value=(top); }
             button { "Query" }
         }
@@ -228,6 +244,9 @@ fn cost(rows: &Rows) -> Markup {
                 div.warned { dt { "On Azure" } dd { (azure) } }
             }
             div { dt { "Examined" } dd { (count(cost.examined as u64)) } }
+            @if let Some(rows) = cost.azure_examined.filter(|rows| rows.rows != cost.examined as u64) {
+                div.warned { dt { "Examined on Azure" } dd { (rows) } }
+            }
             div { dt { "Returned" } dd { (count(cost.returned as u64)) } }
             div { dt { "Time" } dd { (format!("{:.1} ms", rows.took.as_secs_f64() * 1000.0)) } }
         }
@@ -256,21 +275,44 @@ fn types(entities: &[Entity], column: &str) -> String {
     types.join(", ")
 }
 
-fn entities(account: &str, table: &str, rows: &Rows) -> Markup {
+/// `chosen` names the columns to show, with commas between them; empty for all.
+fn entities(
+    console: &Console,
+    (account, table): (&str, &str),
+    filter: &str,
+    chosen: &str,
+    rows: &Rows,
+) -> Markup {
     let columns = columns(&rows.entities);
-    let shown = &columns[..columns.len().min(COLUMNS_MAX)];
+    let chosen: Vec<_> = chosen
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let wanted = if chosen.is_empty() {
+        columns.clone()
+    } else {
+        chosen
+    };
+    let shown = &wanted[..wanted.len().min(COLUMNS_MAX)];
     html! {
         @if rows.entities.is_empty() { p.empty { "No entity on this page." } } @else {
-            div.scroll tabindex="0" role="region" aria-label="Entities" {
-                table.grid data-list {
-                    caption.hidden { "Entities in storage order" }
-                    thead { tr {
-                        @for key in ["PartitionKey", "RowKey"] { th scope="col" { (key) small { "String" } } }
-                        @for column in shown { th scope="col" { (column) small { (types(&rows.entities, column)) } } }
-                        th scope="col" { "Timestamp" small { "DateTime" } }
-                    } }
-                    tbody { @for entity in &rows.entities { (entity_row(account, table, entity, shown)) } }
+            form method="post" action=(layout::path(&["tables", account, table, "rows"], &[])) {
+                (layout::token(console))
+                input type="hidden" name="filter" value=(filter);
+                div.scroll tabindex="0" role="region" aria-label="Entities" {
+                    table.grid data-list {
+                        caption.hidden { "Entities in storage order" }
+                        thead { tr {
+                            th.pick scope="col" { span.hidden { "Selected" } }
+                            @for key in ["PartitionKey", "RowKey"] { th scope="col" { (key) small { "String" } } }
+                            @for column in shown { th scope="col" { (column) small { (types(&rows.entities, column)) } } }
+                            th scope="col" { "Timestamp" small { "DateTime" } }
+                        } }
+                        tbody { @for entity in &rows.entities { (entity_row(account, table, entity, shown)) } }
+                    }
                 }
+                p.selected { button.danger { "Delete the selected rows" } span.limits data-selected role="status" {} }
             }
             @if columns.len() > shown.len() {
                 p.limits { "Showing " (shown.len()) " of " (columns.len()) " properties; open an entity for all of its own." }
@@ -284,6 +326,7 @@ fn entity_row(account: &str, table: &str, entity: &Entity, columns: &[&str]) -> 
     let path = entity_path(account, table, partition_key, row_key);
     html! {
         tr {
+            td.pick { input type="checkbox" name="row" value=(rows::selection(entity)) aria-label=(format!("Select {row_key}")); }
             td { (cut(partition_key, CELL_BYTES_SHOWN)) }
             td { a href=(path) { @if row_key.is_empty() { i { "empty" } } @else { (cut(row_key, CELL_BYTES_SHOWN)) } } }
             @for column in columns {
@@ -308,14 +351,19 @@ fn entity_path(account: &str, table: &str, partition_key: &str, row_key: &str) -
     )
 }
 
-fn limits(account: &str, table: &str, filter: &str, top: u32, rows: &Rows) -> Markup {
+fn limits(
+    (account, table): (&str, &str),
+    (filter, columns): (&str, &str),
+    top: u32,
+    rows: &Rows,
+) -> Markup {
     html! {
         p.limits {
             "Showing " (count(rows.entities.len() as u64)) " in storage order"
             @if rows.is_cut { "; the page is full" }
             "."
             @if let Some((partition_key, row_key)) = &rows.next {
-                @let path = layout::path(&["tables", account, table], &[("filter", filter), ("top", &top.to_string())]);
+                @let path = layout::path(&["tables", account, table], &[("filter", filter), ("columns", columns), ("top", &top.to_string())]);
                 @let more = format!("{path}&pk={}&rk={}", layout::encode(partition_key), layout::encode(row_key));
                 " " a rel="next" href=(more) { "Next page" }
             } @else { " That is the end." }

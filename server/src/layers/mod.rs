@@ -6,3 +6,4 @@ pub mod browser_guard;
 pub mod errors;
 pub mod health;
 pub mod secondary;
+pub mod wrong_service;

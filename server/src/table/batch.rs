@@ -4,6 +4,7 @@ use crate::advisor::{self, TransactionFacts};
 use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use crate::connection::blocking_pool::{on_blocking_pool, on_blocking_pool_limited};
+use crate::console::requests::WhyRefused;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
 use crate::request::context::text_of;
 use crate::request::operation::{Asked, Resource};
@@ -77,18 +78,23 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
         }
         Outcome::Applied(applied) => applied,
     };
-    let (responses, facts) = match applied {
+    let (responses, facts, why) = match applied {
         Ok((answers, ticket, facts)) => {
             ticket.await?;
-            (answers, Some(facts))
+            (answers, Some(facts), None)
         }
         Err(failed) => {
             // As `run::write` does with a refusal.
             db.ticket().await?;
-            (vec![failed.into_response(&id, now)], None)
+            let why = failed.why();
+            (vec![failed.into_response(&id, now)], None, Some(why))
         }
     };
     let mut response = batch_response(&id, &responses, true);
+    // For the logs: the status of the batch itself is a success.
+    if let Some(why) = why {
+        response.extensions_mut().insert(why);
+    }
     advisor::note(&mut response, facts);
     Ok(long_responses::hold(share, response))
 }
@@ -317,6 +323,13 @@ fn respond_to_change(
 }
 
 impl FailedChange {
+    fn why(&self) -> Box<WhyRefused> {
+        let mut why = WhyRefused::of(&self.failure);
+        let place = self.index + 1;
+        why.reason = format!("operation {place} of the batch: {}", why.reason);
+        why
+    }
+
     /// The message starts with the index: client libraries read it from there.
     fn into_response(self, request_id: &str, now: std::time::SystemTime) -> SubResponse {
         let message = format!("{}:{}", self.index, self.failure.message);

@@ -67,6 +67,8 @@ async function seed() {
     () => all(sales.listEntities({ queryOptions: { filter: "PartitionKey eq Sales" } })),
     () => BlobServiceClient.fromConnectionString(connection.replace("AccountKey=E", "AccountKey=F"), once).getProperties(),
     () => fetch(`${settings.BlobEndpoint}/photos/${encodeURIComponent(EVIL)}?sig=aaaa`),
+    () => photos.getBlobClient("note.txt").download(),
+    () => photos.getBlobClient("notes.txt").setMetadata({ camera: EVIL.replaceAll(/[^ -~]/g, "") }, { conditions: { ifMatch: '"0x1"' } }),
   ];
   for (const attempt of failing) await attempt().catch(() => {});
 }
@@ -83,6 +85,7 @@ const PAGES = {
   "blob-hex": `blobs/${link(account, "photos", "blob")}?name=sensor.bin`,
   "blob-evil": `blobs/${link(account, "photos", "blob")}?name=${encodeURIComponent(EVIL)}.html`,
   queues: "queues",
+  "queue-poison": `queues/${link(account, "orders-poison")}`,
   queue: `queues/${link(account, "orders")}`,
   tables: "tables",
   table: `tables/${link(account, "Orders")}`,
@@ -100,6 +103,8 @@ const PAGES = {
 describe("the console", () => {
   let browser;
   let signatureRefused;
+  let missing;
+  let conflict;
 
   before(async () => {
     await seed();
@@ -107,6 +112,7 @@ describe("the console", () => {
     const args = ["--no-sandbox", "--disable-gpu", hosts];
     browser = await chromium.launch({ executablePath: await sparticuz.executablePath(), args });
     const { requests } = await (await fetch(`${base}api/requests?after=0`)).json();
+    [missing, conflict] = ["BlobNotFound", "ConditionNotMet"].map((code) => requests.find((request) => request.code === code));
     signatureRefused = requests.find((request) => request.code === "AuthenticationFailed" && request.operation !== "GetBlob");
   });
 
@@ -124,7 +130,7 @@ describe("the console", () => {
     return { page, context, response, complaints };
   }
 
-  const places = () => ({ ...PAGES, "request-403": `requests/${signatureRefused.request_id}` });
+  const places = () => ({ ...PAGES, "request-403": `requests/${signatureRefused.request_id}`, "request-404": `requests/${missing.request_id}`, "request-412": `requests/${conflict.request_id}` });
 
   it("shows every page at every width, dark and light, without a complaint of the browser", async () => {
     const problems = [];
@@ -137,6 +143,8 @@ describe("the console", () => {
         for (const [name, address] of Object.entries(places())) {
           const what = `${name} ${width} ${colorScheme}`;
           const response = await page.goto(base + address, { waitUntil: "load" });
+          // What is folded is looked at, too.
+          await page.evaluate(() => document.querySelectorAll("details").forEach((folded) => (folded.open = true)));
           check(what, [response.status()].filter((status) => status !== 200));
           check(`${what}: bytes of the page`, [(await response.body()).length].filter((length) => length > 150 * 1024));
           const wide = await page.evaluate(() => [...document.querySelectorAll("body, body *")].filter((shown) => !shown.closest(".scroll, .hidden, .skip, nav") && shown.getBoundingClientRect().right > innerWidth + 1).map((shown) => shown.outerHTML.slice(0, 120)));
@@ -251,6 +259,31 @@ describe("the console", () => {
     await page.goto(`${base}requests/${signatureRefused.request_id}`);
     await page.getByText("What the server signed").waitFor();
     assert.ok(!(await page.content()).includes("SharedKey devstoreaccount1:F"));
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("deletes the selected rows, imports a file, and sends a request again", async () => {
+    const many = table("Many");
+    await many.createTable();
+    const { page, context, complaints } = await opened(`tables/${link(account, "Many")}`);
+    await page.getByText("Import or export as CSV").click();
+    await page.getByLabel("A file").setInputFiles({ name: "many.csv", mimeType: "text/csv", buffer: Buffer.from("PartitionKey,RowKey,Note\np,1,one\np,2,two\nq,3,three\n") });
+    await page.waitForFunction(() => document.querySelector('textarea[name="csv"]').value.includes("three"));
+    await page.getByRole("button", { name: "Import" }).click();
+    await page.getByText("Imported.").waitFor();
+    await page.getByLabel("Select 1").check();
+    await page.getByLabel("Select 3").check();
+    await page.getByText("2 selected").waitFor();
+    await page.getByRole("button", { name: "Delete the selected rows" }).click();
+    await page.getByText("Deleted.").waitFor();
+    assert.deepEqual((await all(many.listEntities())).map((entity) => entity.rowKey), ["2"]);
+    await page.goto(`${base}requests/${conflict.request_id}`);
+    await page.getByText("Send again, changed or not").click();
+    const headers = await page.getByLabel("Headers").inputValue();
+    await page.getByLabel("Headers").fill(headers.split("\n").filter((line) => !line.startsWith("if-match")).join("\n"));
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("heading", { name: "SetBlobMetadata 200" }).waitFor();
     assert.deepEqual(complaints, []);
     await context.close();
   });

@@ -556,3 +556,403 @@ fn the_ring_drops_and_says_how_many() {
             .contains("No request yet")
     );
 }
+
+/// The page of the request that had this response.
+fn shown(server: &Server, response: &Response) -> String {
+    let id = response.header("x-ms-request-id").unwrap();
+    html(&format!("requests/{id}")).send(server).is(200).text()
+}
+
+fn of(service: Service, method: &str, target: &str) -> Request {
+    Request::new(service, method, target)
+}
+
+#[test]
+fn a_conflict_names_the_etag_that_was_there_and_the_request_that_put_it() {
+    let server = Server::fresh();
+    of(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    let put = |condition: Option<&str>| {
+        let request = of(Service::Blob, "PUT", "/photos/lake.txt")
+            .header("x-ms-blob-type", "BlockBlob")
+            .body("blue");
+        match condition {
+            Some(etag) => request.header("If-Match", etag).send(&server),
+            None => request.send(&server),
+        }
+    };
+    put(None).is(201);
+    let changed = put(None);
+    let refused = put(Some("\"0x1\""));
+    let page = shown(&server, refused.is(412));
+    assert!(
+        page.contains("What it met") && page.contains("Expected if-match"),
+        "{page}"
+    );
+    assert!(
+        page.contains(&format!(
+            "requests/{}",
+            changed.header("x-ms-request-id").unwrap()
+        )),
+        "{page}"
+    );
+    assert!(
+        page.contains(&changed.header("etag").unwrap().replace('"', "&quot;")),
+        "{page}"
+    );
+    let again = of(Service::Blob, "PUT", "/photos?restype=container").send(&server);
+    assert!(shown(&server, again.is(409)).contains("CreateContainer 201"));
+    // The lease that is held, and who took it.
+    let lease = of(Service::Blob, "PUT", "/photos/lake.txt?comp=lease")
+        .header("x-ms-lease-action", "acquire")
+        .header("x-ms-lease-duration", "-1")
+        .send(&server);
+    let page = shown(&server, put(None).is(412));
+    assert!(
+        page.contains("Lease that was there")
+            && page.contains(lease.header("x-ms-lease-id").unwrap()),
+        "{page}"
+    );
+    // An entity that an insert below the path of its table has made.
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Orders"}"#)
+        .send(&server)
+        .is(201);
+    let inserted = of(Service::Table, "POST", "/Orders")
+        .json(r#"{"PartitionKey":"p q","RowKey":"it's"}"#)
+        .send(&server);
+    let refused = of(
+        Service::Table,
+        "DELETE",
+        "/Orders(PartitionKey='p%20q',RowKey='it''s')",
+    )
+    .header(
+        "If-Match",
+        "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"",
+    )
+    .send(&server);
+    let page = shown(&server, refused.is(412));
+    assert!(
+        page.contains(inserted.is(201).header("x-ms-request-id").unwrap()),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_does_not_exist_has_the_nearest_names() {
+    let server = Server::fresh();
+    of(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    of(Service::Queue, "PUT", "/orders").send(&server).is(201);
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Customers"}"#)
+        .send(&server)
+        .is(201);
+    of(Service::Table, "POST", "/Customers")
+        .json(r#"{"PartitionKey":"p","RowKey":"00042"}"#)
+        .send(&server)
+        .is(201);
+    of(Service::Blob, "PUT", "/photos/2026/lake.txt")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body("blue")
+        .send(&server)
+        .is(201);
+    for (service, target, nearest) in [
+        (Service::Blob, "/photo/b", "photos"),
+        (Service::Blob, "/photos/2026/lakes.txt", "2026/lake.txt"),
+        (
+            Service::Queue,
+            "/Order/messages?peekonly=true".to_lowercase().as_str(),
+            "orders",
+        ),
+        (Service::Table, "/Customer()", "Customers"),
+        (
+            Service::Table,
+            "/Customers(PartitionKey='p',RowKey='00043')",
+            "00042",
+        ),
+    ] {
+        let page = shown(&server, of(service, "GET", target).send(&server).is(404));
+        assert!(
+            page.contains(&format!("Nearest names</dt><dd><code>{nearest}</code>")),
+            "{target}: {page}"
+        );
+    }
+    of(Service::Blob, "DELETE", "/photos/2026/lake.txt")
+        .send(&server)
+        .is(202);
+    let page = shown(
+        &server,
+        of(Service::Blob, "GET", "/photos/2026/lake.txt")
+            .send(&server)
+            .is(404),
+    );
+    assert!(page.contains("DeleteBlob 202"), "{page}");
+}
+
+#[test]
+fn alike_errors_are_grouped_and_fields_narrow_the_list() {
+    let server = Server::fresh();
+    for number in 0..3 {
+        get(&format!("/none/{number}"))
+            .header("User-Agent", "azsdk-python-storage-blob/12.0")
+            .send(&server)
+            .is(404);
+    }
+    get("/?comp=list")
+        .header("User-Agent", "curl/8")
+        .send(&server)
+        .is(200);
+    let page_text = html("requests").send(&server).text();
+    assert!(page_text.contains("3 errors of 1 kind"), "{page_text}");
+    let count = |filter: &str| {
+        let batch = page("GET", &format!("api/requests?after=0&filter={filter}"))
+            .send(&server)
+            .json();
+        batch["requests"].as_array().unwrap().len()
+    };
+    for (filter, expected) in [
+        ("status:404", 3),
+        ("status:2", 1),
+        ("code:ContainerNotFound", 3),
+        ("client:python", 3),
+        ("client:curl%20status:200", 1),
+        ("in:none", 3),
+        ("in:non", 0),
+        ("operation:ListContainers", 1),
+        ("method:get", 4),
+    ] {
+        assert_eq!(count(filter), expected, "{filter}");
+    }
+    let archive = page("GET", "requests.har?errors=yes")
+        .send(&server)
+        .is(200)
+        .json();
+    let entries = archive["log"]["entries"].as_array().unwrap();
+    assert_eq!(
+        (entries.len(), &entries[0]["response"]["status"]),
+        (3, &404.into())
+    );
+    assert!(
+        entries[0]["request"]["url"]
+            .as_str()
+            .unwrap()
+            .starts_with("http://127.0.0.1:")
+    );
+}
+
+#[test]
+fn a_request_is_sent_again_changed_and_signed() {
+    let server = Server::fresh();
+    let token = token(&server);
+    let wrong = format!("SharedKey {ACCOUNT}:c2VjcmV0c2lnbmF0dXJl");
+    let refused = get("/none/b")
+        .unsigned()
+        .header("x-ms-date", &date())
+        .header("Authorization", &wrong)
+        .send(&server);
+    let id = refused.is(403).header("x-ms-request-id").unwrap();
+    assert!(shown(&server, &refused).contains("Send again, changed or not"));
+    let again = |token: &str, fields: &str| {
+        page("POST", &format!("requests/{id}/again"))
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .body(format!("token={token}&{fields}"))
+            .send(&server)
+    };
+    let fields = format!(
+        "method=PUT&target=%2F{ACCOUNT}%2Fmade%3Frestype%3Dcontainer&headers=x-ms-version%3A+2021-12-02%0D%0Ax-ms-meta-a%3A+b&body="
+    );
+    again("wrong", &fields).is(403);
+    let sent = again(&token, &fields);
+    sent.is(303);
+    let place = sent.header("location").unwrap();
+    let record = Request::exactly(Service::Blob, "GET", place)
+        .unsigned()
+        .header("Accept", "text/html")
+        .send(&server);
+    assert!(record.is(200).text().contains("CreateContainer"));
+    get("/made?restype=container")
+        .send(&server)
+        .is(200)
+        .has_header("x-ms-meta-a", "b");
+    for fields in [
+        "method=GET&target=%2F_lazurite%2F",
+        "method=GET&target=x",
+        "method=G%20T&target=%2F",
+        "method=GET&target=%2F&headers=Host%3A+x",
+    ] {
+        again(&token, fields).is(400);
+    }
+}
+
+/// A form of the console, with its token.
+fn submit(server: &Server, path: &str, fields: &str) -> Response {
+    let token = token(server);
+    page("POST", path)
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(format!("token={token}&{fields}"))
+        .send(server)
+}
+
+#[test]
+fn a_table_is_imported_exported_and_its_selected_rows_deleted() {
+    let server = Server::fresh();
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Orders"}"#)
+        .send(&server)
+        .is(201);
+    let csv = "PartitionKey%2CRowKey%2CAge%2CAge%40type%2CNote%0D%0Ap%2C1%2C34%2CEdm.Int32%2C%22a%2Cb%22%0D%0Ap%2C2%2C%2C%2C%0D%0Aq%2C3%2C7%2CEdm.Int64%2Cx";
+    let orders = format!("tables/{ACCOUNT}/Orders");
+    submit(&server, &format!("{orders}/import"), &format!("csv={csv}")).is(303);
+    let stored = of(Service::Table, "GET", "/Orders()")
+        .header("Accept", "application/json;odata=nometadata")
+        .send(&server)
+        .json();
+    assert_eq!(stored["value"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        (&stored["value"][0]["Age"], &stored["value"][2]["Age"]),
+        (&34.into(), &"7".into())
+    );
+    let exported = page(
+        "GET",
+        &format!("{orders}/export.csv?filter=PartitionKey%20eq%20%27p%27"),
+    )
+    .send(&server)
+    .is(200)
+    .text();
+    let lines: Vec<_> = exported.lines().collect();
+    assert_eq!(
+        lines[0],
+        "PartitionKey,RowKey,Timestamp,Age,Age@type,Note,Note@type"
+    );
+    assert!(
+        lines[1].ends_with(",34,Edm.Int32,\"a,b\",Edm.String") && lines[2].ends_with(",,,,"),
+        "{exported}"
+    );
+    assert_eq!(lines.len(), 3);
+    let wrong = submit(
+        &server,
+        &format!("{orders}/import"),
+        "csv=PartitionKey%2CRowKey%2CA%2CA%40type%0Ap%2C9%2Cx%2CInt32",
+    );
+    assert!(
+        wrong.is(400).text().contains("Line 2 of the CSV"),
+        "{}",
+        wrong.text()
+    );
+    // The boxes of the page, as a browser sends them.
+    let grid = html(&orders).send(&server).is(200).text();
+    let rows: Vec<String> = grid
+        .split("name=\"row\" value=\"")
+        .skip(1)
+        .map(|rest| {
+            rest.split('"')
+                .next()
+                .unwrap()
+                .replace("&quot;", "\"")
+                .replace("&amp;", "&")
+        })
+        .collect();
+    assert_eq!(rows.len(), 3);
+    let encode = |row: &String| {
+        format!(
+            "row={}",
+            percent_encoding::utf8_percent_encode(row, percent_encoding::NON_ALPHANUMERIC)
+        )
+    };
+    let chosen = [encode(&rows[0]), encode(&rows[2])].join("&");
+    submit(&server, &format!("{orders}/rows"), &chosen).is(303);
+    let left = of(Service::Table, "GET", "/Orders()")
+        .header("Accept", "application/json;odata=nometadata")
+        .send(&server)
+        .json();
+    assert_eq!(
+        (
+            left["value"].as_array().unwrap().len(),
+            &left["value"][0]["RowKey"]
+        ),
+        (1, &"2".into())
+    );
+    // What was changed since is not deleted.
+    of(
+        Service::Table,
+        "MERGE",
+        "/Orders(PartitionKey='p',RowKey='2')",
+    )
+    .header("If-Match", "*")
+    .json(r#"{"Note":"new"}"#)
+    .send(&server)
+    .is(204);
+    submit(&server, &format!("{orders}/rows"), &encode(&rows[1])).is(412);
+    submit(&server, &format!("{orders}/rows"), "").is(400);
+    let narrow = html(&format!("{orders}?columns=Note")).send(&server).text();
+    assert!(
+        narrow.contains("<th scope=\"col\">Note") && !narrow.contains("<th scope=\"col\">Age"),
+        "{narrow}"
+    );
+}
+
+#[test]
+fn messages_are_moved_back_from_a_poison_queue_with_their_expiry() {
+    let server = Server::fresh();
+    for queue in ["orders", "orders-poison"] {
+        of(Service::Queue, "PUT", &format!("/{queue}"))
+            .send(&server)
+            .is(201);
+    }
+    for number in 0..40 {
+        let lifetime = if number == 0 { -1 } else { 3600 };
+        of(
+            Service::Queue,
+            "POST",
+            &format!("/orders-poison/messages?messagettl={lifetime}"),
+        )
+        .body(format!(
+            "<QueueMessage><MessageText>order {number}</MessageText></QueueMessage>"
+        ))
+        .send(&server)
+        .is(201);
+    }
+    let origin = html(&format!("queues/{ACCOUNT}/orders"))
+        .send(&server)
+        .is(200)
+        .text();
+    assert!(origin.contains("has 40 messages"), "{origin}");
+    let poison = format!("queues/{ACCOUNT}/orders-poison");
+    assert!(
+        html(&poison)
+            .send(&server)
+            .text()
+            .contains("name=\"to\" value=\"orders\"")
+    );
+    let found = html(&format!("{poison}?filter=ORDER%2030"))
+        .send(&server)
+        .text();
+    assert_eq!(found.matches("<pre class=\"text\">").count(), 1, "{found}");
+    submit(&server, &format!("{poison}/move"), "to=none&count=1").is(404);
+    submit(&server, &format!("{poison}/move"), "to=orders&count=1000").is(303);
+    let peeked = of(
+        Service::Queue,
+        "GET",
+        "/orders/messages?peekonly=true&numofmessages=32",
+    )
+    .send(&server)
+    .text();
+    assert!(
+        peeked.contains("<MessageText>order 0</MessageText>") && peeked.contains("31 Dec 9999"),
+        "{peeked}"
+    );
+    let count = |queue: &str| {
+        let metadata = of(Service::Queue, "GET", &format!("/{queue}?comp=metadata")).send(&server);
+        metadata
+            .header("x-ms-approximate-messages-count")
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        (count("orders"), count("orders-poison")),
+        ("40".to_owned(), "0".to_owned())
+    );
+}

@@ -68,8 +68,14 @@ fn nothing_is_served_in_clear_with_https_only() {
     for service in Service::ALL {
         let mut connection = Connection::open(&server, service).unwrap();
         let request = Request::new(service, "GET", "/?comp=list");
-        let answer = connection.send(&request);
-        assert!(answer.is_err(), "{service:?}: {answer:?}");
+        // The refusal says what to do, and holds nothing of the store.
+        let answer = connection.send(&request).unwrap();
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (400, "AccountRequiresHttps"),
+            "{service:?}"
+        );
+        assert!(connection.is_closed(), "{service:?}");
     }
 }
 

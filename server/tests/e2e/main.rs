@@ -15,6 +15,7 @@ mod random;
 mod server;
 mod slow;
 
+mod access_log;
 mod advisor;
 mod auth;
 mod blob;
@@ -39,5 +40,6 @@ mod races;
 mod recordings;
 mod rights;
 mod table;
+mod terminal;
 mod test_clock;
 mod testcontainers;

@@ -153,7 +153,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
-  const typing = event.target.closest("input, textarea, select");
+  const typing = event.target.closest("input:not([type=checkbox]), textarea, select");
   if (event.key === "Escape") {
     if (typing) typing.blur();
     else one(".trail a:last-of-type")?.click();
@@ -246,6 +246,17 @@ if (live) {
   });
   listen();
 }
+
+// Selected rows are counted, and a file of text goes into its field.
+document.addEventListener("change", async (event) => {
+  const picked = event.target.closest(".pick input");
+  if (picked) {
+    const count = all(".pick input:checked").length;
+    one("[data-selected]").textContent = count > 0 ? `${count} selected` : "";
+  }
+  const into = event.target.dataset?.textInto;
+  if (into && event.target.files.length > 0) event.target.form.elements[into].value = await event.target.files[0].text();
+});
 
 // Uploads: one request for each file, streamed by the browser.
 const upload = one("[data-upload]");

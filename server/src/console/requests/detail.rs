@@ -4,19 +4,20 @@ use crate::codec::date;
 use crate::console::Console;
 use crate::console::layout::{self, copy_button, count, cut};
 use crate::console::requests::ring::Header;
-use crate::console::requests::{Record, client, is_shown, milliseconds, plan, summary};
-use crate::console::respond::{Json, Page};
+use crate::console::requests::{
+    Record, again, client, code, is_shown, milliseconds, plan, related, summary,
+};
+use crate::console::respond::{Html, Json, Page, made};
 use crate::response::error::{ClientSigned, Failure};
 use crate::service_kind::ServiceKind;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Headers that curl writes itself.
-const HEADERS_OF_CURL: [&str; 4] = ["host", "content-length", "connection", "transfer-encoding"];
-
-fn find(console: &Console, id: &str) -> Result<Arc<Record>, Failure> {
+/// The record of a request by its id. Errors: `404` if none is kept, or it is not shown.
+pub fn find(console: &Console, id: &str) -> Result<Arc<Record>, Failure> {
     let found = console
         .requests
         .find(id)
@@ -42,14 +43,18 @@ pub async fn json(
         let signed = why.client_signed.as_ref()?;
         Some(json!({"text": signed.text, "mistake": signed.mistake}))
     }));
-    document["curl"] = json!(curl(&record));
+    document["calls"] = json!(code::calls(&record).into_iter().collect::<BTreeMap<_, _>>());
+    document["curl"] = json!(code::curl(&record));
     Ok(Json(document))
 }
 
 pub async fn page(State(console): State<Arc<Console>>, Path(id): Path<String>) -> Page {
-    let record = find(&console, &id)?;
+    made(console, move |console| request_page(console, &id)).await
+}
+
+fn request_page(console: &Console, id: &str) -> Result<Html, Failure> {
+    let record = find(console, id)?;
     let [request, response] = record.headers();
-    let curl = curl(&record);
     let title = if record.operation.is_empty() {
         record.method()
     } else {
@@ -60,18 +65,33 @@ pub async fn page(State(console): State<Arc<Console>>, Path(id): Path<String>) -
         h1 { (title) " " span.status.{ "s" (record.status / 100) } { (record.status) } }
         p.path { (record.method()) " " (cut(&record.target(), 4096)) }
         (why_refused(&record))
+        (related::met(console, &record))
         (facts(&record))
         div.columns {
             section { h2 { "Request headers" } (headers(&request)) }
             section { h2 { "Response headers" } (headers(&response)) }
         }
+        (as_code(&record))
+        (again::form(console, &record))
+    };
+    Ok(layout::page(console, "Requests", &title, content))
+}
+
+fn as_code(record: &Record) -> Markup {
+    let curl = code::curl(record);
+    html! {
         section {
             h2 { "As curl" }
             p.limits { "Without the body, and without the signature: sign it again, or use a SAS." }
             div.copied { pre { code { (curl) } } (copy_button(&curl)) }
+            @for (language, call) in code::calls(record) {
+                details {
+                    summary { "As " (language) }
+                    div.copied { pre { code { (call) } } (copy_button(&call)) }
+                }
+            }
         }
-    };
-    Ok(layout::page(&console, "Requests", &title, content))
+    }
 }
 
 fn facts(record: &Record) -> Markup {
@@ -209,38 +229,6 @@ fn headers(headers: &[Header]) -> Markup {
     }
 }
 
-/// A command that sends the head of the request again.
-fn curl(record: &Record) -> String {
-    let host = record.header("host").unwrap_or_default();
-    let scheme = if record.secure { "https" } else { "http" };
-    let url = format!("{scheme}://{host}{}", record.target());
-    // `-g`: brackets and braces of a target are no pattern.
-    let mut command = format!(
-        "curl -g -i -X {} {}",
-        quoted(&record.method()),
-        quoted(&url)
-    );
-    let [request, _] = record.headers();
-    for (name, value) in request
-        .iter()
-        .filter(|(name, _)| !HEADERS_OF_CURL.contains(&name.as_str()))
-    {
-        command.push_str(&format!(
-            " \\\n  -H {}",
-            quoted(&format!("{name}: {value}"))
-        ));
-    }
-    command
-}
-
-/// A word that a shell takes as it is: a method, too, may have backquotes and pipes in it.
-fn quoted(text: &str) -> String {
-    if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric()) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,12 +247,5 @@ mod tests {
         assert_eq!(first_difference("a\nb", "a\nb\nc"), Some(1));
         assert_eq!(first_difference("a\nb", "a"), Some(1));
         assert_eq!(first_difference("a", "a"), None);
-    }
-
-    #[test]
-    fn a_quote_in_a_header_does_not_end_the_word() {
-        assert_eq!(quoted("GET"), "GET");
-        assert_eq!(quoted("X|touch$IFS`x`|X"), "'X|touch$IFS`x`|X'");
-        assert_eq!(quoted("a'; rm -rf /'"), "'a'\\''; rm -rf /'\\'''");
     }
 }

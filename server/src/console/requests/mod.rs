@@ -1,17 +1,27 @@
 //! Requests: the last requests as they come in, and everything about one of them.
 
+mod again;
+mod code;
 mod detail;
+mod groups;
+mod har;
 mod live;
+mod related;
 mod ring;
 
-pub use ring::{Answer, Record, Ring, WhyRefused};
+pub use ring::{Answer, Record, Ring, WhyRefused, head_of, push_headers};
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
-use crate::console::respond::{Html, Json, Page, Visit, made};
+use crate::console::respond::{Html, Page, Visit, made, text};
+use crate::request::context::text_of;
+use crate::response::error::Result;
+use crate::response::long_responses;
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
-use axum::routing::get;
+use axum::http::{HeaderMap, Response};
+use axum::routing::{get, post};
 use maud::{Markup, html};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -29,7 +39,9 @@ pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/requests", get(page))
         .route("/_lazurite/requests/live", get(live::events))
+        .route("/_lazurite/requests.har", get(har::export))
         .route("/_lazurite/requests/{id}", get(detail::page))
+        .route("/_lazurite/requests/{id}/again", post(again::send))
         .route("/_lazurite/api/requests", get(batch))
         .route("/_lazurite/api/requests/{id}", get(detail::json))
 }
@@ -44,15 +56,62 @@ pub fn is_shown(console: &Console, record: &Record) -> bool {
 
 /// The filter of a list of requests.
 struct Wanted {
-    text: String,
+    words: Vec<Word>,
     service: String,
     errors_only: bool,
 }
 
+/// A word that has to stand in the row, in lower case; in one field of it, if the word names one.
+struct Word {
+    field: Option<&'static str>,
+    text: String,
+}
+
+/// The fields that a word can name, as in `status:404`.
+const FIELDS: [&str; 6] = ["status", "operation", "code", "client", "in", "method"];
+
+impl Word {
+    fn of(word: &str) -> Word {
+        let field = |name: &str| FIELDS.into_iter().find(|field| *field == name);
+        let named = word
+            .split_once(':')
+            .and_then(|(name, text)| Some((field(name)?, text)));
+        let (field, text) = named.map_or((None, word), |(field, text)| (Some(field), text));
+        Word {
+            field,
+            text: text.to_owned(),
+        }
+    }
+
+    /// `row` is the whole of it, in lower case.
+    fn matches(&self, record: &Record, row: &str) -> bool {
+        let text = self.text.as_str();
+        let Some(field) = self.field else {
+            return row.contains(text);
+        };
+        let code = || record.refusal.as_ref().map_or("", |why| &why.code);
+        match field {
+            // `4` is the class.
+            "status" => record.status.to_string().starts_with(text),
+            "operation" => record.operation.to_lowercase().contains(text),
+            "code" => code().to_lowercase().contains(text),
+            "client" => client(record).to_lowercase().contains(text),
+            "method" => record.method().eq_ignore_ascii_case(text),
+            // A container, queue or table: the first segment behind the account.
+            _ => {
+                let path = related::resource(record);
+                let name = path.split(['/', '(']).next().unwrap_or_default();
+                name.eq_ignore_ascii_case(text)
+            }
+        }
+    }
+}
+
 impl Wanted {
     fn of(visit: &Visit) -> Wanted {
+        let text = visit.parameter("filter").to_lowercase();
         Wanted {
-            text: visit.parameter("filter").to_lowercase(),
+            words: text.split_whitespace().map(Word::of).collect(),
             service: visit.parameter("service"),
             errors_only: visit.query.has("errors"),
         }
@@ -65,11 +124,11 @@ impl Wanted {
         {
             return false;
         }
-        if self.text.is_empty() {
+        if self.words.is_empty() {
             return true;
         }
         let code = record.refusal.as_ref().map_or("", |why| &why.code);
-        let shown = format!(
+        let row = format!(
             "{} {} {} {} {code} {} {}",
             record.method(),
             record.target(),
@@ -78,11 +137,16 @@ impl Wanted {
             client(record),
             record.request_id
         );
-        let shown = shown.to_lowercase();
-        self.text
-            .split_whitespace()
-            .all(|word| shown.contains(word))
+        let row = row.to_lowercase();
+        self.words.iter().all(|word| word.matches(record, &row))
     }
+}
+
+/// Scheme, host and target as the client sent them, without secrets.
+fn url(record: &Record) -> String {
+    let host = record.header("host").unwrap_or_default();
+    let scheme = if record.secure { "https" } else { "http" };
+    format!("{scheme}://{host}{}", record.target())
 }
 
 /// The library that sent a request, with its version.
@@ -106,11 +170,18 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
     });
     let totals = console.requests.totals();
     let filter = visit.parameter("filter");
+    let errors = if wanted.errors_only { "yes" } else { "" };
+    let narrowed = [
+        ("filter", &*filter),
+        ("service", &*wanted.service),
+        ("errors", errors),
+    ];
+    let har = layout::path(&["requests.har"], &narrowed);
     let content = html! {
         h1 { "Requests" }
         form.filter method="get" role="search" {
             label for="filter" { "Filter" }
-            input #filter name="filter" value=(filter) data-filter placeholder="words in the path, operation, status, client or id" autocomplete="off" spellcheck="false";
+            input #filter name="filter" value=(filter) data-filter placeholder="words, or status:404 code:BlobNotFound operation:GetBlob client:python in:photos" autocomplete="off" spellcheck="false";
             select name="service" aria-label="Service" {
                 option value="" { "all services" }
                 @for service in ["blob", "queue", "table"] { option value=(service) selected[wanted.service == service] { (service) } }
@@ -118,7 +189,9 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
             label.check { input type="checkbox" name="errors" value="yes" checked[wanted.errors_only]; " errors only" }
             button { "Filter" }
             button type="button" data-act="pause" aria-pressed="false" hidden { "Pause" }
+            a.quiet.button href=(har) download { "Save as HAR" }
         }
+        (groups::section(console))
         p.limits {
             "Showing the last " span data-shown { (records.len()) } " of " span data-seen { (count(totals.seen)) } " since the start; the newest "
             (count(totals.kept)) " are kept."
@@ -189,10 +262,17 @@ fn milliseconds(record: &Record) -> String {
 
 /// How a query was answered, with its cost.
 fn plan(record: &Record) -> Option<String> {
-    let plan = record.response_header("x-lazurite-plan")?;
-    let examined = record
-        .response_header("x-lazurite-examined")
-        .unwrap_or_default();
+    plan_with(|name| record.response_header(name))
+}
+
+/// As [`plan`], of a response.
+pub fn plan_of(headers: &HeaderMap) -> Option<String> {
+    plan_with(|name| headers.get(name).map(text_of))
+}
+
+fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let plan = header("x-lazurite-plan")?;
+    let examined = header("x-lazurite-examined").unwrap_or_default();
     Some(format!("{plan}, {examined} examined"))
 }
 
@@ -220,8 +300,22 @@ fn summary(record: &Record) -> Value {
 }
 
 /// `/_lazurite/api/requests?after=N`: the requests behind a position, oldest first.
-async fn batch(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
-    made(console, move |console| Ok(Json(batch_of(console, &visit)))).await
+async fn batch(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
+    held(console, move |console| {
+        let document = format!("{}\n", batch_of(console, &visit));
+        Ok(text("application/json", document))
+    })
+    .await
+}
+
+/// A long document about requests. Its memory is that of all long responses until the client has taken it.
+async fn held(
+    console: Arc<Console>,
+    make: impl FnOnce(&Console) -> Result<Response<Body>> + Send + 'static,
+) -> Page<Response<Body>> {
+    let grant = long_responses::beside_body(None).await?;
+    let response = made(console, make).await?;
+    Ok(long_responses::hold(grant, response))
 }
 
 fn batch_of(console: &Console, visit: &Visit) -> Value {
@@ -248,6 +342,17 @@ fn batch_of(console: &Console, visit: &Visit) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_name_a_field_if_it_is_one() {
+        let word = |text: &str| {
+            let Word { field, text } = Word::of(text);
+            (field, text)
+        };
+        assert_eq!(word("status:404"), (Some("status"), "404".to_owned()));
+        assert_eq!(word("http://x"), (None, "http://x".to_owned()));
+        assert_eq!(word("photos"), (None, "photos".to_owned()));
+    }
 
     #[test]
     fn a_target_is_shown_decoded_unless_that_hides_something() {

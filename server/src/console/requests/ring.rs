@@ -7,9 +7,9 @@
 use crate::layers::access_log::RequestLog;
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
 use crate::request::target::{redact, without_signatures};
-use crate::response::error::{ClientSigned, Failure};
+use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
 use axum::body::Body;
-use axum::http::header::{CONTENT_LENGTH, HeaderMap};
+use axum::http::header::HeaderMap;
 use axum::http::{Method, Request, Response, Uri};
 use hyper::body::Body as _;
 use std::collections::VecDeque;
@@ -29,6 +29,14 @@ const SECOND_RECORDS_MAX: u32 = 2000;
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
 /// Longest reason in a list.
 const REASON_BYTES_MAX: usize = 300;
+
+/// Details that say why in one phrase, the best first.
+const REASONS: [&str; 4] = [
+    WRONG_SERVICE,
+    "AuthenticationErrorDetail",
+    "Reason",
+    "ExtendedErrorDetail",
+];
 
 /// Headers that open something, or hold a URL that does.
 const SECRET_HEADERS: [&str; 10] = [
@@ -83,7 +91,7 @@ pub struct Record {
 }
 
 /// Why a request was not served.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct WhyRefused {
     pub code: String,
     /// In one phrase.
@@ -124,24 +132,27 @@ impl Record {
         ]
     }
 
+    /// A header of the request, without reading the others.
     pub fn header(&self, name: &str) -> Option<String> {
-        let [request, _] = self.headers();
-        request
-            .into_iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value)
+        value_in(self.parts().0, name)
     }
 
+    /// A header of the response, without reading the others.
     pub fn response_header(&self, name: &str) -> Option<String> {
-        let [_, response] = self.headers();
-        response
-            .into_iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value)
+        value_in(self.parts().1, name)
     }
 
+    /// The lines of the request, and those of the response.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        let end = self.head.windows(2).position(|pair| pair == b"\n\n");
+        end.map_or((&self.head, &[]), |end| {
+            (&self.head[..end], &self.head[end + 2..])
+        })
+    }
+
+    /// Refused, failed, or a batch of which nothing was done.
     pub fn is_error(&self) -> bool {
-        self.status >= 400
+        self.status >= 400 || self.refusal.is_some()
     }
 
     /// Memory that the record takes.
@@ -156,6 +167,13 @@ impl Record {
     }
 }
 
+/// The value of the first line that has this name.
+fn value_in(lines: &[u8], name: &str) -> Option<String> {
+    let mut lines = lines.split(|&byte| byte == b'\n');
+    let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
 fn lines(text: &str) -> Vec<Header> {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     pairs
@@ -165,10 +183,8 @@ fn lines(text: &str) -> Vec<Header> {
 
 /// The part of a record that is known before the request is handled; `None` in [`Ring::begin`] for requests that are not kept.
 pub struct Begun {
-    started: Instant,
     /// `None` if there are too many requests to keep them all.
     head: Option<Vec<u8>>,
-    request_bytes: Option<u64>,
 }
 
 /// Counts of the ring since the start.
@@ -245,23 +261,17 @@ impl Ring {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the head of a request, unless it is for a page of the console or nothing is kept.
-    pub fn begin<B>(&self, request: &Request<B>) -> Option<Begun> {
+    /// Copies the head of a request that came at `started`, unless it is for a page of the console or nothing is kept.
+    pub fn begin<B>(&self, request: &Request<B>, started: Instant) -> Option<Begun> {
         if self.count_max == 0 || request.uri().path().starts_with(crate::console::PREFIX) {
             return None;
         }
-        let started = Instant::now();
         let head = self.has_room(started).then(|| {
             let mut head = head_of(request.method(), request.uri());
             push_headers(&mut head, request.headers());
             head
         });
-        let length = request.headers().get(CONTENT_LENGTH);
-        Some(Begun {
-            started,
-            head,
-            request_bytes: length.and_then(|length| length.to_str().ok()?.parse().ok()),
-        })
+        Some(Begun { head })
     }
 
     /// Whether a request that begins now can be kept.
@@ -283,7 +293,7 @@ impl Ring {
             refusal,
             response,
         } = answer;
-        let is_error = response.status().as_u16() >= 400;
+        let is_error = response.status().as_u16() >= 400 || refusal.is_some();
         if is_error {
             self.errors.fetch_add(1, Ordering::Relaxed);
         }
@@ -300,7 +310,7 @@ impl Ring {
         self.push(Record {
             number: 0,
             at: origin.now,
-            took: begun.started.elapsed(),
+            took: log.started().elapsed(),
             service: origin.service,
             peer: origin.peer.ip(),
             secure: origin.secure,
@@ -309,7 +319,7 @@ impl Ring {
             operation,
             status: response.status().as_u16(),
             refusal,
-            request_bytes: begun.request_bytes,
+            request_bytes: log.request_bytes(),
             response_bytes: response.body().size_hint().exact(),
             head,
         });
@@ -418,7 +428,7 @@ pub struct Answer<'a> {
 }
 
 /// The first line of a head.
-fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
+pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
     head.extend_from_slice(method.as_str().as_bytes());
     head.push(b' ');
@@ -430,8 +440,8 @@ fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     head
 }
 
-/// Appends headers, one a line, until the head is too long.
-fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
+/// Appends headers, one a line, until the head is too long. Secrets are cut.
+pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
         if head.len() + name.as_str().len() + value.len() + 2 > HEAD_BYTES_MAX {
             return;
@@ -483,12 +493,9 @@ impl WhyRefused {
             .iter()
             .map(|(name, text)| (*name, without_secrets(text)))
             .collect();
-        let detail = details.iter().find(|(name, _)| {
-            matches!(
-                *name,
-                "AuthenticationErrorDetail" | "Reason" | "ExtendedErrorDetail"
-            )
-        });
+        let detail = REASONS
+            .into_iter()
+            .find_map(|reason| details.iter().find(|(name, _)| *name == reason));
         let message = without_signatures(&failure.message);
         let first = detail.map_or(&*message, |(_, text)| text.as_str());
         let phrase = first.lines().next().unwrap_or_default();
@@ -567,7 +574,7 @@ mod tests {
             refusal: None,
             response: &response,
         };
-        if let Some(begun) = ring.begin(&request) {
+        if let Some(begun) = ring.begin(&request, log.started()) {
             ring.end(begun, &origin(id), &log, answer);
         }
     }

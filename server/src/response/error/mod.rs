@@ -15,6 +15,9 @@ use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODI
 use common::CommonError;
 use std::borrow::Cow;
 
+/// The detail of a refusal that says which service the request was meant for.
+pub const WRONG_SERVICE: &str = "WrongService";
+
 /// An answer that is not a success, before it has been rendered.
 #[derive(Debug, Clone)]
 pub struct Failure {

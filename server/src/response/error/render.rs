@@ -1,7 +1,7 @@
 //! Failures as answers: XML for Blob and Queue, OData JSON (or XML, for what is not OData) for Table.
 
 use crate::codec::date;
-use crate::response::error::Failure;
+use crate::response::error::{Failure, WRONG_SERVICE};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{Response, StatusCode};
@@ -112,11 +112,11 @@ pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> 
     .to_string()
 }
 
-/// OData errors have no place for further elements; the authentication detail, which people need, ends the message.
+/// OData errors have no place for further elements; the details that people need end the message.
 fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut message = full_message(failure, request_id, now);
     for (name, value) in &failure.details {
-        if *name == "AuthenticationErrorDetail" {
+        if ["AuthenticationErrorDetail", WRONG_SERVICE].contains(name) {
             message.push('\n');
             message.push_str(value);
         }

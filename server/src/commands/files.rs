@@ -1,0 +1,217 @@
+//! `lazurite ls|tree|cat|put|rm`: what the services hold, and blobs by their paths `CONTAINER/NAME`.
+
+use crate::commands::client::{Call, Client, elements, encode};
+use crate::commands::{plain, print_line};
+use crate::console::layout_size as size;
+use crate::service_kind::ServiceKind;
+use serde_json::{Value, json};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Lists containers, queues and tables; or what is in a container, below a prefix: one level, or all with `is_deep`.
+pub fn list(client: &Client, path: &str, is_deep: bool, as_json: bool) -> Result<ExitCode, String> {
+    if path.is_empty() {
+        for service in ServiceKind::ALL
+            .into_iter()
+            .filter(|service| client.has(*service))
+        {
+            resources(client, service, as_json)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (container, prefix) = path.split_once('/').unwrap_or((path, ""));
+    let delimiter = if is_deep { "" } else { "&delimiter=%2F" };
+    let base = format!(
+        "{}?restype=container&comp=list{delimiter}&prefix={}",
+        encode(container),
+        encode(prefix).replace('/', "%2F")
+    );
+    let mut above: Vec<String> = Vec::new();
+    pages(client, ServiceKind::Blob, &base, &mut |document| {
+        for directory in elements(document, "BlobPrefix") {
+            let name = elements(&directory, "Name").next().unwrap_or_default();
+            print(&json!({"kind": "directory", "name": name}), as_json, &name);
+        }
+        for blob in elements_raw(document, "Blob") {
+            let name = elements(&blob, "Name").next().unwrap_or_default();
+            let bytes: u64 = elements(&blob, "Content-Length")
+                .next()
+                .and_then(|length| length.parse().ok())
+                .unwrap_or(0);
+            let modified = elements(&blob, "Last-Modified").next().unwrap_or_default();
+            let line = if is_deep && !as_json {
+                branch(&name, &mut above)
+            } else {
+                format!("{name}  {}  {modified}", size(bytes))
+            };
+            print(
+                &json!({"kind": "blob", "name": name, "bytes": bytes, "last_modified": modified}),
+                as_json,
+                &line,
+            );
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Elements with others inside, whose escapes are read with these.
+fn elements_raw(document: &str, name: &str) -> Vec<String> {
+    let (start, end) = (format!("<{name}>"), format!("</{name}>"));
+    let parts = document.split(&*start).skip(1);
+    parts
+        .filter_map(|part| Some(part.split_once(&*end)?.0.to_owned()))
+        .collect()
+}
+
+/// A name below its directories, of which those are printed that the one before did not have.
+fn branch(name: &str, above: &mut Vec<String>) -> String {
+    let mut parts: Vec<String> = name.split('/').map(str::to_owned).collect();
+    let leaf = parts.pop().unwrap_or_default();
+    let shared = above
+        .iter()
+        .zip(&parts)
+        .take_while(|(one, other)| one == other)
+        .count();
+    let mut lines = String::new();
+    for (depth, part) in parts.iter().enumerate().skip(shared) {
+        lines.push_str(&format!("{}{part}/\n", "  ".repeat(depth)));
+    }
+    lines.push_str(&"  ".repeat(parts.len()));
+    *above = parts;
+    lines + &leaf
+}
+
+fn resources(client: &Client, service: ServiceKind, as_json: bool) -> Result<(), String> {
+    let show = |kind: &str, name: &str| {
+        print(
+            &json!({"kind": kind, "name": name}),
+            as_json,
+            &format!("{kind}  {name}"),
+        )
+    };
+    if service == ServiceKind::Table {
+        let text = client.ask(service, "GET", "Tables".to_owned())?.text()?;
+        let document: Value = serde_json::from_str(&text)
+            .map_err(|error| format!("the answer cannot be read: {error}"))?;
+        for table in document["value"].as_array().into_iter().flatten() {
+            show("table", table["TableName"].as_str().unwrap_or_default());
+        }
+        return Ok(());
+    }
+    let kind = if service == ServiceKind::Blob {
+        "container"
+    } else {
+        "queue"
+    };
+    pages(client, service, "?comp=list", &mut |document| {
+        elements(document, "Name").for_each(|name| show(kind, &name));
+    })
+}
+
+/// Reads the pages of a listing.
+fn pages(
+    client: &Client,
+    service: ServiceKind,
+    base: &str,
+    read: &mut dyn FnMut(&str),
+) -> Result<(), String> {
+    let mut marker = String::new();
+    loop {
+        let resource = if marker.is_empty() {
+            base.to_owned()
+        } else {
+            format!("{base}&marker={}", encode(&marker).replace('/', "%2F"))
+        };
+        let document = client.ask(service, "GET", resource)?.text()?;
+        read(&document);
+        marker = elements(&document, "NextMarker").next().unwrap_or_default();
+        if marker.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// A fact as a line of JSON, or as text.
+fn print(fact: &Value, as_json: bool, line: &str) {
+    if as_json {
+        print_line(fact);
+    } else {
+        line.lines().for_each(|line| print_line(plain(line)));
+    }
+}
+
+/// The resource of a blob. Error: the path names none.
+fn blob(path: &str) -> Result<String, String> {
+    match path.split_once('/') {
+        Some((container, name)) if !container.is_empty() && !name.is_empty() => Ok(encode(path)),
+        _ => Err(format!("{path:?} names no blob: CONTAINER/NAME")),
+    }
+}
+
+/// Writes the content of a blob to standard output.
+pub fn cat(client: &Client, path: &str) -> Result<ExitCode, String> {
+    let mut reply = client.ask(ServiceKind::Blob, "GET", blob(path)?)?;
+    let mut out = io::stdout().lock();
+    match io::copy(&mut reply.body, &mut out).and_then(|_| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot copy the content: {error}"))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Puts a file, or standard input for `-`, as a block blob.
+pub fn put(
+    client: &Client,
+    file: &Path,
+    path: &str,
+    content_type: &str,
+) -> Result<ExitCode, String> {
+    let unreadable = |error: io::Error| format!("cannot read {}: {error}", file.display());
+    let (mut body, length): (Box<dyn Read>, u64) = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map_err(unreadable)?;
+        let length = bytes.len() as u64;
+        (Box::new(io::Cursor::new(bytes)), length)
+    } else {
+        let opened = std::fs::File::open(file).map_err(unreadable)?;
+        let length = opened.metadata().map_err(unreadable)?.len();
+        (Box::new(opened), length)
+    };
+    let headers = [
+        ("x-ms-blob-type", "BlockBlob"),
+        ("Content-Type", content_type),
+    ];
+    let headers = headers
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    let call = Call {
+        service: ServiceKind::Blob,
+        method: "PUT",
+        resource: blob(path)?,
+        headers,
+    };
+    client.send(call, &mut body, length)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes a blob.
+pub fn remove(client: &Client, path: &str) -> Result<ExitCode, String> {
+    client.ask(ServiceKind::Blob, "DELETE", blob(path)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_prints_each_directory_once() {
+        let mut above = Vec::new();
+        let lines = ["a/b/1", "a/b/2", "a/c", "d"].map(|name| branch(name, &mut above));
+        assert_eq!(lines, ["a/\n  b/\n    1", "    2", "  c", "d"]);
+        assert!(blob("photos").is_err() && blob("/x").is_err() && blob("photos/").is_err());
+        assert_eq!(blob("photos/a b/#1").unwrap(), "photos/a%20b/%231");
+    }
+}

@@ -1,0 +1,139 @@
+//! `lazurite query`: entities of a table that a filter finds.
+
+use crate::cli::QueryFormat;
+use crate::commands::client::{Client, encode};
+use crate::commands::{plain, print_line};
+use crate::service_kind::ServiceKind;
+use serde_json::{Map, Value};
+use std::process::ExitCode;
+
+/// Characters of a cell in a table for people.
+const CELL_MAX: usize = 40;
+
+type Row = Map<String, Value>;
+
+/// Prints at most `top` entities, and on standard error what the first page cost if the server says so.
+pub fn run(
+    client: &Client,
+    table: &str,
+    filter: &str,
+    top: usize,
+    format: QueryFormat,
+) -> Result<ExitCode, String> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut more = String::new();
+    while rows.len() < top {
+        let page = (top - rows.len()).min(1000);
+        let filter = if filter.is_empty() {
+            String::new()
+        } else {
+            format!("&$filter={}", encode(filter).replace('/', "%2F"))
+        };
+        let resource = format!("{}()?$top={page}{filter}{more}", encode(table));
+        let reply = client.ask(ServiceKind::Table, "GET", resource)?;
+        if let Some(plan) = reply.header("x-lazurite-plan").filter(|_| more.is_empty()) {
+            eprintln!(
+                "plan {plan}, {} examined",
+                reply.header("x-lazurite-examined").unwrap_or("0")
+            );
+        }
+        more = continuation(|name| reply.header(name).map(str::to_owned));
+        let document: Value = serde_json::from_str(&reply.text()?)
+            .map_err(|error| format!("the answer cannot be read: {error}"))?;
+        let Value::Object(mut document) = document else {
+            break;
+        };
+        if let Some(Value::Array(values)) = document.remove("value") {
+            rows.extend(values.into_iter().filter_map(|value| match value {
+                Value::Object(row) => Some(row),
+                _ => None,
+            }));
+        }
+        if more.is_empty() {
+            break;
+        }
+    }
+    print(&rows, format);
+    if !more.is_empty() {
+        eprintln!("there are more: --top {}", top.saturating_mul(10));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn continuation(header: impl Fn(&str) -> Option<String>) -> String {
+    let names = ["NextPartitionKey", "NextRowKey"];
+    let parts = names.map(|name| {
+        let value = header(&format!("x-ms-continuation-{name}"));
+        value.map(|value| format!("&{name}={}", encode(&value).replace('/', "%2F")))
+    });
+    parts.into_iter().flatten().collect()
+}
+
+fn print(rows: &[Row], format: QueryFormat) {
+    if format == QueryFormat::Json {
+        rows.iter()
+            .for_each(|row| print_line(Value::from(row.clone())));
+        return;
+    }
+    let columns = columns(rows);
+    let lines = std::iter::once(columns.clone()).chain(rows.iter().map(|row| cells(row, &columns)));
+    let lines: Vec<Vec<String>> = lines.collect();
+    if format == QueryFormat::Csv {
+        let quoted = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", cell.replace('"', "\"\"")),
+            false => cell.clone(),
+        };
+        lines
+            .iter()
+            .for_each(|line| print_line(line.iter().map(quoted).collect::<Vec<_>>().join(",")));
+        return;
+    }
+    let shown: Vec<Vec<String>> = lines
+        .iter()
+        .map(|line| line.iter().map(|cell| short(cell)).collect())
+        .collect();
+    let width = |at: usize| {
+        shown
+            .iter()
+            .map(|line| line[at].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    for line in &shown {
+        let padded = line
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
+        print_line(padded.collect::<Vec<_>>().join("  ").trim_end());
+    }
+}
+
+/// Keys first, then the properties in the order in which they are met.
+fn columns(rows: &[Row]) -> Vec<String> {
+    let mut columns = vec!["PartitionKey".to_owned(), "RowKey".to_owned()];
+    for name in rows.iter().flat_map(Map::keys) {
+        if !columns.contains(name) {
+            columns.push(name.clone());
+        }
+    }
+    columns
+}
+
+fn cells(row: &Row, columns: &[String]) -> Vec<String> {
+    let text = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    columns.iter().map(|column| text(row.get(column))).collect()
+}
+
+/// Text on one line, cut.
+fn short(cell: &str) -> String {
+    let plain = plain(cell);
+    if plain.chars().count() <= CELL_MAX {
+        return plain;
+    }
+    plain.chars().take(CELL_MAX - 1).chain(['…']).collect()
+}

@@ -1,0 +1,56 @@
+//! A client that speaks HTTP to a port of HTTPS, or the other way round, is told so: the one by an answer, the other, which could not
+//! read one, by a line in the server's log.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Most bytes of a request that are read before it is answered.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// How long the client may take to read the answer.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Source: Common REST API error codes, `AccountRequiresHttps`.
+const ANSWER: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AccountRequiresHttps</Code><Message>This port serves HTTPS, and the \
+                      request came over HTTP. Write https:// in the endpoint, or start Lazurite with --https, which serves both.</Message></Error>";
+
+/// Whether the client begins with a request in clear: a method begins with a letter, and a TLS handshake does not.
+pub async fn is_plain(socket: &TcpStream) -> bool {
+    let mut first = [0];
+    matches!(socket.peek(&mut first).await, Ok(1) if first[0].is_ascii_alphabetic())
+}
+
+/// Answers a request in clear on a port that only serves HTTPS.
+pub async fn refuse_plain(mut socket: TcpStream) {
+    // Bytes that are left unread would reset the connection before its client has read the answer.
+    let mut head = Vec::new();
+    while head.len() < HEAD_BYTES_MAX && !head.ends_with(b"\r\n\r\n") {
+        match socket.read_buf(&mut head).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    let answer = format!(
+        "HTTP/1.1 400 The account being accessed does not support http.\r\nServer: Lazurite/{}\r\nx-ms-error-code: AccountRequiresHttps\r\n\
+         Content-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{ANSWER}",
+        env!("CARGO_PKG_VERSION"),
+        ANSWER.len()
+    );
+    let sent = socket.write_all(answer.as_bytes()).await.is_ok();
+    if sent && socket.shutdown().await.is_ok() {
+        let _ = tokio::time::timeout(GOODBYE, socket.read_buf(&mut head)).await;
+    }
+}
+
+/// Warns of the first client that speaks TLS to a port of HTTP: the others are most likely the same.
+pub fn note_tls(service: &str, peer: SocketAddr) {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            service,
+            %peer,
+            "a client speaks HTTPS to this port, which serves HTTP: write http:// in its endpoint, or start Lazurite with --https, which serves both"
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! Sends a request again, changed or not, signed with a key of its account. It goes over the network, as that of a client does, and so
+//! has a page of its own afterwards.
+
+use crate::connection::on_blocking_pool;
+use crate::console::Console;
+use crate::console::form::Form;
+use crate::console::layout;
+use crate::console::requests::Record;
+use crate::console::requests::detail::find;
+use crate::console::respond::{Page, SeeOther};
+use crate::response::error::{Failure, Result};
+use crate::signed_request::{self, Headers};
+use axum::Extension;
+use axum::extract::{Path, State};
+use maud::{Markup, html};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// More than any head of a response has.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Headers that are written anew.
+const HEADERS_LEFT_OUT: [&str; 9] = [
+    "authorization",
+    "host",
+    "content-length",
+    "connection",
+    "transfer-encoding",
+    "date",
+    "x-ms-date",
+    "expect",
+    "accept-encoding",
+];
+/// Parameters of a SAS, whose signature is not kept.
+const SAS_PARAMETERS: [&str; 22] = [
+    "sv", "ss", "srt", "sr", "sp", "st", "se", "sip", "spr", "si", "sig", "sdd", "ses", "tn",
+    "spk", "srk", "epk", "erk", "skoid", "sktid", "skt", "ske",
+];
+
+/// The form, filled with what the request was.
+pub fn form(console: &Console, record: &Record) -> Markup {
+    let target = without_sas(&record.target());
+    let [request, _] = record.headers();
+    let is_kept = |(name, value): &&(String, String)| {
+        !HEADERS_LEFT_OUT.contains(&name.as_str()) && !value.contains('…')
+    };
+    let headers: String = request
+        .iter()
+        .filter(is_kept)
+        .map(|(name, value)| format!("{name}: {value}\n"))
+        .collect();
+    let has_body = record.request_bytes.is_some_and(|bytes| bytes > 0);
+    html! {
+        details {
+            summary { "Send again, changed or not" }
+            form.fields method="post" action=(layout::path(&["requests", &record.request_id, "again"], &[])) {
+                (layout::token(console))
+                label { "Method " input name="method" value=(record.method()) required; }
+                label.wide { "Path and query " input name="target" value=(target) required; }
+                label.wide { "Headers " textarea name="headers" rows=(headers.lines().count().clamp(2, 12)) { "\n" (headers) } }
+                label.wide { "Body " textarea name="body" rows="3" {} }
+                @if has_body { p.limits { "The body of the request was not kept: write one." } }
+                p.limits { "Signed with a key of the account, whatever the request was signed with." }
+                button { "Send" }
+            }
+        }
+    }
+}
+
+/// A target without the parameters of a SAS, if it has one.
+fn without_sas(target: &str) -> String {
+    let Some((path, query)) = target.split_once('?') else {
+        return target.to_owned();
+    };
+    let pairs: Vec<_> = query.split('&').collect();
+    let name = |pair: &str| {
+        pair.split('=')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+    };
+    if !pairs.iter().any(|pair| name(pair) == "sig") {
+        return target.to_owned();
+    }
+    let kept = pairs
+        .into_iter()
+        .filter(|pair| !SAS_PARAMETERS.contains(&&*name(pair)));
+    let query = kept.collect::<Vec<_>>().join("&");
+    if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{query}")
+    }
+}
+
+pub async fn send(
+    State(console): State<Arc<Console>>,
+    Path(id): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let record = find(&console, &id)?;
+    let sent = on_blocking_pool(move || send_now(&console, &record, &form)).await?;
+    Ok(SeeOther(layout::path(&["requests", &sent], &[])))
+}
+
+/// Sends the request of a form, and returns the id that its response has.
+fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
+    let wrong = |message: &str| Failure::new(400, "InvalidInput", message.to_owned());
+    let (method, target) = (form.required("method")?, form.required("target")?);
+    let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_word(method) || !is_word(target) || !target.starts_with('/') {
+        return Err(wrong(
+            "A method is one word, and a target begins with a slash and is percent-encoded.",
+        ));
+    }
+    if target.starts_with(crate::console::PREFIX) {
+        return Err(wrong("Pages of the console are not sent again."));
+    }
+    let mut headers = headers_of(form.text("headers"))
+        .ok_or_else(|| wrong("Each line of the headers is 'name: value'."))?;
+    let body = form.text("body").replace("\r\n", "\n");
+    let account = record.account.as_deref().unwrap_or_default();
+    if let Some(key) = console.services.accounts.keys(account).first() {
+        signed_request::sign(
+            record.service,
+            (account, key),
+            (method, target),
+            &mut headers,
+        );
+    }
+    let address = console
+        .addresses()
+        .iter()
+        .find(|address| address.service == record.service);
+    let address = address.ok_or_else(|| wrong("The service of this request is not served."))?;
+    let address = SocketAddr::new(reachable(address.ip), address.port);
+    let host = record.header("host").unwrap_or_else(|| address.to_string());
+    let mut bytes = signed_request::head(&host, (method, target), &headers, body.len() as u64);
+    bytes.extend_from_slice(body.as_bytes());
+    let failed = |error: std::io::Error| {
+        Failure::new(
+            502,
+            "NotSent",
+            format!("The request could not be sent: {error}."),
+        )
+    };
+    let answer = exchange(address, &bytes).map_err(failed)?;
+    let id = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("x-ms-request-id: "));
+    let id = id.map(str::trim).map(str::to_owned);
+    id.ok_or_else(|| {
+        let first = answer.lines().next().unwrap_or("nothing");
+        Failure::new(
+            502,
+            "NotSent",
+            format!("The request was answered, but not by a service: {first}."),
+        )
+    })
+}
+
+fn headers_of(text: &str) -> Option<Headers> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines
+        .map(|line| {
+            let (name, value) = line.split_once(':')?;
+            let is_name = !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_$".contains(&byte));
+            let is_value = !value.chars().any(char::is_control);
+            let is_own = HEADERS_LEFT_OUT.contains(&&*name.to_ascii_lowercase());
+            (is_name && is_value && !is_own).then(|| (name.to_owned(), value.trim().to_owned()))
+        })
+        .collect()
+}
+
+/// An address that leads to a listener on `ip` from here.
+fn reachable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
+/// Sends bytes, and returns the head of what is answered.
+fn exchange(address: SocketAddr, bytes: &[u8]) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(bytes)?;
+    let (mut answer, mut chunk) = (Vec::new(), [0; 4096]);
+    while answer.len() < HEAD_BYTES_MAX && !answer.windows(4).any(|four| four == b"\r\n\r\n") {
+        match stream.read(&mut chunk)? {
+            0 => break,
+            count => answer.extend_from_slice(&chunk[..count]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sas_is_left_out_and_other_parameters_stay() {
+        assert_eq!(
+            without_sas("/a/c?restype=container&sv=1&sig=REDACTED&se=2"),
+            "/a/c?restype=container"
+        );
+        assert_eq!(without_sas("/a/c/b?sv=1&sig=REDACTED"), "/a/c/b");
+        assert_eq!(without_sas("/a/c?sp=1"), "/a/c?sp=1");
+    }
+
+    #[test]
+    fn headers_are_lines_without_control_characters() {
+        assert_eq!(
+            headers_of("a: b\r\n\r\nx-ms-version:1"),
+            Some(vec![
+                ("a".into(), "b".into()),
+                ("x-ms-version".into(), "1".into())
+            ])
+        );
+        for wrong in ["a", "a b: c", ": c", "Host: evil", "a: b\u{0}"] {
+            assert_eq!(headers_of(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The access log says why: operation, cost and reason on each line, as text and as JSON; and what a client is told that reached the
+//! wrong service or speaks the wrong scheme.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http::Request;
+use crate::server::{Launch, Server, Service};
+
+fn get(service: Service, target: &str) -> Request {
+    Request::new(service, "GET", target)
+}
+
+#[test]
+fn a_line_says_why_a_request_was_refused_and_what_a_query_cost() {
+    let mut server = Server::fresh();
+    get(Service::Blob, "/none/b").send(&server).is(404);
+    let line = server.wait_for_line("/none/b");
+    assert!(
+        line.contains("\"GET /devstoreaccount1/none/b HTTP/1.1\" 404 - GetBlob, "),
+        "{line}"
+    );
+    assert!(
+        line.ends_with(" B out, ContainerNotFound: The specified container does not exist."),
+        "{line}"
+    );
+    Request::new(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Logged"}"#)
+        .send(&server)
+        .is(201);
+    get(Service::Table, "/Logged()?$filter=Age%20gt%201")
+        .send(&server)
+        .is(200);
+    let line = server.wait_for_line("Logged()");
+    assert!(
+        line.contains(" 200 - QueryEntities, ") && line.ends_with(" 0 examined"),
+        "{line}"
+    );
+}
+
+#[test]
+fn an_operation_that_fails_its_batch_is_named() {
+    let mut server = Server::fresh();
+    Request::new(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Logged"}"#)
+        .send(&server)
+        .is(201);
+    let change = |row: &str| {
+        format!(
+            "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nPOST http://h/devstoreaccount1/Logged HTTP/1.1\r\n\
+             Content-Type: application/json\r\n\r\n{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\r\n"
+        )
+    };
+    let batch = || {
+        let changes = change("1") + &change("2");
+        let body = format!(
+            "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{changes}--c--\r\n--b--\r\n"
+        );
+        Request::new(Service::Table, "POST", "/$batch")
+            .header("Content-Type", "multipart/mixed; boundary=b")
+            .body(body)
+            .send(&server)
+    };
+    batch().is(202);
+    let failed = batch();
+    failed.is(202);
+    let line = server.wait_for_line("operation 1 of the batch");
+    assert!(
+        line.contains(" 202 - ")
+            && line.contains("EntityAlreadyExists: operation 1 of the batch: "),
+        "{line}"
+    );
+    let id = failed.header("x-ms-request-id").unwrap();
+    let record = Request::exactly(
+        Service::Blob,
+        "GET",
+        &format!("/_lazurite/api/requests/{id}"),
+    )
+    .unsigned()
+    .send(&server)
+    .json();
+    assert_eq!(
+        (&record["code"], &record["status"]),
+        (&"EntityAlreadyExists".into(), &202.into())
+    );
+}
+
+#[test]
+fn lines_are_json_if_asked_for() {
+    let location = TempDir::new().unwrap();
+    let mut server = Launch::on(location.path())
+        .argument("--log-format=json")
+        .start();
+    get(
+        Service::Blob,
+        "/none/b?sv=2020-08-04&sr=b&sp=r&se=2020-01-01&sig=c2VjcmV0",
+    )
+    .unsigned()
+    .send(&server)
+    .is(403);
+    let line = server.wait_for_line("/none/b");
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (&line["code"], &line["operation"]),
+        (&"AuthenticationFailed".into(), &"GetBlob".into())
+    );
+    assert!(
+        line["duration_ms"].is_f64() && line["reason"].is_string(),
+        "{line}"
+    );
+    assert!(!line.to_string().contains("c2VjcmV0"), "{line}");
+}
+
+#[test]
+fn the_log_of_debug_has_headers_and_the_string_to_sign_without_secrets() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).argument("--debug=-").start();
+    get(Service::Blob, "/none/b")
+        .unsigned()
+        .header("Authorization", "SharedKey devstoreaccount1:c2VjcmV0")
+        .header(
+            "x-ms-date",
+            &httpdate::fmt_http_date(std::time::SystemTime::now()),
+        )
+        .header("x-ms-client-request-id", "mine")
+        .send(&server)
+        .is(403);
+    server.wait_for_log("x-ms-client-request-id:mine");
+    server.wait_for_log("string to sign: 'GET");
+    assert!(!server.log().contains("c2VjcmV0"), "{}", server.log());
+}
+
+#[test]
+fn a_client_of_another_service_is_told_its_port() {
+    let mut server = Server::fresh();
+    let port = server.ports.of(Service::Table);
+    let told = format!(
+        "This is the port of the Blob service, but the client is for Table: the Table service listens on port {port}."
+    );
+    let refused = get(Service::Blob, "/Tables")
+        .header("User-Agent", "azsdk-python-data-tables/12.5.0 Python/3.12")
+        .send(&server);
+    assert!(refused.status >= 400, "{}", refused.status);
+    assert!(refused.text().contains(&told), "{}", refused.text());
+    let line = server.wait_for_line("/Tables");
+    assert!(line.ends_with(&told), "{line}");
+    let refused = get(Service::Table, "/photos?restype=container").send(&server);
+    assert!(
+        refused
+            .text()
+            .contains("is for Blob: the Blob service listens on port"),
+        "{}",
+        refused.text()
+    );
+    let right =
+        get(Service::Blob, "/none/b").header("User-Agent", "azsdk-net-Storage.Blobs/12.19.1");
+    assert!(
+        !right
+            .send(&server)
+            .is(404)
+            .text()
+            .contains("This is the port")
+    );
+}
+
+/// What a port answers to bytes.
+fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+#[test]
+fn a_client_of_the_wrong_scheme_is_told_so() {
+    let server = Server::fresh();
+    // The start of a handshake. Source: RFC 8446, section 5.1.
+    exchange(server.ports.blob, &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0]);
+    server.wait_for_log("speaks HTTPS to this port, which serves HTTP");
+    let secure = Server::fresh_secure(&[]);
+    let answer = exchange(
+        secure.ports.blob,
+        b"GET /devstoreaccount1?comp=list HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    );
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.contains("This port serves HTTPS"), "{answer}");
+}

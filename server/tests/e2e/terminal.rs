@@ -1,0 +1,197 @@
+//! `lazurite ls`, `tree`, `cat`, `put`, `rm`, `peek`, `send` and `query` against a running server.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::http::Request;
+use crate::server::{Server, Service};
+
+/// Runs a command with this standard input: whether it succeeded, standard output, standard error.
+fn run(server: &Server, arguments: &[&str], input: &[u8]) -> (bool, String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+        .args(arguments)
+        .env(
+            "AZURE_STORAGE_CONNECTION_STRING",
+            server.connection_string(),
+        )
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (
+        output.status.success(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[track_caller]
+fn printed(server: &Server, arguments: &[&str]) -> String {
+    let (success, out, err) = run(server, arguments, b"");
+    assert!(success, "{arguments:?}: {out}{err}");
+    out
+}
+
+fn created(service: Service, method: &str, target: &str) -> Request {
+    Request::new(service, method, target)
+}
+
+#[test]
+fn blobs_are_put_listed_shown_and_removed() {
+    let server = Server::fresh();
+    created(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    created(Service::Queue, "PUT", "/orders")
+        .send(&server)
+        .is(201);
+    created(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"People"}"#)
+        .send(&server)
+        .is(201);
+    assert_eq!(
+        printed(&server, &["ls"]),
+        "container  photos\nqueue  orders\ntable  People\n"
+    );
+    let content: Vec<u8> = (0..3_000_000u32).map(|number| number as u8).collect();
+    for name in ["2026/a b#&.txt", "2026/11/c", "notes"] {
+        let (success, _, err) = run(
+            &server,
+            &[
+                "put",
+                "-",
+                &format!("photos/{name}"),
+                "--type",
+                "text/plain",
+            ],
+            b"blue",
+        );
+        assert!(success, "{err}");
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &content).unwrap();
+    printed(
+        &server,
+        &["put", file.path().to_str().unwrap(), "photos/large"],
+    );
+    let shown = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+        .args([
+            "cat",
+            "photos/large",
+            "--connection-string",
+            &server.connection_string(),
+        ])
+        .output()
+        .unwrap();
+    assert!(shown.stdout == content);
+    assert_eq!(printed(&server, &["cat", "photos/2026/a b#&.txt"]), "blue");
+    let listed = printed(&server, &["ls", "photos"]);
+    assert!(
+        listed.starts_with("2026/\n") && listed.contains("large  3.0 MB  "),
+        "{listed}"
+    );
+    let listed = printed(&server, &["ls", "photos/2026/", "--json"]);
+    let kinds: Vec<Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        (&kinds[0]["kind"], &kinds[1]["name"], &kinds[1]["bytes"]),
+        (&"directory".into(), &"2026/a b#&.txt".into(), &4.into())
+    );
+    assert_eq!(
+        printed(&server, &["tree", "photos"]),
+        "2026/\n  11/\n    c\n  a b#&.txt\nlarge\nnotes\n"
+    );
+    printed(&server, &["rm", "photos/notes"]);
+    let (success, _, err) = run(&server, &["cat", "photos/notes"], b"");
+    assert!(
+        !success && err.contains("404 BlobNotFound: The specified blob does not exist."),
+        "{err}"
+    );
+    let (success, _, err) = run(&server, &["rm", "photos"], b"");
+    assert!(!success && err.contains("names no blob"), "{err}");
+}
+
+#[test]
+fn messages_are_sent_and_looked_at() {
+    let server = Server::fresh();
+    created(Service::Queue, "PUT", "/orders")
+        .send(&server)
+        .is(201);
+    printed(
+        &server,
+        &[
+            "send",
+            "orders",
+            "a <b> & \u{1b}[2J".replace('\u{1b}', "").as_str(),
+        ],
+    );
+    let (success, _, err) = run(&server, &["send", "orders", "-"], b"from a pipe");
+    assert!(success, "{err}");
+    let peeked = printed(&server, &["peek", "orders"]);
+    assert!(
+        peeked.contains("  0  a <b> & [2J\n") && peeked.ends_with("from a pipe\n"),
+        "{peeked}"
+    );
+    let first: Value =
+        serde_json::from_str(printed(&server, &["peek", "orders", "-n", "1", "--json"]).trim())
+            .unwrap();
+    assert_eq!(
+        (&first["text"], &first["dequeue_count"]),
+        (&"a <b> & [2J".into(), &0.into())
+    );
+}
+
+#[test]
+fn entities_are_printed_as_a_table_as_json_and_as_csv() {
+    let server = Server::fresh();
+    created(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"People"}"#)
+        .send(&server)
+        .is(201);
+    for (row, rest) in [
+        ("1", r#""Name":"Don, O'Hara""#),
+        ("2", r#""Age":34"#),
+        ("3", r#""Age":7"#),
+    ] {
+        let entity = format!(r#"{{"PartitionKey":"Sales","RowKey":"{row}",{rest}}}"#);
+        created(Service::Table, "POST", "/People")
+            .json(entity)
+            .send(&server)
+            .is(201);
+    }
+    let filter = "PartitionKey eq 'Sales' and Age gt 10";
+    let (success, out, err) = run(
+        &server,
+        &["query", "People", filter, "--format", "json"],
+        b"",
+    );
+    let entity: Value = serde_json::from_str(out.trim()).unwrap();
+    assert_eq!(
+        (success, &entity["RowKey"], &entity["Age"]),
+        (true, &"2".into(), &34.into())
+    );
+    assert!(
+        err.starts_with("plan ") && err.contains(" examined"),
+        "{err}"
+    );
+    let csv = printed(&server, &["query", "People", "--format", "csv"]);
+    let lines: Vec<_> = csv.lines().collect();
+    assert!(
+        lines[0].starts_with("PartitionKey,RowKey,") && lines[1].contains("\"Don, O'Hara\""),
+        "{csv}"
+    );
+    assert_eq!(lines.len(), 4);
+    let (_, table, err) = run(&server, &["query", "People", "--top", "2"], b"");
+    assert_eq!(table.lines().count(), 3, "{table}");
+    assert!(err.contains("there are more"), "{err}");
+    let (success, _, err) = run(&server, &["query", "People", "PartitionKey eq Sales"], b"");
+    assert!(!success && err.contains("write it in quotes"), "{err}");
+}
