@@ -44,6 +44,7 @@ mod response;
 mod service_kind;
 mod services;
 mod start;
+mod state;
 mod table;
 
 pub use embedded::{Error, Lazurite, Store};

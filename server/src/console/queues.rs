@@ -53,7 +53,8 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
         maxresults: Some(QUEUES_SHOWN),
         ..ListQueues::default()
     };
-    let service = &console.services.queues;
+    let services = console.services();
+    let service = &services.queues;
     let page = service.list_queues(account, request)?;
     let mut queues = Vec::with_capacity(page.queues.len());
     for queue in page.queues {
@@ -84,7 +85,8 @@ async fn create(
     let queue = form.required("queue")?.to_owned();
     let path = layout::path(&["queues", &account, &queue], &[]);
     written(console, path, Done::Created, move |console| {
-        let queues = &console.services.queues;
+        let services = console.services();
+        let queues = &services.queues;
         Ok(queues.create_queue(&account, &queue, Vec::new())?.1)
     })
     .await
@@ -102,7 +104,8 @@ async fn queue(
 }
 
 fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
-    let queues = &console.services.queues;
+    let services = console.services();
+    let queues = &services.queues;
     let properties = queues.get_queue_metadata(account, queue)?;
     let messages = queues.peek_messages(account, queue, Some(MESSAGES_PER_GET_MAX))?;
     let total = properties.approximate_message_count;
@@ -219,7 +222,8 @@ async fn put(
             ttl_seconds,
             visibility_seconds,
         };
-        let queues = &console.services.queues;
+        let services = console.services();
+        let queues = &services.queues;
         Ok(queues.put_message(&account, &queue, message)?.1)
     })
     .await
@@ -231,7 +235,7 @@ async fn clear(
 ) -> Page<SeeOther> {
     let path = layout::path(&["queues", &account, &queue], &[]);
     written(console, path, Done::Cleared, move |console| {
-        Ok(console.services.queues.clear_messages(&account, &queue)?)
+        Ok(console.services().queues.clear_messages(&account, &queue)?)
     })
     .await
 }
@@ -242,7 +246,7 @@ async fn delete(
 ) -> Page<SeeOther> {
     let path = layout::path(&["queues", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        Ok(console.services.queues.delete_queue(&account, &queue)?)
+        Ok(console.services().queues.delete_queue(&account, &queue)?)
     })
     .await
 }
