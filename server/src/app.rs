@@ -3,39 +3,38 @@
 mod sub_request;
 
 use crate::advisor::{self, Watched};
-use crate::analytics::{Analytics, Entry};
-use crate::auth::{Authenticator, Caller, bearer, identity};
+use crate::analytics::Entry;
+use crate::auth::{Caller, bearer, identity};
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
 use crate::console::requests::{Answer, Ring, WhyRefused};
 use crate::console::{self, Console};
 use crate::faults::{self, Ending};
-use crate::layers::access_log::{AccessLog, RequestLog};
+use crate::layers::access_log::RequestLog;
 use crate::layers::analytics::log_entry;
 use crate::layers::browser_guard;
 use crate::layers::errors::ErrorLayer;
 use crate::layers::secondary::check_location;
 use crate::layers::wrong_service;
 use crate::memory::MemoryGrant;
-use crate::properties::{PropertiesStore, ServiceProperties, cors};
+use crate::properties::{ServiceProperties, cors};
 use crate::request::address::address;
 use crate::request::body::RequestBody;
-use crate::request::context::{self, ApiVersion, Context, RequestIds, RequestOrigin, ServiceKind};
+use crate::request::context::{self, ApiVersion, Context, RequestOrigin, ServiceKind};
 use crate::request::limits::check_framing;
 use crate::request::operation::Facts;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
-use crate::services::Services;
-use crate::{blob, clock, queue, table};
+use crate::state::{Shared, Store, Stores};
+use crate::{blob, queue, table};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue, LOCATION, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use lazurite_advisor::Advisor;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,41 +43,18 @@ use std::time::Duration;
 /// The parts of a running server, which `start.rs` makes. Nothing below this module knows it.
 #[derive(Debug)]
 pub struct App {
-    pub services: Arc<Services>,
-    pub properties: Arc<PropertiesStore>,
-    pub authenticator: Arc<Authenticator>,
-    pub blob: Arc<blob::State>,
-    pub queue: Arc<queue::State>,
-    pub table: Arc<table::State>,
+    pub stores: Arc<Stores>,
+    pub shared: Arc<Shared>,
     pub durability: &'static str,
     /// Host names that requests may come under, beside those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
-    pub access_log: AccessLog,
     pub connections: Arc<Connections>,
     /// Longest that a request may take until its answer begins.
     pub request_timeout: Option<Duration>,
-    pub analytics: Analytics,
-    pub advisor: Arc<Advisor>,
     pub requests: Arc<Ring>,
     pub console: Arc<Console>,
     /// Serves the paths below `/_lazurite/`.
     pub pages: Router,
-    pub request_ids: Arc<RequestIds>,
-}
-
-impl App {
-    fn request_origin(&self, client: &Client) -> RequestOrigin {
-        let system_now = clock::system_time();
-        RequestOrigin {
-            service: client.service,
-            now: self.services.clock.now(),
-            system_now,
-            sas_now: self.services.clock.sas_time(system_now),
-            peer: client.peer,
-            secure: client.secure,
-            request_id: self.request_ids.next(),
-        }
-    }
 }
 
 impl Server for App {
@@ -103,7 +79,8 @@ async fn serve(
     request: Request<Incoming>,
     notes: HeaderNames,
 ) -> Response<Body> {
-    let origin = app.request_origin(&client);
+    let store = app.stores.current();
+    let origin = store.request_origin(&client);
     let log = RequestLog::new(&request);
     let common = CommonHeaders::of(&request);
     let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
@@ -113,7 +90,7 @@ async fn serve(
     let mut facts = ResponseFacts::default();
     let outcome = {
         let head = notes.take_head();
-        let handling = pin!(handle(&app, &origin, request, head, &mut facts));
+        let handling = pin!(handle(&app, &store, &origin, request, head, &mut facts));
         within(app.request_timeout, handling).await
     };
     let outcome = outcome.map_err(|failure| {
@@ -126,7 +103,7 @@ async fn serve(
         response = long_responses::hold(memory, response);
     }
     facts.put_headers(common, &origin.request_id, &mut response);
-    app.services.clock.put_date(origin.now, &mut response);
+    store.services.clock.put_date(origin.now, &mut response);
     if let Some(properties) = &facts.properties {
         let rules = properties.cors_rules();
         cors::put_headers(&rules, cors_origin.as_deref(), log.method(), &mut response);
@@ -134,15 +111,26 @@ async fn serve(
     let names = headers::take_metadata_names(&mut response);
     notes.set_response_names(&origin.request_id, names);
     if let Some(entry) = facts.entry {
-        app.analytics
-            .take(entry.end(&response, app.services.clock.now()));
+        store
+            .analytics
+            .take(entry.end(&response, store.services.clock.now()));
     }
     if let Some(watched) = facts.watched {
-        watched.end(&app.advisor, &mut response, app.services.clock.now());
+        watched.end(
+            &app.shared.advisor,
+            &mut response,
+            store.services.clock.now(),
+        );
     }
     let refusal = refusal.or_else(|| response.extensions_mut().remove());
     let why = refusal.as_deref();
-    log.end(&app.access_log, &origin, facts.operation, why, &response);
+    log.end(
+        &app.shared.access_log,
+        &origin,
+        facts.operation,
+        why,
+        &response,
+    );
     if let Some(begun) = begun {
         let answer = Answer {
             account: facts.account,
@@ -211,6 +199,7 @@ impl ResponseFacts {
 /// The inner part, where any step may refuse the request.
 async fn handle(
     app: &Arc<App>,
+    store: &Arc<Store>,
     origin: &RequestOrigin,
     request: Request<Incoming>,
     raw: RawHead,
@@ -223,7 +212,7 @@ async fn handle(
     browser_guard::check_host(&host, &parts.headers, &app.allowed_hosts)?;
     if let Some(website) = website_account(app, origin, &host) {
         facts.account = Some(website.clone());
-        let serving = blob::website::serve(&app.blob, app.clone(), origin, &website, &parts);
+        let serving = blob::website::serve(&store.blob, store.clone(), origin, &website, &parts);
         return Box::pin(serving).await;
     }
     if is_page(app, origin, &parts, &host) {
@@ -233,13 +222,13 @@ async fn handle(
     if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {
         return Ok(to_console());
     }
-    if app.authenticator.accepts_bearer_tokens
-        && identity::is_asked(&app.services.accounts, origin, &parts, &host)
+    if store.authenticator.accepts_bearer_tokens
+        && identity::is_asked(app.stores.accounts(), origin, &parts, &host)
     {
         browser_guard::check_origin(&parts.headers, &host)?;
         return Box::pin(identity::answer(origin, &parts, &host, body)).await;
     }
-    let (context, properties) = read_head(app, origin, parts, &host, raw, facts)?;
+    let (context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
     if context.method == Method::OPTIONS {
         facts.operation = "PreflightRequest";
         return cors::preflight(&properties.cors_rules(), &context);
@@ -248,31 +237,37 @@ async fn handle(
     let routed = Routed::new(&context);
     let operation = routed.facts(&context);
     facts.operation = operation.name;
-    let caller = find_caller(app, &context, &properties, &host, operation.changes_state)?;
+    let caller = find_caller(store, &context, &properties, &host, operation.changes_state)?;
     if let (Some(page), Caller::Owner) = (
         advisor::Page::of(&context.method, &context.resource),
         &caller,
     ) {
         let (account, now) = (&context.account, origin.now);
-        return Ok(advisor::answer_owner(&app.advisor, page, account, now));
+        return Ok(advisor::answer_owner(
+            &app.shared.advisor,
+            page,
+            account,
+            now,
+        ));
     }
     facts.watched = Watched::begin(
-        &app.advisor,
+        &app.shared.advisor,
         &context,
         operation.logged,
         matches!(caller, Caller::Anonymous),
     );
     facts.entry = log_entry(&context, operation.logged, &caller, &properties);
     check_location(&context, operation.changes_state)?;
-    if let Some(fault) = faults::choose(&app.services.faults, &context, operation.name, &caller)? {
+    if let Some(fault) = faults::choose(&store.services.faults, &context, operation.name, &caller)?
+    {
         facts.ending = fault.ending();
         Box::pin(fault.strike()).await?;
     }
     facts.memory = long_responses::reserve(operation.long_response).await?;
     let token_would_do = matches!(caller, Caller::Anonymous)
-        && app.authenticator.accepts_bearer_tokens
+        && store.authenticator.accepts_bearer_tokens
         && context.is_confidential();
-    let outcome = match routed.handle(app, context, caller, body) {
+    let outcome = match routed.handle(store, context, caller, body) {
         Ok(responding) => responding.await,
         Err(failure) => Err(failure),
     };
@@ -295,7 +290,7 @@ fn is_page(app: &App, origin: &RequestOrigin, parts: &Parts, host: &str) -> bool
 }
 
 fn names_account(app: &App, origin: &RequestOrigin, parts: &Parts, host: &str) -> bool {
-    let accounts = &app.services.accounts;
+    let accounts = app.stores.accounts();
     address(origin.service, accounts, host, parts.uri.path()).is_some()
 }
 
@@ -313,21 +308,21 @@ fn website_account(app: &App, origin: &RequestOrigin, host: &str) -> Option<Stri
     if origin.service != ServiceKind::Blob {
         return None;
     }
-    blob::website::account_of(host, &app.services.accounts)
+    blob::website::account_of(host, app.stores.accounts())
 }
 
 /// Account, resource and version of a request, and the properties of the service that it addresses.
 fn read_head(
-    app: &App,
+    store: &Store,
     origin: &RequestOrigin,
     parts: Parts,
     host: &str,
     raw: RawHead,
     facts: &mut ResponseFacts,
 ) -> Result<(Context, Arc<ServiceProperties>)> {
-    let mut context = Context::take(origin, &app.services.accounts, parts, host)?;
+    let mut context = Context::take(origin, &store.services.accounts, parts, host)?;
     context.metadata_names = raw.metadata_names;
-    let properties = app.properties.get(origin.service, &context.account);
+    let properties = store.properties.get(origin.service, &context.account);
     context.apply_default_version(properties.default_service_version.as_ref());
     facts.version = Some(context.version.clone());
     facts.account = Some(context.account.clone());
@@ -336,7 +331,7 @@ fn read_head(
 
 /// Authenticates the request. Pages of other origins are refused unless a CORS rule covers them.
 fn find_caller(
-    app: &App,
+    store: &Store,
     context: &Context,
     properties: &ServiceProperties,
     host: &str,
@@ -346,9 +341,9 @@ fn find_caller(
     if changes_state && !is_covered {
         browser_guard::check_origin(&context.headers, host)?;
     }
-    let caller = app.authenticator.authenticate(context)?;
+    let caller = store.authenticator.authenticate(context)?;
     let has_credentials = !matches!(caller, Caller::Anonymous);
-    if !is_covered && has_credentials && app.services.accounts.is_well_known(&context.account) {
+    if !is_covered && has_credentials && store.services.accounts.is_well_known(&context.account) {
         browser_guard::check_page(&context.headers)?;
     }
     Ok(caller)
@@ -384,17 +379,17 @@ impl Routed {
 
     fn handle(
         self,
-        app: &Arc<App>,
+        store: &Arc<Store>,
         context: Context,
         caller: Caller,
         body: RequestBody,
     ) -> Result<ResponseFuture> {
         match self {
             Routed::Blob(route) => {
-                blob::handle(&app.blob, app.clone(), context, route, caller, body)
+                blob::handle(&store.blob, store.clone(), context, route, caller, body)
             }
-            Routed::Queue(route) => queue::handle(&app.queue, context, route, caller, body),
-            Routed::Table(route) => table::handle(&app.table, context, route, caller, body),
+            Routed::Queue(route) => queue::handle(&store.queue, context, route, caller, body),
+            Routed::Table(route) => table::handle(&store.table, context, route, caller, body),
         }
     }
 }

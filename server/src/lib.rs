@@ -45,6 +45,7 @@ mod service_kind;
 mod services;
 mod signed_request;
 mod start;
+mod state;
 mod table;
 
 pub use embedded::{Error, Lazurite, Store};

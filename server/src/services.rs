@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// The services of one store, and the accounts that they serve.
 #[derive(Debug)]
 pub struct Services {
-    pub accounts: Accounts,
+    pub accounts: Arc<Accounts>,
     /// The clock of the services.
     pub clock: Arc<Clock>,
-    pub faults: Faults,
+    pub faults: Arc<Faults>,
     pub db: Db,
     pub blobs: BlobService,
     pub queues: QueueService,

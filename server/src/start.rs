@@ -4,36 +4,26 @@
 //! error.
 
 use crate::accounts::Accounts;
-use crate::analytics::{Analytics, Inputs};
 use crate::announce::{self, Address};
 use crate::app::App;
-use crate::auth::Authenticator;
 use crate::blob::Fetcher;
 use crate::cli::Cli;
-use crate::clock::Clock;
 use crate::codec::date;
 use crate::connection::tls::{Opening, Tls};
-use crate::connection::{ConnectionThreads, Connections, Endpoint, on_blocking_pool, serve};
+use crate::connection::{ConnectionThreads, Connections, Endpoint, serve};
 use crate::console::requests::Ring;
 use crate::console::{self, Console};
 use crate::faults::Faults;
 use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
-use crate::properties::PropertiesStore;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::services::Services;
-use crate::{
-    blob, data_directory, leases, limits, log, platform, port_holder, private_files, queue,
-    response, table,
-};
-use lazurite_blob::{AccountPolicy, BlobService};
+use crate::state::{self, Shared, Stores};
+use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
     Config, Db, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
 };
-use lazurite_queue::QueueService;
-use lazurite_table::TableService;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,17 +37,6 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// Threads that serve connections beyond one for each processor: short operations run on them, and while one waits for a page
 /// of a file the others are to keep the processors busy. Each more costs, by taking turns with the others.
 const CARRIERS_SPARE: usize = 1;
-
-/// Steps of bounded size that a sweep of blobs takes at a time.
-const SWEEP_STEPS_MAX: u32 = 64;
-
-/// What is said of a copy from another server that ended with the one before: going on would take the source's credentials,
-/// which are not kept.
-const COPY_CUT_OFF: &str =
-    "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
-
-/// How often what has expired is looked for.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often programs that attached are looked for while the server only runs for them.
 const LEASE_INTERVAL: Duration = Duration::from_millis(500);
@@ -197,7 +176,7 @@ async fn serve_until_stopped(
         Host::Program(_) => Arc::new(SystemWallClock::default()),
         Host::Process(guest) => guest.clock.clone(),
     };
-    let app = Arc::new(App::open(cli, accounts, db.clone(), clock, access_log)?);
+    let app = Arc::new(App::open(cli, accounts, db, clock, access_log)?);
     app.console.set_addresses(addresses.clone());
     let (stop, stopped) = watch::channel(false);
     let mut control = match host {
@@ -207,7 +186,7 @@ async fn serve_until_stopped(
             announce::ready(
                 cli,
                 program,
-                &app.services.accounts,
+                app.stores.accounts(),
                 &addresses,
                 authority,
                 out,
@@ -221,12 +200,7 @@ async fn serve_until_stopped(
         }
     };
     // Before the first request, which the account may want logged.
-    let interval = Duration::from_secs(cli.log_interval.into());
-    let inputs = Inputs {
-        services: app.services.clone(),
-        properties: app.properties.clone(),
-    };
-    let logs = app.analytics.start(inputs, interval);
+    app.stores.start_housekeeping();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let carriers = ConnectionThreads::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
         .map_err(|error| format!("cannot start its threads: {error}"))?;
@@ -247,10 +221,9 @@ async fn serve_until_stopped(
             stopped.clone(),
         ));
     }
-    let sweeper = tokio::spawn(sweep(app.services.clone()));
     loop {
         match control.wait().await {
-            Asked::Reload => reload(cli, &app.services.accounts, &listening, tls.as_ref()),
+            Asked::Reload => reload(cli, app.stores.accounts(), &listening, tls.as_ref()),
             Asked::Stop => {
                 if let Control::Signals(signals) = &mut control {
                     signals.outlast_leases(&cli.location).await;
@@ -260,7 +233,7 @@ async fn serve_until_stopped(
             Asked::EndOfInput => break,
         }
     }
-    sweeper.abort();
+    app.stores.stop_sweeping();
     if let Control::Signals(mut signals) = control {
         // Who asks again does not want to wait.
         signals.input_end = None;
@@ -276,18 +249,11 @@ async fn serve_until_stopped(
     if let Some(carriers) = Arc::into_inner(carriers) {
         carriers.close(THREADS_END_MAX).await;
     }
-    let closing = async {
-        app.analytics.close().await;
-        let _ = logs.await;
-        let db = db.clone();
-        tokio::task::spawn_blocking(move || db.close()).await
-    };
-    match tokio::time::timeout(CLOSE_MAX, closing).await {
-        Ok(Ok(closed)) => closed.map_err(|error| error.to_string())?,
-        Ok(Err(panic)) => return Err(panic.to_string()),
+    match tokio::time::timeout(CLOSE_MAX, app.stores.close()).await {
+        Ok(closed) => closed.map_err(|error| error.to_string())?,
         Err(_) => {
             // To drop these would be to wait for the disk.
-            std::mem::forget((app, db));
+            std::mem::forget(app);
             return Err(format!(
                 "ended without the disk, which did not answer for {} s: a power cut now takes what was written last",
                 CLOSE_MAX.as_secs()
@@ -454,48 +420,20 @@ impl App {
         clock: Arc<dyn WallClock>,
         access_log: AccessLog,
     ) -> Result<App, String> {
-        let clock = Arc::new(Clock::open(&db, clock)?);
         let durability = match cli.durability() {
             Durability::Memory => "memory",
             Durability::Process => "process",
             Durability::Disk => "disk",
         };
         let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
-        let request_ids = Arc::new(RequestIds::new(ids.next_id()));
-        let blobs = BlobService::open(&db, ids.clone(), clock.clone())
-            .map_err(|error| error.to_string())?;
-        let tables = TableService::open(&db, clock.clone()).map_err(|error| error.to_string())?;
-        let queues = QueueService::open(&db, ids.clone(), clock.clone())
-            .map_err(|error| error.to_string())?;
-        let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF);
-        for failure in cut_off.map_err(|error| error.to_string())?.failures {
-            tracing::error!("a copy that was cut off is still pending: {failure}");
-        }
-        keep_account_policies(cli, &accounts, &blobs).map_err(|error| error.to_string())?;
-        let accepts_bearer_tokens = cli.takes_tokens(&accounts);
-        let services = Arc::new(Services {
-            accounts,
-            clock,
-            faults: Faults::new(cli.faults),
-            db,
-            blobs,
-            queues,
-            tables,
+        let shared = Arc::new(Shared {
+            access_log,
+            advisor: Arc::new(lazurite_advisor::Advisor::default()),
+            request_ids: Arc::new(RequestIds::new(ids.next_id())),
         });
-        let properties = Arc::new(PropertiesStore::read(services.clone(), &cli.cors)?);
-        let fetcher = if cli.copy_hosts.is_empty() {
-            None
-        } else {
-            Some(Arc::new(Fetcher::new(&cli.copy_hosts)?))
-        };
-        let sas_hours_max = cli.sas_hours_max.map(u64::from);
-        let authenticator = Arc::new(Authenticator {
-            services: services.clone(),
-            accepts_bearer_tokens,
-            accepts_account_keys: !cli.no_shared_key,
-            sas_duration_max: sas_hours_max.map(|hours| Duration::from_secs(hours * 60 * 60)),
-        });
-        let advisor = Arc::new(lazurite_advisor::Advisor::default());
+        let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
+        let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
+        let stores = Arc::new(Stores::open(db, store_settings, shared.clone())?);
         let requests = Arc::new(Ring::new(
             cli.requests_kept as usize,
             cli.requests_megabytes as usize * 1_000_000,
@@ -508,50 +446,50 @@ impl App {
             durability,
             accepts_bearer_tokens,
         };
-        let console = Console::new(
-            services.clone(),
-            advisor.clone(),
-            requests.clone(),
-            settings,
-        )?;
+        let advisor = shared.advisor.clone();
+        let console = Console::new(stores.clone(), advisor, requests.clone(), settings)?;
         let console = Arc::new(console);
         Ok(App {
+            stores,
+            shared,
             pages: console::router(console.clone()),
             console,
             requests,
-            blob: Arc::new(blob::State {
-                services: services.clone(),
-                properties: properties.clone(),
-                authenticator: authenticator.clone(),
-                request_ids: request_ids.clone(),
-                fetcher,
-                allowed_hosts: cli.allowed_hosts.clone(),
-                loose: cli.loose,
-                public_access: !cli.no_public_access,
-            }),
-            queue: Arc::new(queue::State {
-                services: services.clone(),
-                properties: properties.clone(),
-                loose: cli.loose,
-            }),
-            table: Arc::new(table::State {
-                services: services.clone(),
-                properties: properties.clone(),
-                loose: cli.loose,
-            }),
-            services,
-            properties,
-            authenticator,
             durability,
             allowed_hosts: cli.allowed_hosts.clone(),
-            access_log,
             connections: Arc::new(connections(cli)),
             request_timeout: cli.request_timeout.map(Duration::from_secs),
-            analytics: Analytics::default(),
-            advisor,
-            request_ids,
         })
     }
+}
+
+fn store_settings(
+    cli: &Cli,
+    accounts: Arc<Accounts>,
+    clock: Arc<dyn WallClock>,
+) -> Result<state::Settings, String> {
+    let fetcher = if cli.copy_hosts.is_empty() {
+        None
+    } else {
+        Some(Arc::new(Fetcher::new(&cli.copy_hosts)?))
+    };
+    let sas_hours_max = cli.sas_hours_max.map(u64::from);
+    Ok(state::Settings {
+        accepts_bearer_tokens: cli.takes_tokens(&accounts),
+        accounts,
+        clock,
+        faults: Arc::new(Faults::new(cli.faults)),
+        cors: cli.cors.clone(),
+        fetcher,
+        accepts_account_keys: !cli.no_shared_key,
+        sas_duration_max: sas_hours_max.map(|hours| Duration::from_secs(hours * 60 * 60)),
+        allowed_hosts: cli.allowed_hosts.clone(),
+        loose: cli.loose,
+        public_access: !cli.no_public_access,
+        blob_versioning: cli.blob_versioning,
+        container_retention_days: cli.container_retention,
+        log_interval: Duration::from_secs(cli.log_interval.into()),
+    })
 }
 
 fn connections(cli: &Cli) -> Connections {
@@ -562,87 +500,6 @@ fn connections(cli: &Cli) -> Connections {
         .connections_per_address_max
         .map_or(max.div_ceil(2), |max| max as usize);
     Connections::new(max, per_address)
-}
-
-/// What Azure sets in its management plane is set by flags here, for all accounts, and holds until the next start.
-fn keep_account_policies(
-    cli: &Cli,
-    accounts: &Accounts,
-    blobs: &BlobService,
-) -> lazurite_blob::Result<()> {
-    for account in accounts.names() {
-        let before = blobs.get_account_policy(account)?;
-        let policy = AccountPolicy {
-            versioning: cli.blob_versioning,
-            container_retention_days: cli.container_retention,
-            ..before
-        };
-        if policy != before {
-            blobs.set_account_policy(account, policy, None)?.wait()?;
-        }
-    }
-    Ok(())
-}
-
-/// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged blobs. It goes on under load, when
-/// space is needed most: its writes wait for the store like all others, and do so before they take a lock.
-async fn sweep(services: Arc<Services>) {
-    let mut more = false;
-    let [mut queues_log, mut tables_log, mut blobs_log] =
-        ["queues", "tables", "blobs"].map(FailureLog::new);
-    loop {
-        if !more {
-            tokio::select! {
-                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
-                () = services.clock.moved() => {}
-            }
-        }
-        let [queues, tables, blobs] = [(); 3].map(|()| services.clone());
-        let messages = on_blocking_pool(move || Ok(queues.queues.sweep()?)).await;
-        let rows = on_blocking_pool(move || Ok(tables.tables.sweep()?)).await;
-        let due = on_blocking_pool(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
-        // The store reports its failures to the next writer, too. The sweep comes round again.
-        more = match queues_log.success(messages) {
-            Some((swept, ticket)) => ticket.await.is_ok() && swept.more,
-            None => false,
-        };
-        more |= tables_log.success(rows).unwrap_or(false);
-        if let Some(swept) = blobs_log.success(due) {
-            for failure in &swept.failures {
-                tracing::error!("not swept, and put off: {failure}");
-            }
-            more |= swept.steps == SWEEP_STEPS_MAX;
-        }
-    }
-}
-
-/// Logs the first of several failed sweeps in a row, not one each second until the store works again.
-struct FailureLog {
-    what: &'static str,
-    has_failed: bool,
-}
-
-impl FailureLog {
-    fn new(what: &'static str) -> FailureLog {
-        FailureLog {
-            what,
-            has_failed: false,
-        }
-    }
-
-    /// The result of a sweep that succeeded.
-    fn success<T>(&mut self, outcome: response::error::Result<T>) -> Option<T> {
-        let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
-        match outcome {
-            Ok(swept) => Some(swept),
-            Err(failure) => {
-                if !failed_before {
-                    tracing::error!("{} are not swept: {}", self.what, failure.message);
-                }
-                None
-            }
-        }
-    }
 }
 
 /// What a signal asks for.

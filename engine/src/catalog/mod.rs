@@ -1,6 +1,7 @@
 //! The contents of a store: the manifest, recovery and replay, checkpoints.
 
 pub(crate) mod checkpoint;
+pub(crate) mod closed;
 mod damage;
 pub(crate) mod manifest;
 pub(crate) mod parts;

@@ -131,6 +131,12 @@ impl Directory {
         removed.map_err(|error| Error::io("remove", &path, error))
     }
 
+    /// Removes the directory itself, which is empty.
+    pub(crate) fn remove_self(&self) -> Result<()> {
+        let removed = self.fs.remove_directory(&self.path);
+        removed.map_err(|error| Error::io("remove", &self.path, error))
+    }
+
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = self.fs.sync_directory(&self.path);
         synced.map_err(|error| Error::sync(&self.path, error))

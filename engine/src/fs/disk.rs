@@ -60,6 +60,10 @@ impl Fs for DiskFs {
         fs::remove_file(path)
     }
 
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         // Where a relative path begins.
         let is_here = path.as_os_str().is_empty();

@@ -65,6 +65,8 @@ pub trait Fs: Send + Sync + Debug {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay readable.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory that is empty; an error if it is not.
+    fn remove_directory(&self, path: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in the directory durable.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
     /// How much space there is where `path` lies; `None` where that is not known or not limited.

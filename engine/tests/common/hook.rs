@@ -74,6 +74,10 @@ impl Fs for HookFs {
         self.inner.remove(path)
     }
 
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove_directory(path)
+    }
+
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         (self.hook)(Operation::SyncDirectory, path)?;
         self.inner.sync_directory(path)

@@ -2,7 +2,7 @@
 
 use crate::advisor::Watched;
 use crate::analytics::Entry;
-use crate::app::{App, Routed};
+use crate::app::Routed;
 use crate::auth::Caller;
 use crate::blob::{PartFuture, SubRequests};
 use crate::console::requests::WhyRefused;
@@ -14,6 +14,7 @@ use crate::request::context::{ApiVersion, Context};
 use crate::request::target::redact;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{ErrorFormat, Result, render};
+use crate::state::Store;
 use axum::body::Body;
 use axum::http::{Method, Response, Uri};
 use bytes::Bytes;
@@ -21,20 +22,24 @@ use http_body_util::{BodyExt, Full};
 use std::sync::Arc;
 use std::time::Instant;
 
-impl SubRequests for App {
-    fn respond<'a>(self: Arc<App>, outer: &'a Context, context: Result<Context>) -> PartFuture<'a> {
+impl SubRequests for Store {
+    fn respond<'a>(
+        self: Arc<Store>,
+        outer: &'a Context,
+        context: Result<Context>,
+    ) -> PartFuture<'a> {
         Box::pin(async move { respond(&self, outer, context).await })
     }
 }
 
-async fn respond(app: &Arc<App>, outer: &Context, context: Result<Context>) -> Response<Bytes> {
+async fn respond(store: &Arc<Store>, outer: &Context, context: Result<Context>) -> Response<Bytes> {
     let (now, echo) = (outer.now, CommonHeaders::default());
     let mut inner = match &context {
         Ok(context) => Inner::of(context),
-        Err(_) => Inner::unreadable(app, outer),
+        Err(_) => Inner::unreadable(store, outer),
     };
     let outcome = match context {
-        Ok(context) => inner.handle(app, context).await,
+        Ok(context) => inner.handle(store, context).await,
         Err(failure) => Err(failure),
     };
     inner.why = outcome.as_ref().err().map(WhyRefused::of);
@@ -53,7 +58,7 @@ async fn respond(app: &Arc<App>, outer: &Context, context: Result<Context>) -> R
     response
         .headers_mut()
         .insert("content-length", length.into());
-    inner.log(app, outer, &response);
+    inner.log(store, outer, &response);
     response
 }
 
@@ -87,9 +92,9 @@ impl Inner {
     }
 
     /// Of a part that holds no request.
-    fn unreadable(app: &App, outer: &Context) -> Inner {
+    fn unreadable(store: &Store, outer: &Context) -> Inner {
         Inner {
-            request_id: app.request_ids.next(),
+            request_id: store.shared.request_ids.next(),
             version: outer.version.clone(),
             method: outer.method.clone(),
             target: outer.target.clone(),
@@ -101,34 +106,34 @@ impl Inner {
         }
     }
 
-    async fn handle(&mut self, app: &Arc<App>, context: Context) -> Result<Response<Body>> {
+    async fn handle(&mut self, store: &Arc<Store>, context: Context) -> Result<Response<Body>> {
         let routed = Routed::new(&context);
         let facts = routed.facts(&context);
         self.operation = facts.name;
-        let caller = app.authenticator.authenticate(&context)?;
-        let properties = app.properties.get(context.service, &context.account);
+        let caller = store.authenticator.authenticate(&context)?;
+        let properties = store.properties.get(context.service, &context.account);
         let is_anonymous = matches!(caller, Caller::Anonymous);
-        self.watched = Watched::begin(&app.advisor, &context, facts.logged, is_anonymous);
+        self.watched = Watched::begin(&store.shared.advisor, &context, facts.logged, is_anonymous);
         self.entry = log_entry(&context, facts.logged, &caller, &properties);
         check_location(&context, facts.changes_state)?;
         routed
-            .handle(app, context, caller, RequestBody::empty())?
+            .handle(store, context, caller, RequestBody::empty())?
             .await
     }
 
-    fn log(self, app: &App, context: &Context, response: &Response<Bytes>) {
+    fn log(self, store: &Store, context: &Context, response: &Response<Bytes>) {
         let status = response.status().as_u16();
         if self.entry.is_some() || self.watched.is_some() {
-            let (mut sized, now) = (response.clone().map(Full::new), app.services.clock.now());
+            let (mut sized, now) = (response.clone().map(Full::new), store.services.clock.now());
             if let Some(entry) = self.entry {
-                app.analytics.take(entry.end(&sized, now));
+                store.analytics.take(entry.end(&sized, now));
             }
             if let Some(watched) = self.watched {
-                watched.end(&app.advisor, &mut sized, now);
+                watched.end(&store.shared.advisor, &mut sized, now);
             }
         }
         let method = self.method.as_str();
-        app.access_log.take(&Served {
+        store.shared.access_log.take(&Served {
             peer: context.peer.ip(),
             now: context.now,
             request_id: &self.request_id,

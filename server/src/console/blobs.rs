@@ -95,7 +95,10 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
         system: true,
         ..ListContainers::default()
     };
-    let page = console.services.blobs.list_containers(account, &request)?;
+    let page = console
+        .services()
+        .blobs
+        .list_containers(account, &request)?;
     Ok(Listed {
         count: page.containers.len(),
         next: page.next_marker,
@@ -139,7 +142,8 @@ async fn create(
     let container = form.required("container")?.to_owned();
     let path = layout::path(&["blobs", &account, &container], &[]);
     written(console, path, Done::Created, move |console| {
-        let blobs = &console.services.blobs;
+        let services = console.services();
+        let blobs = &services.blobs;
         let access = PublicAccess::Private;
         Ok(blobs
             .create_container(&account, &container, access, Vec::new())?
@@ -155,7 +159,8 @@ async fn delete_container(
     check_changeable(&container)?;
     let path = layout::path(&["blobs", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        let blobs = &console.services.blobs;
+        let services = console.services();
+        let blobs = &services.blobs;
         Ok(blobs.delete_container(&account, &container, &Conditions::default())?)
     })
     .await
@@ -191,7 +196,7 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
         ..ListBlobs::default()
     };
     let page = console
-        .services
+        .services()
         .blobs
         .list_blobs(account, container, &request)?;
     let place = Place { account, container };
@@ -338,7 +343,7 @@ async fn upload(
     let mut body = body.take();
     body.reserve_chunks(512 << 10).await?;
     let upload = console
-        .services
+        .services()
         .blobs
         .begin_upload(UploadKind::PutBlob, Checksums::default())?;
     let upload = drain(upload, body, &mut None).await?;
@@ -348,7 +353,7 @@ async fn upload(
         ..BlobHeaders::default()
     };
     let stored = move || put_blob(&shared, (&account, &container, &name), upload, headers);
-    let (_, ticket) = blocking_pool::change(&console.services.db, stored).await?;
+    let (_, ticket) = blocking_pool::change(&console.services().db, stored).await?;
     ticket.await.map_err(Failure::from)?;
     Ok("stored\n")
 }
@@ -377,7 +382,7 @@ fn put_blob(
         settings: BlobSettings::default(),
         conditions: Conditions::default(),
     };
-    Ok(console.services.blobs.put_blob(&address, request)?)
+    Ok(console.services().blobs.put_blob(&address, request)?)
 }
 
 async fn blob(
@@ -394,7 +399,8 @@ async fn blob(
 fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
     let name = visit.parameter("name");
     let address = current(account, container, &name);
-    let blobs = &console.services.blobs;
+    let services = console.services();
+    let blobs = &services.blobs;
     let blob = blobs.get_blob_properties(&address, &Conditions::default())?;
     // What cannot be read, such as an archived blob, has no preview.
     let start = start_of(blobs, &address).ok().filter(|_| blob.length > 0);
@@ -572,7 +578,7 @@ async fn delete_blob(
             tier_changed: TierChanged::default(),
         };
         let address = current(&account, &container, &name);
-        Ok(console.services.blobs.delete_blob(&address, &request)?.1)
+        Ok(console.services().blobs.delete_blob(&address, &request)?.1)
     })
     .await
 }
@@ -589,11 +595,11 @@ async fn content(
     let opened = on_blocking_pool(move || {
         let address = current(&account, &container, &name);
         let download = shared
-            .services
+            .services()
             .blobs
             .get_blob(&address, None, &Conditions::default())?;
         let blob = download.blob.clone();
-        Ok((blob, content_body(&shared.services, &address, download)))
+        Ok((blob, content_body(&shared.services(), &address, download)))
     });
     let (blob, body) = opened.await?;
     let shown = Some(content_type(&blob))

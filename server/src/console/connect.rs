@@ -38,7 +38,7 @@ pub async fn page(
 
 /// The connection string of an account, under the host name that the visitor came by.
 pub fn connection_string(console: &Console, visit: &Visit, account: &str) -> String {
-    let key = if console.services.accounts.is_well_known(account) {
+    let key = if console.all_accounts().is_well_known(account) {
         DEVELOPMENT_KEY
     } else {
         KEY_OMITTED

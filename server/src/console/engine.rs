@@ -12,7 +12,7 @@ use std::sync::Arc;
 const BAR_WIDTH: u64 = 300;
 
 pub async fn page(State(console): State<Arc<Console>>) -> Page {
-    let stats = console.services.db.stats();
+    let stats = console.services().db.stats();
     let content = html! {
         h1 { "Engine" }
         p { "Counts are since the store was opened. Reload for the present." }

@@ -161,13 +161,13 @@ fn facts(console: &Console) -> Result<Facts> {
             .directory
             .as_deref()
             .and_then(bytes_of_files),
-        stats: console.services.db.stats(),
-        is_read_only: console.services.db.failure().is_some(),
+        stats: console.services().db.stats(),
+        is_read_only: console.services().db.failure().is_some(),
     })
 }
 
 fn counts(console: &Console, account: &str) -> Result<[Counted; 3]> {
-    let services = &console.services;
+    let services = console.services();
     let containers = ListContainers {
         max_results: Some(COUNTED_MAX as u32),
         ..ListContainers::default()

@@ -26,11 +26,13 @@ mod value_text;
 
 pub use layout::size as layout_size;
 
+use crate::accounts::Accounts;
 use crate::announce::Address;
 use crate::request::body::RequestBody;
 use crate::request::context::RequestOrigin;
 use crate::response::error::{Failure, Result};
 use crate::services::Services;
+use crate::state::Stores;
 use axum::Router;
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -67,7 +69,7 @@ pub struct Settings {
 
 /// The state of the router.
 pub struct Console {
-    services: Arc<Services>,
+    stores: Arc<Stores>,
     advisor: Arc<Advisor>,
     requests: Arc<Ring>,
     settings: Settings,
@@ -82,7 +84,7 @@ pub struct Console {
 impl Console {
     /// Errors: the system has no randomness.
     pub fn new(
-        services: Arc<Services>,
+        stores: Arc<Stores>,
         advisor: Arc<Advisor>,
         requests: Arc<Ring>,
         settings: Settings,
@@ -90,7 +92,7 @@ impl Console {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
         Ok(Console {
-            services,
+            stores,
             advisor,
             requests,
             settings,
@@ -126,19 +128,28 @@ impl Console {
         self.addresses.get().map_or(&[], Vec::as_slice)
     }
 
+    /// The services of the current store.
+    fn services(&self) -> Arc<Services> {
+        self.stores.current().services.clone()
+    }
+
+    fn all_accounts(&self) -> &Accounts {
+        self.stores.accounts()
+    }
+
     /// The accounts that the console shows. Without a password, any program of this machine may come: it sees what it could read with
     /// the key that everybody knows.
     fn accounts(&self) -> impl Iterator<Item = &str> {
-        let accounts = &self.services.accounts;
+        let accounts = self.all_accounts();
         accounts.names().filter(|name| self.shows(name))
     }
 
     fn shows(&self, account: &str) -> bool {
-        self.settings.password.is_some() || self.services.accounts.is_well_known(account)
+        self.settings.password.is_some() || self.all_accounts().is_well_known(account)
     }
 
     fn shows_all(&self) -> bool {
-        let mut names = self.services.accounts.names();
+        let mut names = self.all_accounts().names();
         names.all(|name| self.shows(name))
     }
 

@@ -28,7 +28,7 @@ pub async fn names(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
 }
 
 fn names_of(console: &Console, account: &str) -> Result<Vec<Value>> {
-    let services = &console.services;
+    let services = console.services();
     let place = |kind: &str, section: &str, name: &str| json!({"name": name, "kind": kind, "path": layout::path(&[section, account, name], &[])});
     let request = ListContainers {
         max_results: Some(NAMES_MAX),

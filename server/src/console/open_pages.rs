@@ -23,7 +23,7 @@ pub fn routes() -> Router<Arc<Console>> {
 }
 
 async fn health(State(console): State<Arc<Console>>) -> Response<Body> {
-    health::health(&console.services.db, console.settings.durability)
+    health::health(&console.services().db, console.settings.durability)
 }
 
 /// A page of the advisor.
@@ -45,7 +45,7 @@ fn advise(
 ) -> Result<Response<Body>> {
     advisor::answer(
         &console.advisor,
-        &console.services.accounts,
+        console.all_accounts(),
         page,
         connection.origin.peer.ip(),
         &connection.host,
@@ -61,7 +61,7 @@ async fn identity(
     request: Request,
 ) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let is_asked = identity::is_asked(&console.services.accounts, &origin, &parts, &host);
+    let is_asked = identity::is_asked(console.all_accounts(), &origin, &parts, &host);
     if !console.settings.accepts_bearer_tokens || !is_asked {
         return Refusal(nothing_there(&console, parts.uri.path())).into_response();
     }

@@ -66,7 +66,8 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
         maxresults: Some(QUEUES_SHOWN),
         ..ListQueues::default()
     };
-    let service = &console.services.queues;
+    let services = console.services();
+    let service = &services.queues;
     let page = service.list_queues(account, request)?;
     let mut queues = Vec::with_capacity(page.queues.len());
     for queue in page.queues {
@@ -97,7 +98,8 @@ async fn create(
     let queue = form.required("queue")?.to_owned();
     let path = layout::path(&["queues", &account, &queue], &[]);
     written(console, path, Done::Created, move |console| {
-        let queues = &console.services.queues;
+        let services = console.services();
+        let queues = &services.queues;
         Ok(queues.create_queue(&account, &queue, Vec::new())?.1)
     })
     .await
@@ -115,7 +117,8 @@ async fn queue(
 }
 
 fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
-    let queues = &console.services.queues;
+    let services = console.services();
+    let queues = &services.queues;
     let properties = queues.get_queue_metadata(account, queue)?;
     let messages = queues.peek_messages(account, queue, Some(MESSAGES_PER_GET_MAX))?;
     let total = properties.approximate_message_count;
@@ -277,7 +280,8 @@ async fn put(
             ttl_seconds,
             visibility_seconds,
         };
-        let queues = &console.services.queues;
+        let services = console.services();
+        let queues = &services.queues;
         Ok(queues.put_message(&account, &queue, message)?.1)
     })
     .await
@@ -299,7 +303,7 @@ async fn move_messages(
 
 /// Puts each message into the other queue before it is deleted from its own: a failure in between leaves it in both, and in neither never.
 fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> Result<Ticket> {
-    let queues = &console.services.queues;
+    let queues = &console.services().queues;
     queues.get_queue_metadata(account, to)?;
     let mut left = count;
     loop {
@@ -311,7 +315,7 @@ fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> 
         let is_end = messages.is_empty();
         left -= messages.len() as i64;
         for message in messages {
-            let now = console.services.clock.now();
+            let now = console.services().clock.now();
             let rest = message.expires_at.duration_since(now).unwrap_or_default();
             // The last second of the year 9999 is for messages that never expire.
             let ttl = i64::try_from(rest.as_secs())
@@ -339,7 +343,7 @@ async fn clear(
 ) -> Page<SeeOther> {
     let path = layout::path(&["queues", &account, &queue], &[]);
     written(console, path, Done::Cleared, move |console| {
-        Ok(console.services.queues.clear_messages(&account, &queue)?)
+        Ok(console.services().queues.clear_messages(&account, &queue)?)
     })
     .await
 }
@@ -350,7 +354,7 @@ async fn delete(
 ) -> Page<SeeOther> {
     let path = layout::path(&["queues", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        Ok(console.services.queues.delete_queue(&account, &queue)?)
+        Ok(console.services().queues.delete_queue(&account, &queue)?)
     })
     .await
 }

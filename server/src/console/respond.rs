@@ -164,7 +164,7 @@ pub async fn written(
     done: Done,
     write: impl FnOnce(&Console) -> Result<Ticket> + Send + 'static,
 ) -> Page<SeeOther> {
-    let db = console.services.db.clone();
+    let db = console.services().db.clone();
     let work: Box<dyn FnOnce() -> Result<Ticket> + Send> = Box::new(move || write(&console));
     change(&db, work).await?.await?;
     let separator = if path.contains('?') { '&' } else { '?' };

@@ -121,7 +121,7 @@ fn execute(
             .count();
         let batch = &operations[done..done + count];
         match console
-            .services
+            .services()
             .tables
             .execute_transaction(account, table, batch)
         {
@@ -172,7 +172,7 @@ impl Source {
                 .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
             access_range: None,
         };
-        let tables = &self.console.services.tables;
+        let tables = &self.console.services().tables;
         let page = tables.query_entities(&self.account, &self.table, &query, &|| false)?;
         Ok((page.entities, page.next))
     }

@@ -82,7 +82,8 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
         continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
         ..TableQuery::default()
     };
-    let service = &console.services.tables;
+    let services = console.services();
+    let service = &services.tables;
     let page = service.query_tables(account, &query, &|| false)?;
     Ok(Listed {
         count: page.tables.len(),
@@ -102,7 +103,7 @@ async fn create(
     let table = form.required("table")?.to_owned();
     let path = layout::path(&["tables", &account, &table], &[]);
     written(console, path, Done::Created, move |console| {
-        Ok(console.services.tables.create_table(&account, &table)?)
+        Ok(console.services().tables.create_table(&account, &table)?)
     })
     .await
 }
@@ -113,7 +114,7 @@ async fn delete(
 ) -> Page<SeeOther> {
     let path = layout::path(&["tables", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
-        Ok(console.services.tables.delete_table(&account, &table)?)
+        Ok(console.services().tables.delete_table(&account, &table)?)
     })
     .await
 }
@@ -179,7 +180,7 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
     let deadline = started + QUERY_TIME_MAX;
     let expired = || Instant::now() > deadline;
     let page = console
-        .services
+        .services()
         .tables
         .query_entities(account, table, query, &expired)?;
     let (mut entities, mut next, took) = (page.entities, page.next, started.elapsed());
@@ -428,7 +429,8 @@ async fn entity(
 
 fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
     let (partition_key, row_key) = (visit.parameter("pk"), visit.parameter("rk"));
-    let tables = &console.services.tables;
+    let services = console.services();
+    let tables = &services.tables;
     let entity = tables.get_entity(account, table, &partition_key, &row_key)?;
     let content = html! {
         (entity_trail(account, table, &entity.row_key))
@@ -542,7 +544,8 @@ async fn save(
     let etag = form.get("etag").map(ETag::parse).transpose()?;
     let path = entity_path(&account, &table, &partition_key, &row_key);
     written(console, path, Done::Saved, move |console| {
-        let tables = &console.services.tables;
+        let services = console.services();
+        let tables = &services.tables;
         let Some(etag) = etag else {
             let entity = Entity::new(partition_key, row_key, properties(&form, None)?);
             return Ok(tables.insert_entity(&account, &table, &entity)?.1);
@@ -566,7 +569,8 @@ async fn delete_entity(
     let etag = ETag::parse(form.text("etag"))?;
     let path = layout::path(&["tables", &account, &table], &[]);
     written(console, path, Done::Deleted, move |console| {
-        let tables = &console.services.tables;
+        let services = console.services();
+        let tables = &services.tables;
         let condition = IfMatch::ETag(etag);
         Ok(tables.delete_entity(&account, &table, &partition_key, &row_key, condition)?)
     })

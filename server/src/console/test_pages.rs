@@ -69,7 +69,7 @@ async fn check(
 }
 
 async fn show_clock(State(console): State<Arc<Console>>) -> Json<Value> {
-    Json(clock::page::show(&console.services.clock))
+    Json(clock::page::show(&console.services().clock))
 }
 
 async fn change_clock(
@@ -77,12 +77,12 @@ async fn change_clock(
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-    let change = move || clock::page::change(&console.services.clock, &body);
+    let change = move || clock::page::change(&console.services().clock, &body);
     Ok(Json(on_blocking_pool(change).await?))
 }
 
 async fn show_faults(State(console): State<Arc<Console>>) -> Json<Value> {
-    Json(faults::page::show(&console.services.faults))
+    Json(faults::page::show(&console.services().faults))
 }
 
 async fn change_faults(
@@ -90,10 +90,10 @@ async fn change_faults(
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-    let change = move || faults::page::change(&console.services.faults, &body);
+    let change = move || faults::page::change(&console.services().faults, &body);
     Ok(Json(on_blocking_pool(change).await?))
 }
 
 async fn clear_faults(State(console): State<Arc<Console>>) -> Json<Value> {
-    Json(faults::page::clear(&console.services.faults))
+    Json(faults::page::clear(&console.services().faults))
 }

@@ -358,7 +358,7 @@ mod tests {
         let clock = Arc::new(SystemWallClock::default());
         let accounts = Accounts::development();
         let app = App::open(&cli, accounts, db, clock, AccessLog::silent()).unwrap();
-        app.properties
+        app.stores.current().properties.clone()
     }
 
     #[tokio::test]

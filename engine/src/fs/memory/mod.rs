@@ -285,6 +285,19 @@ impl Fs for MemoryFs {
         })
     }
 
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        let directory = state.directories.get(path);
+        let directory = directory.ok_or(io::ErrorKind::NotFound)?;
+        let is_parent = |inner: &PathBuf| inner.parent() == Some(path);
+        if !directory.now.is_empty() || state.directories.keys().any(is_parent) {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        // A power cut may bring a directory back: it is then empty, and nothing refers to it.
+        state.directories.remove(path);
+        Ok(())
+    }
+
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
         for (inner, directory) in &mut state.directories {

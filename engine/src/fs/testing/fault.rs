@@ -219,6 +219,11 @@ impl Fs for FaultFs {
         self.inner.remove(path)
     }
 
+    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.check(Operation::Remove, path)?;
+        self.inner.remove_directory(path)
+    }
+
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
         self.check(Operation::SyncDirectory, path)?;
         self.inner.sync_directory(path)

@@ -122,7 +122,7 @@ fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
         .ok_or_else(|| wrong("Each line of the headers is 'name: value'."))?;
     let body = form.text("body").replace("\r\n", "\n");
     let account = record.account.as_deref().unwrap_or_default();
-    if let Some(key) = console.services.accounts.keys(account).first() {
+    if let Some(key) = console.services().accounts.keys(account).first() {
         signed_request::sign(
             record.service,
             (account, key),

@@ -143,7 +143,7 @@ fn nearest(console: &Console, record: &Record, code: &str) -> Result<Vec<String>
                 max_results: Some(CANDIDATES_MAX),
                 ..ListContainers::default()
             };
-            let page = console.services.blobs.list_containers(account, &request)?;
+            let page = console.services().blobs.list_containers(account, &request)?;
             Ok(closest(
                 first,
                 page.containers.into_iter().map(|(name, _)| name).collect(),
@@ -154,7 +154,7 @@ fn nearest(console: &Console, record: &Record, code: &str) -> Result<Vec<String>
                 maxresults: Some(CANDIDATES_MAX.into()),
                 ..ListQueues::default()
             };
-            let page = console.services.queues.list_queues(account, request)?;
+            let page = console.services().queues.list_queues(account, request)?;
             Ok(closest(
                 first,
                 page.queues.into_iter().map(|queue| queue.name).collect(),
@@ -171,7 +171,7 @@ fn blobs(console: &Console, account: &str, container: &str, prefix: &str) -> Res
         ..ListBlobs::default()
     };
     let page = console
-        .services
+        .services()
         .blobs
         .list_blobs(account, container, &request)?;
     let names = page.entries.into_iter().filter_map(|entry| match entry {
@@ -191,7 +191,7 @@ fn nearest_in_tables(
     // Decoded already: a percent sign is that of a name.
     let address = Address::parse(&layout::encode(path))?;
     let (name, keys) = address.clone().names();
-    let tables = &console.services.tables;
+    let tables = &console.services().tables;
     if !matches!(address, Address::Entity(..)) || code == "TableNotFound" {
         let query = TableQuery {
             top: Some(CANDIDATES_MAX),

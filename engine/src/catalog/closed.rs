@@ -1,0 +1,136 @@
+//! Directories of stores that are not open: copies by hard links, and removal.
+//!
+//! The files of a closed store can be linked as they are. A store that is opened reads the manifest, the logs and the segments that it
+//! finds, and begins new ones: of the files that it finds, it writes to none but LOCK, which is not linked.
+
+use crate::Result;
+use crate::base::error::Error;
+use crate::fs::Fs;
+use crate::fs::directory::Directory;
+use crate::fs::name::FileName;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Makes `target`, which must be on the same file system and not exist or be empty, a copy of the store in `source`, which must not be
+/// open: hard links, durable on return. After an error the links made so far are removed again, as far as they can be.
+pub fn copy_store(fs: &Arc<dyn Fs>, source: &Path, target: &Path) -> Result<()> {
+    let source = Directory::new(fs.clone(), source);
+    let target = source.beside(target);
+    target.make()?;
+    if let Some(name) = target.list()?.into_iter().next() {
+        return Err(Error::UnknownFormat {
+            path: target.path().to_path_buf(),
+            found: format!("a directory that is not empty ({name})"),
+            supported: "a new or an empty directory".into(),
+        });
+    }
+    let made = target
+        .sync_ancestors()
+        .and_then(|()| link_all(&source, &target))
+        .and_then(|()| target.sync());
+    if made.is_err() {
+        let _ = remove_files(&target);
+    }
+    made
+}
+
+/// Removes the store in `directory`, which must not be open, and the directory unless it holds anything else. Errors: the first file that
+/// could not be removed; those after it have been.
+pub fn remove_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
+    let directory = Directory::new(fs.clone(), directory);
+    remove_files(&directory)?;
+    if directory.list()?.is_empty() {
+        directory.remove_self()?;
+    }
+    Ok(())
+}
+
+fn link_all(source: &Directory, target: &Directory) -> Result<()> {
+    for name in names(source)? {
+        if !matches!(name, FileName::Lock | FileName::CurrentNew) {
+            source.link(name, target)?;
+        }
+    }
+    Ok(())
+}
+
+/// CURRENT goes first: a directory without it is no store, whatever else is left.
+fn remove_files(directory: &Directory) -> Result<()> {
+    let mut names = names(directory)?;
+    names.sort_by_key(|name| *name != FileName::Current);
+    let mut removed = Ok(());
+    for name in names {
+        removed = removed.and(directory.remove(name));
+    }
+    removed
+}
+
+fn names(directory: &Directory) -> Result<Vec<FileName>> {
+    let listed = directory.list()?;
+    let names = listed.iter().filter_map(|name| FileName::parse(name));
+    Ok(names.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemoryFs;
+    use crate::fs::environment::Environment;
+    use crate::{Batch, Config, Db, KeyspaceOptions};
+
+    fn open(fs: &Arc<dyn Fs>, path: &str) -> Db {
+        let environment = Environment::stepped(fs.clone());
+        Db::open_with(path.as_ref(), Config::default(), environment).unwrap()
+    }
+
+    fn put(db: &Db, key: &[u8], value: &[u8]) {
+        let keyspace = db.keyspace("k", KeyspaceOptions::default()).unwrap();
+        let mut batch = Batch::new();
+        batch.put(&keyspace, key, value);
+        db.write(batch).unwrap().wait().unwrap();
+    }
+
+    fn get(db: &Db, key: &[u8]) -> Option<Vec<u8>> {
+        let keyspace = db.keyspace("k", KeyspaceOptions::default()).unwrap();
+        db.get(&keyspace, key).unwrap().map(|value| value.to_vec())
+    }
+
+    #[test]
+    fn a_copy_of_a_closed_store_and_its_source_do_not_see_each_other() {
+        let fs: Arc<dyn Fs> = Arc::new(MemoryFs::volatile());
+        let first = open(&fs, "first");
+        put(&first, b"small", b"1");
+        put(&first, b"large", &[7; 100_000]);
+        // Neither flushed nor closed: what is linked is a log.
+        first.checkpoint("second".as_ref()).unwrap();
+        copy_store(&fs, "second".as_ref(), "third".as_ref()).unwrap();
+        let third = open(&fs, "third");
+        put(&third, b"small", b"3");
+        for number in 0..2000_u32 {
+            put(&third, &number.to_be_bytes(), &[3; 4096]);
+        }
+        third.close().unwrap();
+        let second = open(&fs, "second");
+        assert_eq!(get(&second, b"small").unwrap(), b"1");
+        assert_eq!(get(&second, b"large").unwrap(), [7; 100_000]);
+        assert_eq!(get(&second, &7_u32.to_be_bytes()), None);
+        assert!(second.verify().unwrap().damages.is_empty());
+        put(&second, b"small", b"2");
+        second.close().unwrap();
+        assert_eq!(get(&open(&fs, "third"), b"small").unwrap(), b"3");
+        assert_eq!(get(&first, b"small").unwrap(), b"1");
+    }
+
+    #[test]
+    fn a_removed_store_leaves_only_files_of_others() {
+        let fs: Arc<dyn Fs> = Arc::new(MemoryFs::volatile());
+        for path in ["own", "shared"] {
+            put(&open(&fs, path), b"k", b"v");
+        }
+        fs.create("shared/notes".as_ref()).unwrap();
+        remove_store(&fs, "own".as_ref()).unwrap();
+        remove_store(&fs, "shared".as_ref()).unwrap();
+        assert!(fs.list("own".as_ref()).is_err());
+        assert_eq!(fs.list("shared".as_ref()).unwrap(), ["notes"]);
+    }
+}

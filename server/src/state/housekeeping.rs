@@ -1,0 +1,102 @@
+//! The work of a store that no request asks for: the sweep of what has expired, and the writer of logs and metrics.
+
+use crate::analytics::{Analytics, Inputs};
+use crate::connection::on_blocking_pool;
+use crate::response;
+use crate::services::Services;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Steps of bounded size that a sweep of blobs takes at a time.
+const SWEEP_STEPS_MAX: u32 = 64;
+
+/// How often expired data is looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The tasks of one store.
+#[derive(Debug)]
+pub struct Housekeeping {
+    sweeper: JoinHandle<()>,
+    logs: JoinHandle<()>,
+}
+
+impl Housekeeping {
+    pub fn start(analytics: &Analytics, inputs: Inputs, log_interval: Duration) -> Housekeeping {
+        let sweeper = tokio::spawn(sweep(inputs.services.clone()));
+        let logs = analytics.start(inputs, log_interval);
+        Housekeeping { sweeper, logs }
+    }
+
+    pub fn stop_sweeping(&self) {
+        self.sweeper.abort();
+    }
+
+    /// Ends the tasks with all logs written.
+    pub async fn end(self, analytics: &Analytics) {
+        self.sweeper.abort();
+        analytics.close().await;
+        let _ = self.logs.await;
+    }
+}
+
+/// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged blobs. It goes on under load, when
+/// space is needed most: its writes wait for the store like all others, and do so before they take a lock.
+async fn sweep(services: Arc<Services>) {
+    let mut more = false;
+    let [mut queues_log, mut tables_log, mut blobs_log] =
+        ["queues", "tables", "blobs"].map(FailureLog::new);
+    loop {
+        if !more {
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+                () = services.clock.moved() => {}
+            }
+        }
+        let [queues, tables, blobs] = [(); 3].map(|()| services.clone());
+        let messages = on_blocking_pool(move || Ok(queues.queues.sweep()?)).await;
+        let rows = on_blocking_pool(move || Ok(tables.tables.sweep()?)).await;
+        let due = on_blocking_pool(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
+        // The store reports its failures to the next writer, too. The sweep comes round again.
+        more = match queues_log.success(messages) {
+            Some((swept, ticket)) => ticket.await.is_ok() && swept.more,
+            None => false,
+        };
+        more |= tables_log.success(rows).unwrap_or(false);
+        if let Some(swept) = blobs_log.success(due) {
+            for failure in &swept.failures {
+                tracing::error!("not swept, and put off: {failure}");
+            }
+            more |= swept.steps == SWEEP_STEPS_MAX;
+        }
+    }
+}
+
+/// Logs the first of several failed sweeps in a row, not one each second until the store works again.
+struct FailureLog {
+    what: &'static str,
+    has_failed: bool,
+}
+
+impl FailureLog {
+    fn new(what: &'static str) -> FailureLog {
+        FailureLog {
+            what,
+            has_failed: false,
+        }
+    }
+
+    /// The result of a sweep that succeeded.
+    fn success<T>(&mut self, outcome: response::error::Result<T>) -> Option<T> {
+        let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
+        match outcome {
+            Ok(swept) => Some(swept),
+            Err(failure) => {
+                if !failed_before {
+                    tracing::error!("{} are not swept: {}", self.what, failure.message);
+                }
+                None
+            }
+        }
+    }
+}
