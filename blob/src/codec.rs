@@ -53,9 +53,10 @@ use crate::model::AccountPolicy;
 use crate::model::WINDOW_BYTES;
 use crate::model::{
     Blob, BlobBlock, BlobRecord, Container, Content, Encryption, Extent, ImmutabilityMode,
-    ImmutabilityPolicy, Layer, LayerMerge, PageExtent, PublicAccess, Staging, StoredPolicy,
+    ImmutabilityPolicy, Layer, LayerMerge, PageExtent, PublicAccess, Staging,
 };
 use crate::tier::Tiering;
+use lazurite_policies::StoredPolicy;
 
 const UNCOMMITTED: u8 = 0;
 const WHOLE: u8 = 1;
@@ -92,6 +93,15 @@ pub(crate) fn encode_container(container: &Container) -> Vec<u8> {
     out.0
 }
 
+fn read_policy(input: &mut Reader<'_>) -> Option<StoredPolicy> {
+    Some(StoredPolicy {
+        id: input.text()?,
+        start: input.optional(Reader::time)?,
+        expiry: input.optional(Reader::time)?,
+        permission: input.optional(Reader::text)?,
+    })
+}
+
 pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
     decode(value, "container", |version, input| {
         let mut container = Container {
@@ -104,14 +114,7 @@ pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
                 2 => PublicAccess::Container,
                 _ => return None,
             },
-            policies: input.many(|input| {
-                Some(StoredPolicy {
-                    id: input.text()?,
-                    start: input.optional(Reader::time)?,
-                    expiry: input.optional(Reader::time)?,
-                    permission: input.optional(Reader::text)?,
-                })
-            })?,
+            policies: input.many(read_policy)?,
             metadata: input.metadata()?,
             lease: Lease::default(),
             default_encryption_scope: None,
@@ -198,6 +201,52 @@ fn blob_extras(blob: &Blob) -> Extras {
     extras
 }
 
+/// The content of a committed blob. Version 1 has no append and page blobs.
+fn read_content(kind: u8, version: u8, input: &mut Reader<'_>) -> Option<Content> {
+    Some(match (kind, version) {
+        (WHOLE, _) => Content::Whole,
+        (BLOCKS, _) => Content::Blocks {
+            count: input.varint()?.try_into().ok()?,
+        },
+        (APPENDS, 2..) => Content::Appends {
+            count: input.varint()?.try_into().ok()?,
+            sealed: input.flag()?,
+        },
+        (PAGES, 2..) => Content::Pages {
+            sequence: input.varint()?,
+        },
+        _ => return None,
+    })
+}
+
+/// The fields that all versions have. `staging`: records of version 1 may have a file without uncommitted blocks.
+fn read_blob(content: Content, staging: Option<u128>, input: &mut Reader<'_>) -> Option<Blob> {
+    Some(Blob {
+        layers: Vec::new(),
+        content,
+        staging,
+        etag: ETag(input.u64()?),
+        last_modified: input.time()?,
+        created_at: input.time()?,
+        length: input.varint()?,
+        headers: input.headers()?,
+        metadata: input.metadata()?,
+        tags: Vec::new(),
+        lease: Lease::default(),
+        tiering: Tiering::default(),
+        copy: None,
+        expires_at: None,
+        snapshot: None,
+        version: None,
+        deleted: None,
+        immutability: None,
+        legal_hold: false,
+        encryption: Encryption::None,
+        replaced_at: None,
+        is_current: false,
+    })
+}
+
 /// `home` is the id of the container that the record is filed under.
 pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
     decode(value, "blob", |version, input| {
@@ -206,53 +255,13 @@ pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
             1 => Some(input.id()?),
             _ => None,
         };
-        let content = match (kind, id) {
-            (UNCOMMITTED, Some(id)) => return Some(BlobRecord::Uncommitted { id }),
-            (WHOLE, _) => Content::Whole,
-            (BLOCKS, _) => Content::Blocks {
-                count: input.varint()?.try_into().ok()?,
-            },
-            (APPENDS, None) => Content::Appends {
-                count: input.varint()?.try_into().ok()?,
-                sealed: input.flag()?,
-            },
-            (PAGES, None) => Content::Pages {
-                sequence: input.varint()?,
-            },
-            _ => return None,
-        };
-        let mut blob = Blob {
-            layers: Vec::new(),
-            content,
-            // Records of version 1 may have a file without uncommitted blocks.
-            staging: id,
-            etag: ETag(input.u64()?),
-            last_modified: input.time()?,
-            created_at: input.time()?,
-            length: input.varint()?,
-            headers: input.headers()?,
-            metadata: input.metadata()?,
-            tags: Vec::new(),
-            lease: Lease::default(),
-            tiering: Tiering::default(),
-            copy: None,
-            expires_at: None,
-            snapshot: None,
-            version: None,
-            deleted: None,
-            immutability: None,
-            legal_hold: false,
-            encryption: Encryption::None,
-            replaced_at: None,
-            is_current: false,
-        };
+        if let (UNCOMMITTED, Some(id)) = (kind, id) {
+            return Some(BlobRecord::Uncommitted { id });
+        }
+        let content = read_content(kind, version, input)?;
+        let mut blob = read_blob(content, id, input)?;
         match id {
-            Some(id) => blob.layers.push(Layer {
-                file: File { home, id },
-                shared: false,
-                end: blob.length,
-                windowed: false,
-            }),
+            Some(id) => blob.layers.push(Layer::new(File { home, id }, blob.length)),
             None => {
                 blob.layers = input.layers(home)?;
                 input.extras(|number, input| blob_extra(&mut blob, number, input))?;

@@ -15,6 +15,7 @@ use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::time::SystemTime;
 
 /// Changed windows that one step of the sweep examines.
@@ -133,20 +134,7 @@ impl BlobService {
             return Ok(());
         }
         for (&epoch, &change) in changes.iter().filter(|(_, change)| **change != 0) {
-            let before = match self.epoch_record(file, epoch)? {
-                Some(EpochRecord::Named(count)) => count,
-                _ => 0,
-            };
-            let after = before.checked_add_signed(change);
-            let after = after.ok_or_else(|| Error::InternalError {
-                reason: format!(
-                    "{before} records see a file as of an epoch, and {change} more are to"
-                ),
-            })?;
-            let record = match after {
-                0 => EpochRecord::Ended { at: (0, 0) },
-                count => EpochRecord::Named(count),
-            };
+            let record = self.changed_epoch(file, epoch, change)?;
             if let EpochRecord::Ended { .. } = record {
                 let subject = file.epoch(epoch);
                 let timer = keys::timer(SnapshotTime::at(now), Timer::Epoch, &subject);
@@ -161,6 +149,22 @@ impl BlobService {
         Ok(())
     }
 
+    /// The record of an epoch once `change` more records name the file as of it.
+    fn changed_epoch(&self, file: File, epoch: u64, change: i64) -> Result<EpochRecord> {
+        let before = match self.epoch_record(file, epoch)? {
+            Some(EpochRecord::Named(count)) => count,
+            _ => 0,
+        };
+        let after = before.checked_add_signed(change);
+        let after = after.ok_or_else(|| Error::InternalError {
+            reason: format!("{before} records see a file as of an epoch, and {change} more are to"),
+        })?;
+        Ok(match after {
+            0 => EpochRecord::Ended { at: (0, 0) },
+            count => EpochRecord::Named(count),
+        })
+    }
+
     /// One step of collecting rows that only an ended epoch saw. The caller holds the lock of the file. Returns whether it was the
     /// last.
     pub(crate) fn collect_epoch(&self, batch: &mut Batch, file: File, epoch: u64) -> Result<bool> {
@@ -168,13 +172,7 @@ impl BlobService {
             return Ok(true);
         };
         let around = self.epochs_around(file, epoch)?;
-        // If a later epoch is named, collects the rows that later ones replace; otherwise the rows themselves. A later epoch may
-        // have ended since the last step, but none is added.
-        let epochs = match (around.named_above, around.above) {
-            (Some(_), Some(above)) => epoch.saturating_add(1)..above.saturating_add(1),
-            _ => around.below.map_or(0, |below| below.saturating_add(1))..epoch.saturating_add(1),
-        };
-        let mut range = file.changes(epochs);
+        let mut range = file.changes(around.collected_with(epoch));
         if at.0 <= epoch || around.named_above.is_some() {
             range.start = range.start.max(file.changed(at.0, at.1));
         }
@@ -186,10 +184,8 @@ impl BlobService {
             let (changed_in, window) =
                 keys::epoch_and_window(rows.key()).ok_or_else(corrupt_record)?;
             if left == 0 {
-                let record = EpochRecord::Ended {
-                    at: (changed_in, window),
-                };
-                let value = codec::encode_epoch(&record);
+                let at = (changed_in, window);
+                let value = codec::encode_epoch(&EpochRecord::Ended { at });
                 let references = &self.keyspaces.references;
                 batch.put(references, &file.epoch(epoch), &value);
                 return Ok(false);
@@ -223,7 +219,24 @@ impl BlobService {
         unseen: &ObsoleteRows,
     ) -> Result<()> {
         let ObsoleteRows { file, window, .. } = *unseen;
-        let blocks = &self.keyspaces.blocks;
+        let (rows, contents) = self.obsolete_rows(snapshot, unseen)?;
+        for key in rows {
+            batch.delete(&self.keyspaces.blocks, &key);
+        }
+        for content in contents {
+            let key = file.page_content(window, content);
+            batch.delete(&self.keyspaces.content, &key);
+        }
+        Ok(())
+    }
+
+    /// The keys of the rows of a window that no record sees, and the contents that only they refer to.
+    fn obsolete_rows(
+        &self,
+        snapshot: &Snapshot,
+        unseen: &ObsoleteRows,
+    ) -> Result<(Vec<Vec<u8>>, HashSet<u128>)> {
+        let ObsoleteRows { file, window, .. } = *unseen;
         let newest = if unseen.is_replaced {
             unseen.before
         } else {
@@ -233,7 +246,7 @@ impl BlobService {
             start: file.window(window, newest),
             ..file.windows(window..window + 1)
         };
-        let mut rows = snapshot.scan(blocks, range, Direction::Forward);
+        let mut rows = snapshot.scan(&self.keyspaces.blocks, range, Direction::Forward);
         let (mut kept, mut gone) = (HashSet::new(), HashSet::new());
         let mut removed = Vec::new();
         let mut replaced = !unseen.is_replaced;
@@ -253,16 +266,22 @@ impl BlobService {
             }
         }
         // The window may have been dropped with all its epochs, and written again.
-        if replaced {
-            for key in removed {
-                batch.delete(blocks, &key);
-            }
-            for content in gone.difference(&kept) {
-                let key = file.page_content(window, *content);
-                batch.delete(&self.keyspaces.content, &key);
-            }
+        if !replaced {
+            return Ok((Vec::new(), HashSet::new()));
         }
-        Ok(())
+        gone.retain(|content| !kept.contains(content));
+        Ok((removed, gone))
+    }
+}
+
+impl Neighbours {
+    /// The epochs whose rows are examined to collect what `epoch` alone saw: if a later epoch is named, those that replace its rows,
+    /// otherwise its own. A later epoch may have ended since the last step, but none is added.
+    fn collected_with(&self, epoch: u64) -> Range<u64> {
+        match (self.named_above, self.above) {
+            (Some(_), Some(above)) => epoch.saturating_add(1)..above.saturating_add(1),
+            _ => self.below.map_or(0, |below| below.saturating_add(1))..epoch.saturating_add(1),
+        }
     }
 }
 

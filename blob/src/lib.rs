@@ -56,6 +56,7 @@ pub use error::{Error, Result};
 pub use etag::ETag;
 pub use guid::Guid;
 pub use lazurite_engine::Ticket;
+pub use lazurite_policies::StoredPolicy;
 pub use lease::{Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
 pub use listing::{
     BlobEntry, ListBlobs, ListBlobsPage, ListContainers, ListContainersPage, ListedBlob,
@@ -65,7 +66,7 @@ pub use md5::Md5;
 pub use model::{
     AccountPolicy, Blob, BlobAddress, BlobBlock, BlobHeaders, BlobState, BlobType, BlockList,
     Container, CopyState, CopyStatus, Deleted, Encryption, ImmutabilityMode, ImmutabilityPolicy,
-    Metadata, PublicAccess, StoredPolicy, Tags, Written,
+    Metadata, PublicAccess, Tags, Written,
 };
 pub use operations::{
     AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,

@@ -48,7 +48,7 @@ pub struct Container {
     /// The access of anonymous callers.
     pub public_access: PublicAccess,
     /// The stored access policies, at most five, in the order they were set.
-    pub policies: Vec<StoredPolicy>,
+    pub policies: Vec<lazurite_policies::StoredPolicy>,
     /// Metadata as set.
     pub metadata: Metadata,
     /// Its lease.
@@ -137,19 +137,6 @@ pub enum PublicAccess {
     Blob,
     /// Blobs, their list, and the container's properties and metadata.
     Container,
-}
-
-/// A stored access policy: the parts that a shared access signature omits. Absent parts stay absent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredPolicy {
-    /// Its name, at most 64 characters.
-    pub id: String,
-    /// Valid from then on. Kept in steps of 100 ns.
-    pub start: Option<SystemTime>,
-    /// Valid until then. Kept in steps of 100 ns.
-    pub expiry: Option<SystemTime>,
-    /// Permission letters, as sent.
-    pub permission: Option<String>,
 }
 
 /// The kind of a blob, fixed when it is created.
@@ -321,6 +308,18 @@ pub(crate) struct Layer {
     pub(crate) end: u64,
     /// Whether its pages are in windows. `false` in stores older than windows; such layers are not written to.
     pub(crate) windowed: bool,
+}
+
+impl Layer {
+    /// A file that no other record names, without pages.
+    pub(crate) fn new(file: File, end: u64) -> Layer {
+        Layer {
+            file,
+            shared: false,
+            end,
+            windowed: false,
+        }
+    }
 }
 
 /// Layers of a blob that are being copied to one file, which then takes their place.

@@ -298,15 +298,7 @@ impl Contents {
                 last = Some((content.name, self.open(content.name)?));
             }
             let (_, value) = last.as_ref().ok_or_else(absent)?;
-            let mut read = 0;
-            while read < length {
-                let bytes = value.read_at(content.skipped + read as u64, length - read)?;
-                if bytes.is_empty() {
-                    return Err(absent());
-                }
-                put(chunk, start + read, &bytes);
-                read += bytes.len();
-            }
+            read_value(value, content.skipped, length, start, chunk)?;
             if let Some(key) = key {
                 content.decrypt(key, &mut chunk[start..start + length]);
             }
@@ -365,6 +357,26 @@ fn put(chunk: &mut BytesMut, start: usize, bytes: &[u8]) {
         reserve(chunk, start, bytes.len());
         chunk[start..start + bytes.len()].copy_from_slice(bytes);
     }
+}
+
+/// Puts `length` bytes of a value, from `skipped` on, at `start`. Error: `InternalError` if the value is shorter.
+fn read_value(
+    value: &ValueReader,
+    skipped: u64,
+    length: usize,
+    start: usize,
+    chunk: &mut BytesMut,
+) -> Result<()> {
+    let mut read = 0;
+    while read < length {
+        let bytes = value.read_at(skipped + read as u64, length - read)?;
+        if bytes.is_empty() {
+            return Err(absent());
+        }
+        put(chunk, start + read, &bytes);
+        read += bytes.len();
+    }
+    Ok(())
 }
 
 /// Lengthens `chunk` by zeros until it has `length` bytes from `start` on.

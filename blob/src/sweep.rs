@@ -180,51 +180,40 @@ impl BlobService {
         let policy = AccountPolicy::default();
         match container.transpose()?.filter(|found| found.id == home) {
             // The container was deleted and may be restored as it was. What it holds ends later.
-            None => {
-                let then = if !self.subject_is_there(&due)? {
-                    Then::Done
-                } else if self.current_key(home, due.container_key.clone())? != due.container_key {
-                    // Renamed since the timer was read.
-                    Then::Again(self.now())
-                } else {
-                    Then::Again(self.now() + LATER)
-                };
-                let batch = transaction.batch();
-                if matches!(then, Then::Done) && due.timer == Timer::Merge {
-                    self.drop_merge_of(batch, home, &due.subject)?;
-                }
-                self.end_timer(batch, &due, then);
-                commit_swept(transaction)?;
-            }
+            None => self.sweep_without_container(home, &due, transaction),
             Some(container) => {
                 let key = due.container_key.clone();
                 let mut write = self.open_write(key, container, policy, name, transaction)?;
-                let then = match due.timer {
-                    Timer::Deleted => write.end_deleted(&due)?,
-                    Timer::Staging => write.end_staging()?,
-                    Timer::Snapshots => write.end_snapshots_of(&due)?,
-                    Timer::Merge if write.apply_merge(prepared)? => Then::Again(write.now),
-                    Timer::Merge => Then::Done,
-                    Timer::Trim => {
-                        let gone = keys::history_name(&due.subject).and_then(|name| name.1);
-                        write.trim_around(gone.ok_or_else(corrupt_record)?)?;
-                        for key in unlisted {
-                            write.rows().delete_content(&key);
-                        }
-                        Then::Done
-                    }
-                    // Beginning the write removed the blob, unless a policy or hold keeps it.
-                    _ => match write.current().and_then(|blob| blob.expires_at) {
-                        Some(at) if at <= write.now => Then::Again(write.now + LATER),
-                        _ => Then::Done,
-                    },
-                };
+                let then = write.sweep(&due, prepared, unlisted)?;
                 write.end_timer(&due, then);
                 // Not waited for: see `commit_swept`.
                 drop(write.commit()?);
+                Ok(())
             }
         }
-        Ok(())
+    }
+
+    /// Ends or puts off a timer whose container was deleted or renamed.
+    fn sweep_without_container(
+        &self,
+        home: u128,
+        due: &DueTimer,
+        mut transaction: Transaction<'_>,
+    ) -> Result<()> {
+        let then = if !self.subject_is_there(due)? {
+            Then::Done
+        } else if self.current_key(home, due.container_key.clone())? != due.container_key {
+            // Renamed since the timer was read.
+            Then::Again(self.now())
+        } else {
+            Then::Again(self.now() + LATER)
+        };
+        let batch = transaction.batch();
+        if matches!(then, Then::Done) && due.timer == Timer::Merge {
+            self.drop_merge_of(batch, home, &due.subject)?;
+        }
+        self.end_timer(batch, due, then);
+        commit_swept(transaction)
     }
 
     fn subject_is_there(&self, due: &DueTimer) -> Result<bool> {
@@ -302,15 +291,7 @@ impl BlobService {
     ) -> Result<()> {
         let home = keys::container_of(&due.subject).ok_or_else(corrupt_record)?;
         let keyspaces = &self.keyspaces;
-        let mut purge = Purge {
-            home,
-            now: self.now(),
-            transaction,
-            files: FileChanges::new(home),
-            rows: 0,
-            stay: 0,
-            corrupt_record: Vec::new(),
-        };
+        let mut purge = Purge::new(home, self.now(), transaction);
         for keyspace in [&keyspaces.blobs, &keyspaces.history] {
             self.purge(keyspace, &mut purge)?;
         }
@@ -324,19 +305,17 @@ impl BlobService {
             ..
         } = purge;
         let batch = transaction.batch();
-        let then = if rows >= PURGED_ROWS {
-            Then::Again(now)
-        } else {
+        let mut then = Then::Again(now);
+        if rows < PURGED_ROWS {
             // Reported when everything else is removed: once a day, not with each step.
             failures.extend(corrupt_record);
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
+            then = Then::Again(now + LATER);
             if stay == 0 {
                 self.drop_foreign_mark(batch, home)?;
-                Then::Done
-            } else {
-                Then::Again(now + LATER)
+                then = Then::Done;
             }
-        };
+        }
         self.end_timer(batch, &due, then);
         self.settle_files(&mut transaction, &files, now)?;
         commit_swept(transaction)
@@ -358,21 +337,30 @@ impl BlobService {
         commit_swept(transaction)
     }
 
+    /// The record of a row, which may be the marker of a name that has uncommitted blocks only.
+    fn purged_record(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        home: u128,
+    ) -> Result<BlobRecord> {
+        if *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(key) {
+            let id = codec::decode_uncommitted(value)?;
+            Ok(BlobRecord::Uncommitted { id })
+        } else {
+            codec::decode_blob(value, home)
+        }
+    }
+
     /// Deletes rows of a keyspace and what they refer to, until the step has [`PURGED_ROWS`].
     fn purge(&self, keyspace: &Keyspace, purge: &mut Purge<'_>) -> Result<()> {
         let snapshot = self.db.snapshot();
         let range = keys::all_of_container(purge.home);
         let mut rows = snapshot.scan(keyspace, range, Direction::Forward);
         while purge.rows < PURGED_ROWS && rows.advance()? {
-            let value = rows.value()?;
-            let is_marker =
-                *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(rows.key());
-            let record = if is_marker {
-                codec::decode_uncommitted(&value).map(|id| BlobRecord::Uncommitted { id })
-            } else {
-                codec::decode_blob(&value, purge.home)
-            };
-            let record = match record {
+            let record = match self.purged_record(keyspace, rows.key(), &rows.value()?, purge.home)
+            {
                 Ok(record) => record,
                 Err(error) => {
                     let key = rows.key().escape_ascii();
@@ -447,7 +435,50 @@ struct Purge<'t> {
     corrupt_record: Vec<String>,
 }
 
+impl<'t> Purge<'t> {
+    fn new(home: u128, now: SystemTime, transaction: Transaction<'t>) -> Purge<'t> {
+        Purge {
+            home,
+            now,
+            transaction,
+            files: FileChanges::new(home),
+            rows: 0,
+            stay: 0,
+            corrupt_record: Vec::new(),
+        }
+    }
+}
+
 impl BlobWrite<'_> {
+    /// Does the work of a timer.
+    fn sweep(
+        &mut self,
+        due: &DueTimer,
+        prepared: PreparedMerge,
+        unlisted: Vec<Vec<u8>>,
+    ) -> Result<Then> {
+        match due.timer {
+            Timer::Deleted => self.end_deleted(due),
+            Timer::Staging => self.end_staging(),
+            Timer::Snapshots => self.end_snapshots_of(due),
+            Timer::Merge if self.apply_merge(prepared)? => Ok(Then::Again(self.now)),
+            Timer::Merge => Ok(Then::Done),
+            Timer::Trim => {
+                let gone = keys::history_name(&due.subject).and_then(|name| name.1);
+                self.trim_around(gone.ok_or_else(corrupt_record)?)?;
+                for key in unlisted {
+                    self.rows().delete_content(&key);
+                }
+                Ok(Then::Done)
+            }
+            // Beginning the write removed the blob, unless a policy or hold keeps it.
+            _ => match self.current().and_then(|blob| blob.expires_at) {
+                Some(at) if at <= self.now => Ok(Then::Again(self.now + LATER)),
+                _ => Ok(Then::Done),
+            },
+        }
+    }
+
     fn end_timer(&mut self, due: &DueTimer, then: Then) {
         self.delete_timer(&due.key);
         if let Then::Again(at) = then {

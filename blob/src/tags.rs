@@ -134,28 +134,7 @@ impl TagQuery {
             .remove(0)
             .into_iter()
             .partition(|one| one.name == CONTAINER);
-        let by_name = |one: &Comparison| one.operator == Operator::Equal;
-        if containers.len() > 1 || !containers.iter().all(by_name) {
-            return Err(invalid(
-                "Error parsing query: @container is compared once, with =.",
-            ));
-        }
-        if all.is_empty() {
-            return Err(invalid("Error parsing query: no tag is compared."));
-        }
-        if containers.len() + all.len() > COMPARISONS_MAX {
-            return Err(invalid(
-                "Error parsing query: it has more than 10 comparisons.",
-            ));
-        }
-        if !all.iter().all(Comparison::is_of_a_tag) {
-            return Err(invalid(
-                "Error parsing query: a name or value is longer than that of a tag, or has characters that no tag has.",
-            ));
-        }
-        if all.iter().any(|one| one.operator == Operator::NotEqual) {
-            return Err(invalid("Error parsing query: <> is not allowed here."));
-        }
+        check_search(&containers, &all).map_err(invalid)?;
         Ok(TagQuery {
             container: containers.into_iter().next().map(|one| one.value),
             all,
@@ -184,6 +163,29 @@ impl TagQuery {
     /// The comparisons of the tag that this one is about, itself included.
     pub(crate) fn of_same_name(&self, one: &Comparison) -> impl Iterator<Item = &Comparison> {
         self.all.iter().filter(|other| other.name == one.name)
+    }
+}
+
+/// Checks the comparisons of a search. Errors: the reason why it is none.
+fn check_search(
+    containers: &[Comparison],
+    tags: &[Comparison],
+) -> std::result::Result<(), &'static str> {
+    let is_equality = |one: &Comparison| one.operator == Operator::Equal;
+    if containers.len() > 1 || !containers.iter().all(is_equality) {
+        Err("Error parsing query: @container is compared once, with =.")
+    } else if tags.is_empty() {
+        Err("Error parsing query: no tag is compared.")
+    } else if containers.len() + tags.len() > COMPARISONS_MAX {
+        Err("Error parsing query: it has more than 10 comparisons.")
+    } else if !tags.iter().all(Comparison::is_of_a_tag) {
+        Err(
+            "Error parsing query: a name or value is longer than that of a tag, or has characters that no tag has.",
+        )
+    } else if tags.iter().any(|one| one.operator == Operator::NotEqual) {
+        Err("Error parsing query: <> is not allowed here.")
+    } else {
+        Ok(())
     }
 }
 

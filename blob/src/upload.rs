@@ -402,6 +402,17 @@ impl Upload {
         self.length = length;
     }
 
+    /// Fails for an empty body, which operations on blocks refuse.
+    pub(crate) fn check_not_empty(&self) -> Result<()> {
+        if self.length() > 0 {
+            return Ok(());
+        }
+        Err(Error::InvalidHeaderValue {
+            header: "Content-Length",
+            value: "0".to_string(),
+        })
+    }
+
     /// Ends the body and compares its checksums with the client's. `md5_property`, if given, is that of the whole blob, and
     /// replaces `Content-MD5`.
     pub(crate) fn finish(

@@ -2,6 +2,7 @@
 
 use crate::model::*;
 use crate::{Error, Result};
+use lazurite_policies::{BrokenRule, StoredPolicy};
 
 /// Source: "Naming queues and metadata", "Queue names".
 pub(crate) fn queue_name(name: &str) -> Result<()> {
@@ -39,24 +40,8 @@ pub(crate) fn metadata_equal(a: &Metadata, b: &Metadata) -> bool {
 
 /// Source: Set Queue ACL, "Request body".
 pub(crate) fn policies(policies: &[StoredPolicy]) -> Result<()> {
-    let well_formed = |policy: &StoredPolicy| {
-        let permission = policy.permission.as_deref().unwrap_or_default();
-        (1..=STORED_POLICY_ID_LENGTH_MAX).contains(&policy.id.chars().count())
-            && permission.chars().all(|letter| "raup".contains(letter))
-    };
-    let repeats = |index: usize| {
-        policies[..index]
-            .iter()
-            .any(|policy| policy.id == policies[index].id)
-    };
-    if policies.len() <= STORED_POLICIES_MAX
-        && policies.iter().all(well_formed)
-        && !(0..policies.len()).any(repeats)
-    {
-        Ok(())
-    } else {
-        Err(Error::InvalidXmlDocument)
-    }
+    lazurite_policies::check(policies, "raup")
+        .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })
 }
 
 #[cfg(test)]
@@ -97,27 +82,5 @@ mod tests {
             &pairs(&[("SIZE", "l"), ("color", "red")])
         ));
         assert!(!metadata_equal(&a, &pairs(&[("color", "red")])));
-    }
-
-    #[test]
-    fn policies_are_at_most_five_with_distinct_ids_and_known_letters() {
-        let policy = |id: &str, permission: Option<&str>| StoredPolicy {
-            id: id.into(),
-            permission: permission.map(String::from),
-            ..StoredPolicy::default()
-        };
-        let five: Vec<_> = (0..5).map(|n| policy(&n.to_string(), None)).collect();
-        assert!(policies(&five).is_ok());
-        assert!(policies(&[policy("x", Some("raup"))]).is_ok());
-        let six: Vec<_> = (0..6).map(|n| policy(&n.to_string(), None)).collect();
-        for refused in [
-            &six[..],
-            &[policy("x", Some("w"))],
-            &[policy("", None)],
-            &[policy(&"i".repeat(65), None)],
-            &[policy("x", None), policy("x", None)],
-        ] {
-            assert!(matches!(policies(refused), Err(Error::InvalidXmlDocument)));
-        }
     }
 }

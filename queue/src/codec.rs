@@ -22,6 +22,7 @@ use crate::receipt::Receipt;
 use crate::time::Ticks;
 use bytes::Bytes;
 use lazurite_engine::Error as EngineError;
+use lazurite_policies::StoredPolicy;
 
 const VERSION: u8 = 1;
 

@@ -25,9 +25,12 @@ pub enum Error {
     /// A queue name has invalid characters or misplaced hyphens.
     #[error("The specified resource name contains invalid characters.")]
     InvalidResourceName,
-    /// More than five stored policies, or one that is malformed.
+    /// A stored access policy breaks a rule.
     #[error("XML specified is not syntactically valid.")]
-    InvalidXmlDocument,
+    InvalidXmlDocument {
+        /// The rule, for a person.
+        reason: &'static str,
+    },
     /// There is no message with this id: it is unknown, deleted or expired.
     #[error("The specified message does not exist.")]
     MessageNotFound,

@@ -65,6 +65,7 @@ mod time;
 mod visibility;
 
 pub use error::{Error, Result};
+pub use lazurite_policies::StoredPolicy;
 pub use model::*;
 
 use codec::{CounterRow, QueueRow};

@@ -19,11 +19,6 @@ pub const MESSAGES_PER_GET_MAX: i64 = 32;
 pub const QUEUES_PER_PAGE_MAX: i64 = 5000;
 /// Shortest and longest name of a queue, in characters.
 pub const QUEUE_NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=63;
-/// Most stored policies of a queue. Source: Set Queue ACL, "Request body".
-pub const STORED_POLICIES_MAX: usize = 5;
-/// Longest id of a stored policy, in characters.
-pub const STORED_POLICY_ID_LENGTH_MAX: usize = 64;
-
 /// Names and values, in their original order and case. Two sets are equal if they hold the same pairs in any order, with names
 /// compared without case.
 pub type Metadata = Vec<(String, String)>;
@@ -73,19 +68,6 @@ pub struct QueueProperties {
     pub metadata: Metadata,
     /// The number of messages, visible or not. Exact, in spite of its name on the wire.
     pub approximate_message_count: u64,
-}
-
-/// A stored access policy. Every field except the id is optional.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StoredPolicy {
-    /// The `si` of a SAS that refers to the policy; at most [`STORED_POLICY_ID_LENGTH_MAX`] characters.
-    pub id: String,
-    /// `Start`, kept to 100 ns.
-    pub start: Option<SystemTime>,
-    /// `Expiry`, kept to 100 ns.
-    pub expiry: Option<SystemTime>,
-    /// `Permission`: letters of `raup`.
-    pub permission: Option<String>,
 }
 
 /// The parameters of Put Message.

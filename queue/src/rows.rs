@@ -30,6 +30,15 @@ pub(crate) struct DeliveryScan {
 }
 
 impl DeliveryScan {
+    fn new(snapshot: Snapshot, start: Position) -> DeliveryScan {
+        DeliveryScan {
+            snapshot,
+            messages: Vec::new(),
+            end: start,
+            is_incomplete: false,
+        }
+    }
+
     /// No message before this place can be delivered, provided the caller takes none of `messages`.
     pub(crate) fn first_remaining(&self) -> Position {
         self.messages
@@ -51,12 +60,7 @@ impl QueueService {
         now: Ticks,
         count: usize,
     ) -> Result<DeliveryScan> {
-        let mut found = DeliveryScan {
-            snapshot: self.db.snapshot(),
-            messages: Vec::new(),
-            end: start,
-            is_incomplete: false,
-        };
+        let mut found = DeliveryScan::new(self.db.snapshot(), start);
         let present = Position::after(now);
         if start >= present {
             return Ok(found);

@@ -3,11 +3,11 @@
 use crate::codec::ValueRef;
 use crate::error::{Error, InvalidInput, OutOfRangeInput, Result};
 use crate::limits::{
-    ACL_ID_CHARS_MAX, ACL_IDENTIFIERS_MAX, BINARY_BYTES_MAX, ENTITY_BYTES_MAX, KEY_UNITS_MAX,
-    PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX,
+    BINARY_BYTES_MAX, ENTITY_BYTES_MAX, KEY_UNITS_MAX, PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX,
+    STRING_UNITS_MAX,
 };
-use crate::model::{Entity, SignedIdentifier, Value, Write};
-use std::collections::HashSet;
+use crate::model::{Entity, Value, Write};
+use lazurite_policies::{BrokenRule, StoredPolicy};
 
 /// Checks an entity to be written, as far as this is possible without reading the stored one.
 pub(crate) fn check_entity(write: Write, entity: &Entity) -> Result<()> {
@@ -162,18 +162,9 @@ pub fn is_metrics_table(name: &str) -> bool {
 }
 
 /// Checks stored access policies. Source: Set Table ACL, "Remarks".
-pub(crate) fn check_acl(identifiers: &[SignedIdentifier]) -> Result<()> {
-    let ids: HashSet<&str> = identifiers
-        .iter()
-        .map(|identifier| &*identifier.id)
-        .collect();
-    let few_and_unique = identifiers.len() <= ACL_IDENTIFIERS_MAX && ids.len() == identifiers.len();
-    let valid = identifiers.iter().all(|identifier| {
-        let permission = identifier.permission.as_deref().unwrap_or("");
-        identifier.id.chars().count() <= ACL_ID_CHARS_MAX
-            && permission.chars().all(|letter| "raud".contains(letter))
-    });
-    ensure(few_and_unique && valid, Error::InvalidXmlDocument)
+pub(crate) fn check_acl(policies: &[StoredPolicy]) -> Result<()> {
+    lazurite_policies::check(policies, "raud")
+        .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })
 }
 
 fn ensure(holds: bool, otherwise: impl Into<Error>) -> Result<()> {
@@ -213,21 +204,5 @@ mod tests {
             );
         }
         assert_eq!(key_bytes("p", "é😀"), 4 + 2 * 4);
-    }
-
-    #[test]
-    fn up_to_five_policies_with_short_distinct_ids_and_known_letters_are_accepted() {
-        let policy = |id: &str, permission: &str| SignedIdentifier {
-            id: id.into(),
-            permission: Some(permission.into()),
-            ..SignedIdentifier::default()
-        };
-        let check = |policies: &[SignedIdentifier]| check_acl(policies).is_ok();
-        let many: Vec<_> = (0..6).map(|id| policy(&id.to_string(), "r")).collect();
-        assert!(check(&many[..5]) && !check(&many));
-        assert!(check(&[policy(&"é".repeat(64), "raud")]));
-        assert!(!check(&[policy(&"é".repeat(65), "")]));
-        assert!(!check(&[policy("a", ""), policy("a", "")]));
-        assert!(!check(&[policy("a", "rx")]));
     }
 }

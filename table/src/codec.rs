@@ -14,8 +14,9 @@
 use crate::datetime::DateTime;
 use crate::error::{Error, Result};
 use crate::keys::TableId;
-use crate::model::{Guid, SignedIdentifier, Value};
+use crate::model::{Guid, Value};
 use lazurite_engine::varint;
+use lazurite_policies::StoredPolicy;
 
 const VERSION: u8 = 1;
 
@@ -226,20 +227,20 @@ impl TableRecord {
 }
 
 /// Encodes the stored access policies of a table.
-pub(crate) fn encode_acl(identifiers: &[SignedIdentifier]) -> Vec<u8> {
+pub(crate) fn encode_acl(policies: &[StoredPolicy]) -> Vec<u8> {
     let mut out = vec![VERSION];
-    for identifier in identifiers {
-        put_bytes(&mut out, identifier.id.as_bytes());
-        for instant in [identifier.start, identifier.expiry] {
+    for policy in policies {
+        put_bytes(&mut out, policy.id.as_bytes());
+        for instant in [policy.start, policy.expiry] {
             out.push(u8::from(instant.is_some()));
             out.extend(
                 instant
-                    .iter()
-                    .flat_map(|instant| instant.ticks().to_le_bytes()),
+                    .into_iter()
+                    .flat_map(|instant| DateTime::from(instant).ticks().to_le_bytes()),
             );
         }
-        out.push(u8::from(identifier.permission.is_some()));
-        if let Some(permission) = &identifier.permission {
+        out.push(u8::from(policy.permission.is_some()));
+        if let Some(permission) = &policy.permission {
             put_bytes(&mut out, permission.as_bytes());
         }
     }
@@ -247,18 +248,19 @@ pub(crate) fn encode_acl(identifiers: &[SignedIdentifier]) -> Vec<u8> {
 }
 
 /// Decodes the stored access policies of a table.
-pub(crate) fn decode_acl(bytes: &[u8]) -> Result<Vec<SignedIdentifier>> {
+pub(crate) fn decode_acl(bytes: &[u8]) -> Result<Vec<StoredPolicy>> {
     let mut reader = Reader::open(bytes, "access policies")?;
-    let mut identifiers = Vec::new();
+    let instant = |reader: &mut Reader<'_>| reader.date_time().map(DateTime::to_system_time);
+    let mut policies = Vec::new();
     while !reader.rest.is_empty() {
-        identifiers.push(SignedIdentifier {
+        policies.push(StoredPolicy {
             id: reader.text()?.to_owned(),
-            start: reader.optional(Reader::date_time)?,
-            expiry: reader.optional(Reader::date_time)?,
+            start: reader.optional(instant)?,
+            expiry: reader.optional(instant)?,
             permission: reader.optional(|reader| Ok(reader.text()?.to_owned()))?,
         });
     }
-    Ok(identifiers)
+    Ok(policies)
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -421,15 +423,15 @@ pub(crate) mod tests {
         ]
     }
 
-    fn identifier() -> impl Strategy<Value = SignedIdentifier> {
-        let instant = || proptest::option::of(date_time());
+    fn policy() -> impl Strategy<Value = StoredPolicy> {
+        let instant = || proptest::option::of(date_time().prop_map(DateTime::to_system_time));
         let fields = (
             any::<String>(),
             instant(),
             instant(),
             proptest::option::of("[raud]{0,4}"),
         );
-        fields.prop_map(|(id, start, expiry, permission)| SignedIdentifier {
+        fields.prop_map(|(id, start, expiry, permission)| StoredPolicy {
             id,
             start,
             expiry,
@@ -460,7 +462,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn catalog_records_round_trip(id: u64, name: String, acl in vec(identifier(), 0..5)) {
+        fn catalog_records_round_trip(id: u64, name: String, acl in vec(policy(), 0..5)) {
             let record = TableRecord { id, name };
             prop_assert_eq!(TableRecord::decode(&record.encode()).unwrap(), record);
             prop_assert_eq!(decode_acl(&encode_acl(&acl)).unwrap(), acl);
@@ -510,14 +512,14 @@ pub(crate) mod tests {
             record.encode(),
             [1, 2, 1, 0, 0, 0, 0, 0, 0, 3, b'T', b'a', b'b']
         );
-        let identifier = SignedIdentifier {
+        let policy = StoredPolicy {
             id: "p".into(),
             start: None,
-            expiry: DateTime::from_ticks(3),
+            expiry: DateTime::from_ticks(3).map(DateTime::to_system_time),
             permission: Some("r".into()),
         };
         let expected = [1, 1, b'p', 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1, b'r'];
-        assert_eq!(encode_acl(&[identifier]), expected);
+        assert_eq!(encode_acl(&[policy]), expected);
     }
 
     #[test]

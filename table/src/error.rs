@@ -37,9 +37,12 @@ pub enum Error {
     /// A table name has characters other than letters and digits, or begins with a digit. The typo in the text is Azure's.
     #[error("The specifed resource name contains invalid characters.")]
     InvalidResourceName,
-    /// More than five stored policies, a repeated or overlong id, or a permission letter that tables do not support.
+    /// A stored access policy breaks a rule.
     #[error("XML specified is not syntactically valid.")]
-    InvalidXmlDocument,
+    InvalidXmlDocument {
+        /// The rule, for a person.
+        reason: &'static str,
+    },
     /// A `$filter` with a feature of OData that the service does not have.
     #[error("The requested operation is not implemented on the specified resource. {0}")]
     NotImplemented(UnsupportedFilter),

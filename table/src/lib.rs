@@ -55,12 +55,12 @@ pub use codec::ValueRef;
 pub use datetime::{DateTime, DateTimeError, DateTimeText};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result, UnsupportedFilter};
 pub use estimate::RowCount;
+pub use lazurite_policies::StoredPolicy;
 pub use limits::{
-    ACL_IDENTIFIERS_MAX, BINARY_BYTES_MAX, ENTITY_BYTES_MAX, FILTER_BYTES_MAX, FILTER_DEPTH_MAX,
-    KEY_UNITS_MAX, PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX,
-    TRANSACTION_OPERATIONS_MAX,
+    BINARY_BYTES_MAX, ENTITY_BYTES_MAX, FILTER_BYTES_MAX, FILTER_DEPTH_MAX, KEY_UNITS_MAX,
+    PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
-pub use model::{ETag, Entity, Guid, IfMatch, Operation, SignedIdentifier, Value, Write};
+pub use model::{ETag, Entity, Guid, IfMatch, Operation, Value, Write};
 pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, PageEnd, Query, TablePage, TableQuery};
 pub use transaction::TransactionError;
 pub use view::EntityView;

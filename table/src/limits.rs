@@ -14,11 +14,6 @@ pub const BINARY_BYTES_MAX: usize = 64 * 1024;
 /// Largest entity. It counts 4 bytes, 2 per UTF-16 code unit of its keys, and for each property 8 bytes, 2 per code unit of its
 /// name, and its value: 4 plus 2 per code unit of a String, 4 plus the length of a Binary, and 1, 4, 8 or 16 for other types.
 pub const ENTITY_BYTES_MAX: usize = 1 << 20;
-/// Most stored access policies of a table.
-pub const ACL_IDENTIFIERS_MAX: usize = 5;
-/// Longest id of a stored access policy, in characters.
-pub(crate) const ACL_ID_CHARS_MAX: usize = 64;
-
 /// Most operations of an entity group transaction.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
 /// Longest filter, in bytes: whatever fits into a URL.

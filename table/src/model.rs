@@ -185,19 +185,6 @@ pub struct Operation {
     pub entity: Entity,
 }
 
-/// A stored access policy of a table. Shared access signatures refer to it by its id.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SignedIdentifier {
-    /// Unique within the table, at most 64 characters.
-    pub id: String,
-    /// When the policy takes effect.
-    pub start: Option<DateTime>,
-    /// When the policy expires.
-    pub expiry: Option<DateTime>,
-    /// Letters of `raud`, as sent.
-    pub permission: Option<String>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

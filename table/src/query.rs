@@ -167,24 +167,36 @@ impl TableService {
                 Ok(step)
             },
         )?;
-        let azure_examined = if azure_access == AccessKind::Nothing {
-            None
-        } else if pager.top == 0 || plan.reads_as_azure() {
-            Some(RowCount::exact(pager.examined))
-        } else {
-            // The answer is complete without it, so a block that cannot be read fails only those queries that need the block.
-            let rows = self.estimate_azure(&snapshot, &prefix, &plan, next.as_ref());
-            let rows = rows.ok().flatten();
-            rows.map(|rows| rows.at_least(pager.examined))
-        };
         let cost = Cost {
             access,
             azure_access,
             examined: pager.examined,
-            azure_examined,
+            azure_examined: if azure_access == AccessKind::Nothing {
+                None
+            } else {
+                self.azure_examined(&snapshot, &prefix, &plan, &pager, next.as_ref())
+            },
             returned: pager.taken,
         };
         Ok(PageEnd { next, cost })
+    }
+
+    /// The rows that the hosted service would examine for the page; `None` if that is not known.
+    fn azure_examined(
+        &self,
+        snapshot: &Snapshot,
+        prefix: &[u8],
+        plan: &Plan,
+        pager: &Pager<'_>,
+        next: Option<&(String, String)>,
+    ) -> Option<RowCount> {
+        if pager.top == 0 || plan.reads_as_azure() {
+            return Some(RowCount::exact(pager.examined));
+        }
+        // The answer is complete without it, so a block that cannot be read fails only those queries that need the block.
+        let rows = self.estimate_azure(snapshot, prefix, plan, next);
+        let rows = rows.ok().flatten();
+        rows.map(|rows| rows.at_least(pager.examined))
     }
 
     /// The rows that the hosted service would read up to the end of the page.

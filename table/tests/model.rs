@@ -10,7 +10,7 @@ use lazurite_engine::{
     Ticket, WallClock, test_seeds,
 };
 use lazurite_table::{
-    DateTime, ETag, Entity, Error, IfMatch, Operation, Query, Result, SignedIdentifier, TableQuery,
+    DateTime, ETag, Entity, Error, IfMatch, Operation, Query, Result, StoredPolicy, TableQuery,
     TableService, Value, Write,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ fn key_of(entity: &Entity) -> Key {
 struct ModelTable {
     name: String,
     entities: BTreeMap<Key, Entity>,
-    acl: Vec<SignedIdentifier>,
+    acl: Vec<StoredPolicy>,
 }
 
 /// A model of the protocol on a map. Errors are the error codes on the wire.
@@ -631,11 +631,11 @@ impl Run {
                 check(found, expected.map(|_| ()));
             }
         }
-        let policy = |id: usize| SignedIdentifier {
+        let policy = |id: usize| StoredPolicy {
             id: id.to_string(),
-            ..SignedIdentifier::default()
+            ..StoredPolicy::default()
         };
-        let acl: Vec<SignedIdentifier> = (0..self.random.below(7)).map(policy).collect();
+        let acl: Vec<StoredPolicy> = (0..self.random.below(7)).map(policy).collect();
         let found = self.service.set_table_acl(ACCOUNT, table, &acl);
         let expected = match acl.len() {
             0..=5 => self.model.table(table).map(|table| table.acl = acl),

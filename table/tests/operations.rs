@@ -7,7 +7,7 @@ use lazurite_engine::{
 };
 use lazurite_table::{
     AccessKind, Entity, Error, IfMatch, InvalidInput, Operation, OutOfRangeInput, PAGE_BYTES_MAX,
-    Page, Query, Result, SignedIdentifier, TableQuery, TableService, Value, Write,
+    Page, Query, Result, StoredPolicy, TableQuery, TableService, Value, Write,
 };
 use std::cell::Cell;
 use std::pin::pin;
@@ -146,7 +146,7 @@ fn table_names_are_checked_and_looked_up_in_any_case() {
 fn deleted_table_leaves_no_rows_in_the_store() {
     let service = fixture();
     service.insert(&entity("r", &[])).unwrap();
-    let policy = SignedIdentifier {
+    let policy = StoredPolicy {
         id: "pol".into(),
         ..Default::default()
     };
@@ -175,7 +175,7 @@ fn deleted_table_leaves_no_rows_in_the_store() {
 fn deleted_table_is_empty_when_created_again() {
     let service = fixture();
     service.insert(&entity("r", &[])).unwrap();
-    let policy = SignedIdentifier {
+    let policy = StoredPolicy {
         id: "pol".into(),
         permission: Some("raud".into()),
         ..Default::default()

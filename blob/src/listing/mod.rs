@@ -91,13 +91,9 @@ impl ListContainers {
             if hidden || (deleted.is_some() && !self.deleted) {
                 continue;
             }
-            let mut container = codec::decode_container(&rows.value()?)?;
-            if container.deleted.is_some_and(|kept| kept.until <= now) {
+            let Some(container) = self.listed(&rows.value()?, now)? else {
                 continue;
-            }
-            if !self.metadata {
-                container.metadata.clear();
-            }
+            };
             let bytes = name.len() + metadata_bytes(&container.metadata);
             if !page.push((name.clone(), container), bytes, marker) {
                 break;
@@ -108,9 +104,33 @@ impl ListContainers {
             next_marker: page.next_marker,
         })
     }
+
+    /// The container of a row, if its time to be restored has not passed.
+    fn listed(&self, value: &[u8], now: SystemTime) -> Result<Option<Container>> {
+        let mut container = codec::decode_container(value)?;
+        if container.deleted.is_some_and(|kept| kept.until <= now) {
+            return Ok(None);
+        }
+        if !self.metadata {
+            container.metadata.clear();
+        }
+        Ok(Some(container))
+    }
 }
 
 impl ListBlobs {
+    /// Moves to where the page begins: `startFrom` or the marker, whichever is later.
+    fn seek_start(&self, walk: &mut Walk<'_>) -> Result<()> {
+        let start = (names::slashes(&self.start_from).into_owned(), None);
+        let marker = Marker::read(self.marker.as_deref(), position)?;
+        for from in [Some(start), marker].into_iter().flatten() {
+            if !from.0.is_empty() {
+                walk.seek(&from)?;
+            }
+        }
+        Ok(())
+    }
+
     /// One page of the blobs of a container, as of `snapshot`.
     pub(crate) fn page(
         &self,
@@ -121,13 +141,7 @@ impl ListBlobs {
     ) -> Result<ListBlobsPage> {
         let prefix = names::slashes(&self.prefix);
         let mut walk = Walk::new(self, (snapshot, keyspaces, container_id), &prefix, now);
-        let start = (names::slashes(&self.start_from).into_owned(), None);
-        let marker = Marker::read(self.marker.as_deref(), position)?;
-        for from in [Some(start), marker].into_iter().flatten() {
-            if !from.0.is_empty() {
-                walk.seek(&from)?;
-            }
-        }
+        self.seek_start(&mut walk)?;
         let end = names::slashes(&self.end_before).into_owned();
         let mut page = Pager::new(self.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
         while let Some(((name, moment), step)) = walk.next()? {
@@ -142,13 +156,8 @@ impl ListBlobs {
             let Step::Entry(entry) = step else {
                 continue;
             };
-            let bytes = match &entry {
-                BlobEntry::Blob(ListedBlob {
-                    blob: Some(blob), ..
-                }) => metadata_bytes(&blob.metadata),
-                _ => 0,
-            };
-            if !page.push(entry, name.len() + bytes, marker) {
+            let bytes = name.len() + bytes_of_metadata(&entry);
+            if !page.push(entry, bytes, marker) {
                 break;
             }
         }
@@ -164,6 +173,15 @@ fn position(marker: Marker) -> Option<Position> {
     match marker {
         Marker::Name(name, moment) => Some((name, moment)),
         _ => None,
+    }
+}
+
+fn bytes_of_metadata(entry: &BlobEntry) -> usize {
+    match entry {
+        BlobEntry::Blob(ListedBlob {
+            blob: Some(blob), ..
+        }) => metadata_bytes(&blob.metadata),
+        _ => 0,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::keys::{self, History};
 use crate::keyspaces::Keyspaces;
-use crate::model::{BlobRecord, PreviousState};
+use crate::model::{Blob, BlobRecord, PreviousState};
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
@@ -251,20 +251,28 @@ impl<'a> Walk<'a> {
         position: &Position,
         record: Option<BlobRecord>,
     ) -> Result<Option<ListedBlob>> {
-        let name = &position.0;
-        let mut listed = ListedBlob {
-            name: name.clone(),
+        let listed = ListedBlob {
+            name: position.0.clone(),
             blob: None,
             is_current: kind.is_none(),
             has_versions_only: false,
         };
-        let mut blob = match record {
-            None => return Ok(Some(listed)),
-            Some(BlobRecord::Uncommitted { .. }) => {
-                return Ok(self.request.uncommitted.then_some(listed));
-            }
-            Some(BlobRecord::Committed(blob)) => blob,
-        };
+        match record {
+            None => Ok(Some(listed)),
+            Some(BlobRecord::Uncommitted { .. }) => Ok(self.request.uncommitted.then_some(listed)),
+            Some(BlobRecord::Committed(blob)) => self.committed(kind, position, listed, blob),
+        }
+    }
+
+    /// Completes the entry of a committed blob.
+    fn committed(
+        &mut self,
+        kind: Option<History>,
+        position: &Position,
+        mut listed: ListedBlob,
+        mut blob: Blob,
+    ) -> Result<Option<ListedBlob>> {
+        let name = &position.0;
         let gone = blob
             .deleted
             .is_some_and(|deleted| deleted.until <= self.now);

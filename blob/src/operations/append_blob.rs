@@ -11,7 +11,7 @@ use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Metadata, Written,
 };
 use crate::service::BlobService;
-use crate::upload::{Upload, UploadKind};
+use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 
 /// Most appends of one blob. Source: Append Block, "Remarks".
@@ -97,12 +97,7 @@ impl BlobService {
         request: AppendBlock,
     ) -> Result<(AppendBlockOutcome, Ticket)> {
         let condition = request.conditions.for_write()?;
-        if request.upload.length() == 0 {
-            return Err(Error::InvalidHeaderValue {
-                header: "Content-Length",
-                value: "0".to_string(),
-            });
-        }
+        request.upload.check_not_empty()?;
         let body = request.upload.finish(UploadKind::AppendBlock, None)?;
         let (length, checksums) = (body.length, body.checksums);
         let mut write = self.begin_write(address)?;
@@ -114,26 +109,9 @@ impl BlobService {
         let (offset, end) = (blob.length, blob.length.saturating_add(length));
         let count = unsealed(&blob)?;
         check_position(&blob, request.append_position)?;
-        if request.max_size.is_some_and(|max| end > max) {
-            return Err(Error::MaxBlobSizeConditionNotMet);
-        }
-        if count >= APPENDS_MAX {
-            return Err(Error::BlockCountExceedsLimit {
-                which: "committed",
-                limit: APPENDS_MAX,
-            });
-        }
+        check_room(count, end, request.max_size)?;
         let file = write.layer_to_append(&mut blob)?;
-        let block = BlobBlock {
-            id: Vec::new(),
-            length,
-            content: body.content(),
-            file: None,
-        };
-        let mut rows = write.rows();
-        body.put(&mut rows, &file.block_content(block.content));
-        let value = codec::encode_block(&block);
-        rows.put_block(&file.committed(end), &value);
+        write.put_append(&file, end, body);
         blob.set_length_of_appends(end);
         blob.content = Content::Appends {
             count: count + 1,
@@ -189,6 +167,20 @@ fn check_position(blob: &Blob, position: Option<u64>) -> Result<()> {
     }
 }
 
+/// Fails if an append blob that is to have `end` bytes takes no more appends.
+fn check_room(count: u32, end: u64, max_size: Option<u64>) -> Result<()> {
+    if max_size.is_some_and(|max| end > max) {
+        return Err(Error::MaxBlobSizeConditionNotMet);
+    }
+    if count >= APPENDS_MAX {
+        return Err(Error::BlockCountExceedsLimit {
+            which: "committed",
+            limit: APPENDS_MAX,
+        });
+    }
+    Ok(())
+}
+
 impl Blob {
     fn set_length_of_appends(&mut self, length: u64) {
         self.length = length;
@@ -199,6 +191,19 @@ impl Blob {
 }
 
 impl BlobWrite<'_> {
+    /// Writes the rows of an append that ends at `end`.
+    fn put_append(&mut self, file: &File, end: u64, body: Uploaded) {
+        let block = BlobBlock {
+            id: Vec::new(),
+            length: body.length,
+            content: body.content(),
+            file: None,
+        };
+        let mut rows = self.rows();
+        body.put(&mut rows, &file.block_content(block.content));
+        rows.put_block(&file.committed(end), &codec::encode_block(&block));
+    }
+
     /// The file of the last layer, or of a new one if other records name that one too.
     pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
         for may_merge in [true, false] {
@@ -212,12 +217,7 @@ impl BlobWrite<'_> {
             }
         }
         let file = self.new_file();
-        blob.layers.push(Layer {
-            file,
-            shared: false,
-            end: blob.length,
-            windowed: false,
-        });
+        blob.layers.push(Layer::new(file, blob.length));
         self.merge_later(blob.layers.len());
         Ok(file)
     }

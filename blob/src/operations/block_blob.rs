@@ -11,12 +11,13 @@ use crate::conditions::{Conditions, ETags, Validators, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::lease::Leased;
+use crate::md5::Md5;
 use crate::model::{
-    BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer, Metadata,
-    Tags, Written,
+    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer,
+    Metadata, Tags, Written,
 };
 use crate::service::BlobService;
-use crate::upload::{Upload, UploadKind};
+use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
 
 /// The request of Put Blob for a block blob.
@@ -114,12 +115,7 @@ impl BlobService {
         let condition = request.conditions.for_write()?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;
-        let given = headers.content_md5.as_deref();
-        let given = given.map(crate::Md5::try_from).transpose();
-        let given = given.map_err(|_| Error::InvalidHeaderValue {
-            header: "x-ms-blob-content-md5",
-            value: "not sixteen bytes".to_owned(),
-        })?;
+        let given = given_md5(&headers)?;
         let body = request.upload.finish(UploadKind::PutBlob, given)?;
         let (length, checksums) = (body.length, body.checksums);
         headers.content_md5 = checksums.md5.map(Vec::from);
@@ -128,14 +124,7 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         let permit = write.permit_current(Action::Replace)?;
-        let file = match write.replaceable_file()? {
-            Some(file) if body.key.is_none() => file,
-            _ => {
-                let _ = write.retire(RetireReason::Overwritten)?;
-                // The body is encrypted for this id.
-                write.file(body.content())
-            }
-        };
+        let file = write.file_for(&body)?;
         let key = file.whole_content();
         match length {
             0 => write.rows().delete_content(&key),
@@ -143,12 +132,7 @@ impl BlobService {
         }
         let blob = write.new_blob(NewBlob {
             content: Content::Whole,
-            layers: vec![Layer {
-                file,
-                shared: false,
-                end: length,
-                windowed: false,
-            }],
+            layers: vec![Layer::new(file, length)],
             length,
             headers,
             metadata: request.metadata,
@@ -176,14 +160,9 @@ impl BlobService {
         conditions: &Conditions,
     ) -> Result<(PutBlockOutcome, Ticket)> {
         block_list::check_block_id(block_id)?;
-        if upload.length() == 0 {
-            return Err(Error::InvalidHeaderValue {
-                header: "Content-Length",
-                value: "0".to_string(),
-            });
-        }
+        upload.check_not_empty()?;
         let body = upload.finish(UploadKind::PutBlock, None)?;
-        let (length, checksums) = (body.length, body.checksums);
+        let checksums = body.checksums;
 
         let mut write = self.begin_write(address)?;
         write.check_type(BlobType::BlockBlob)?;
@@ -196,20 +175,9 @@ impl BlobService {
             return Err(Error::BlobAlreadyExists);
         }
         let staging = write.staging_with(&file, block_id, replaced.is_some(), brought)?;
-        let block = BlobBlock {
-            id: block_id.to_vec(),
-            length,
-            content: body.content(),
-            file: None,
-        };
-        let mut rows = write.rows();
-        if let Some(replaced) = replaced {
-            rows.delete_content(&file.block_content(replaced.content));
-        }
-        body.put(&mut rows, &file.block_content(block.content));
-        let value = codec::encode_block(&block);
-        rows.put_block(&file.uncommitted(block_id), &value);
-        rows.put_block(&file.staging(), &codec::encode_staging(&staging));
+        write.put_uncommitted(&file, block_id, replaced, body);
+        let value = codec::encode_staging(&staging);
+        write.rows().put_block(&file.staging(), &value);
         write.note_staging(file)?;
         let outcome = PutBlockOutcome {
             checksums,
@@ -241,10 +209,7 @@ impl BlobService {
         let brought = write.brought(key, &request.conditions)?;
         write.check_online()?;
         let permit = write.permit_current(Action::Replace)?;
-        let listed = write.current().map_or(0, |blob| match blob.content {
-            Content::Blocks { count } => count as usize,
-            _ => 0,
-        });
+        let listed = write.current().map_or(0, count_blocks);
         let is_long = listed.max(request.blocks.len()) > LONG_LIST;
         let _long = is_long.then(|| self.begin_long_operation());
         let (list, layers) = write.replace_blocks(&request.blocks, &brought)?;
@@ -299,6 +264,23 @@ impl BlobService {
         })
     }
 
+    /// Blocks of a file, each with the file it is in. No file has none.
+    pub(super) fn filed(
+        &self,
+        snapshot: &Snapshot,
+        file: Option<File>,
+        range: fn(&File) -> KeyRange,
+    ) -> Result<Vec<BlobBlock>> {
+        let Some(file) = file else {
+            return Ok(Vec::new());
+        };
+        let mut blocks = self.blocks(snapshot, range(&file))?;
+        for block in &mut blocks {
+            block.file = block.file.or(Some(file));
+        }
+        Ok(blocks)
+    }
+
     pub(crate) fn blocks(&self, snapshot: &Snapshot, range: KeyRange) -> Result<Vec<BlobBlock>> {
         let mut rows = snapshot.scan(&self.keyspaces.blocks, range, Direction::Forward);
         let mut blocks = Vec::new();
@@ -306,6 +288,24 @@ impl BlobService {
             blocks.push(codec::decode_block(&rows.value()?)?);
         }
         Ok(blocks)
+    }
+}
+
+/// `x-ms-blob-content-md5` of a body that it must match.
+fn given_md5(headers: &BlobHeaders) -> Result<Option<Md5>> {
+    let given = headers.content_md5.as_deref();
+    let given = given.map(Md5::try_from).transpose();
+    given.map_err(|_| Error::InvalidHeaderValue {
+        header: "x-ms-blob-content-md5",
+        value: "not sixteen bytes".to_owned(),
+    })
+}
+
+/// The length of the committed block list.
+fn count_blocks(blob: &Blob) -> usize {
+    match blob.content {
+        Content::Blocks { count } => count as usize,
+        _ => 0,
     }
 }
 
@@ -323,6 +323,40 @@ impl BlobWrite<'_> {
             Some(blob) => super::permit::check_online(blob, self.now),
             None => Ok(()),
         }
+    }
+
+    /// The file for the body of a blob: the one that the blob has, if nothing else names it, or a new one.
+    fn file_for(&mut self, body: &Uploaded) -> Result<File> {
+        match self.replaceable_file()? {
+            Some(file) if body.key.is_none() => Ok(file),
+            _ => {
+                let _ = self.retire(RetireReason::Overwritten)?;
+                // The body is encrypted for this id.
+                Ok(self.file(body.content()))
+            }
+        }
+    }
+
+    /// Writes the rows of an uncommitted block in place of the one of its id.
+    fn put_uncommitted(
+        &mut self,
+        file: &File,
+        block_id: &[u8],
+        replaced: Option<BlobBlock>,
+        body: Uploaded,
+    ) {
+        let block = BlobBlock {
+            id: block_id.to_vec(),
+            length: body.length,
+            content: body.content(),
+            file: None,
+        };
+        let mut rows = self.rows();
+        if let Some(replaced) = replaced {
+            rows.delete_content(&file.block_content(replaced.content));
+        }
+        body.put(&mut rows, &file.block_content(block.content));
+        rows.put_block(&file.uncommitted(block_id), &codec::encode_block(&block));
     }
 
     /// The file of a blob put whole, if no other record names it and the blob is not kept: its only content can be replaced.

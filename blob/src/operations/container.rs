@@ -9,23 +9,18 @@ use crate::keys;
 use crate::keys::Timer;
 use crate::lease::{Lease, Leased};
 use crate::listing::{ListBlobs, ListBlobsPage, ListContainers, ListContainersPage};
-use crate::model::{Container, Deleted, Metadata, PublicAccess, StoredPolicy, Written};
+use crate::model::{Container, Deleted, Metadata, PublicAccess, Written};
 use crate::names;
 use crate::operations::permit::{ContainerPermit, NEVER_PROTECTED};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction, Ticket, Transaction};
-use std::collections::HashSet;
+use lazurite_policies::{BrokenRule, StoredPolicy};
 use std::time::{Duration, SystemTime};
 
-/// Most stored access policies of a container.
-const POLICIES_MAX: usize = 5;
 /// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a directory, container,
 /// or blob".
 const PERMISSION_LETTERS: &str = "racwdxyltfmeopi";
-/// Most characters of a stored access policy's name.
-const POLICY_ID_CHARACTERS_MAX: usize = 64;
-
 /// Settings of a new container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerSettings {
@@ -135,8 +130,8 @@ impl BlobService {
     }
 
     /// Replaces the container's public access and stored policies. Conditions: dates only.
-    /// Errors: of the name; `InvalidXmlDocument` for too many policies or too long a name of one; `InvalidInput` for two
-    /// of one name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
+    /// Errors: of the name; `InvalidXmlDocument` for policies that break a rule;
+    /// `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
     /// of a lease id that does not match.
     pub fn set_container_acl(
         &self,
@@ -146,7 +141,8 @@ impl BlobService {
         policies: Vec<StoredPolicy>,
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
-        check_policies(&policies)?;
+        lazurite_policies::check(&policies, PERMISSION_LETTERS)
+            .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })?;
         self.change_container(account, container, conditions, |container| {
             container.public_access = public_access;
             container.policies = policies;
@@ -176,7 +172,7 @@ impl BlobService {
             Err(_) => None,
         };
         transaction.lock([(&self.keyspaces.containers, &key[..])])?;
-        let mut found = self.keyspaces.container(&self.db, &key)?;
+        let found = self.keyspaces.container(&self.db, &key)?;
         condition.check(WriteKind::Change, Some(Validators::from(&found)))?;
         let now = self.now();
         found
@@ -190,22 +186,32 @@ impl BlobService {
         match policy.container_retention_days {
             Some(days) => {
                 let until = now + Duration::from_secs(u64::from(days) * 24 * 60 * 60);
-                let (key, at) = self.deleted_key(account, container, now)?;
-                let at = at.time();
-                found.deleted = Some(Deleted {
-                    at,
-                    until,
-                    previous: None,
-                });
-                found.lease = Lease::default();
-                let value = codec::encode_container(&found);
-                batch.put(&self.keyspaces.containers, &key, &value);
-                let timer = keys::timer(SnapshotTime::at(until), Timer::Container, &key);
-                batch.put(&self.keyspaces.timers, &timer, b"");
+                let deleted = self.deleted_key(account, container, now)?;
+                self.keep_deleted(batch, found, deleted, until);
             }
             None => self.drop_container(batch, &permit, now)?,
         }
         Ok(transaction.commit()?)
+    }
+
+    /// Files a deleted container under the key from which it can be restored until then.
+    fn keep_deleted(
+        &self,
+        batch: &mut Batch,
+        mut container: Container,
+        (key, at): (Vec<u8>, SnapshotTime),
+        until: SystemTime,
+    ) {
+        container.deleted = Some(Deleted {
+            at: at.time(),
+            until,
+            previous: None,
+        });
+        container.lease = Lease::default();
+        let value = codec::encode_container(&container);
+        batch.put(&self.keyspaces.containers, &key, &value);
+        let timer = keys::timer(SnapshotTime::at(until), Timer::Container, &key);
+        batch.put(&self.keyspaces.timers, &timer, b"");
     }
 
     /// Fails if a container with immutable versions is not empty.
@@ -421,35 +427,4 @@ impl BlobService {
         transaction.batch().put(containers, key, &value);
         self.commit_records(transaction)
     }
-}
-
-fn check_policies(policies: &[StoredPolicy]) -> Result<()> {
-    let mut seen = HashSet::new();
-    if policies.len() > POLICIES_MAX {
-        return Err(Error::InvalidXmlDocument {
-            reason: "there are more than 5 stored access policies",
-        });
-    }
-    for policy in policies {
-        let letters = policy.permission.as_deref().unwrap_or_default();
-        if !letters
-            .chars()
-            .all(|letter| PERMISSION_LETTERS.contains(letter))
-        {
-            return Err(Error::InvalidXmlDocument {
-                reason: "a stored access policy has a permission that there is not",
-            });
-        }
-        if policy.id.chars().count() > POLICY_ID_CHARACTERS_MAX {
-            return Err(Error::InvalidXmlDocument {
-                reason: "the id of a stored access policy has more than 64 characters",
-            });
-        }
-        if !seen.insert(&policy.id) {
-            return Err(Error::InvalidInput {
-                reason: "two stored access policies have one id",
-            });
-        }
-    }
-    Ok(())
 }

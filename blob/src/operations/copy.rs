@@ -57,6 +57,16 @@ pub struct CopyOutcome {
     pub status: CopyStatus,
 }
 
+impl CopyOutcome {
+    pub(super) fn new(destination: &Blob, copy_id: Guid, status: CopyStatus) -> CopyOutcome {
+        CopyOutcome {
+            written: destination.written(),
+            copy_id,
+            status,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopyKind {
     Asynchronous,
@@ -105,7 +115,7 @@ impl BlobService {
         }
         let [mut from, mut to] = self.begin_two_writes(source, destination)?;
         let (place, found) = from.find(source.state)?;
-        let mut settings = request.settings.clone().checked(found.blob_type())?;
+        let settings = request.settings.clone().checked(found.blob_type())?;
         check_source(&found, &request.source_conditions)?;
         check_copyable(&found, &request, kind, to.now)?;
         to.check_destination(&found)?;
@@ -121,37 +131,17 @@ impl BlobService {
             to.note_namers(&from, &found);
         }
         let permit = to.retire(RetireReason::Overwritten)?;
-        if request.copy_tags {
-            settings.tags = found.tags.clone();
-        }
-        let mut blob = to.new_blob(NewBlob {
-            content: copied_content(&found, request.seal),
-            layers: found.layers.clone(),
-            length: found.length,
-            headers: found.headers.clone(),
-            metadata: if request.metadata.is_empty() {
-                found.metadata.clone()
-            } else {
-                request.metadata
-            },
+        let request = CopyBlob {
             settings,
-            encryption: brought.encryption,
-        })?;
-        blob.tiering = to.copied_tiering(&found, blob.tiering, request.rehydrate_priority);
-        if blob.blob_type() == BlobType::PageBlob {
-            blob.replaced_at = Some(SnapshotTime(blob.etag.0));
-        }
+            ..request
+        };
         let copy_id = self.new_guid();
-        blob.copy = Some(completed(copy_id, request.source_url, found.length, to.now));
+        let mut blob = to.copied_blob(&found, request, brought.encryption, copy_id)?;
         if from.key == to.key && place == RecordSlot::Current {
             to.begin_epoch(&mut blob)?;
         }
         to.put(&permit, &blob);
-        let outcome = CopyOutcome {
-            written: blob.written(),
-            copy_id,
-            status: CopyStatus::Success,
-        };
+        let outcome = CopyOutcome::new(&blob, copy_id, CopyStatus::Success);
         Ok((outcome, to.commit()?))
     }
 
@@ -248,6 +238,35 @@ pub(super) fn completed(id: Guid, source: String, length: u64, now: SystemTime) 
 }
 
 impl BlobWrite<'_> {
+    /// The record of the destination of a copy that is complete. The settings of `request` are checked.
+    fn copied_blob(
+        &self,
+        source: &Blob,
+        request: CopyBlob,
+        encryption: Encryption,
+        copy_id: Guid,
+    ) -> Result<Blob> {
+        let mut new = NewBlob {
+            content: copied_content(source, request.seal),
+            settings: request.settings,
+            ..NewBlob::copy_of(source, encryption)
+        };
+        if request.copy_tags {
+            new.settings.tags = source.tags.clone();
+        }
+        if !request.metadata.is_empty() {
+            new.metadata = request.metadata;
+        }
+        let mut blob = self.new_blob(new)?;
+        blob.tiering = self.copied_tiering(source, blob.tiering, request.rehydrate_priority);
+        if blob.blob_type() == BlobType::PageBlob {
+            blob.replaced_at = Some(SnapshotTime(blob.etag.0));
+        }
+        let length = source.length;
+        blob.copy = Some(completed(copy_id, request.source_url, length, self.now));
+        Ok(blob)
+    }
+
     fn check_destination(&self, source: &Blob) -> Result<()> {
         self.check_type(source.blob_type())?;
         let copy = self.current().and_then(|blob| blob.copy.as_ref());

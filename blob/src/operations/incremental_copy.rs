@@ -1,7 +1,7 @@
 //! Incremental copies of page blobs within the server: each copies a later snapshot of the source.
 
 use super::copy::{CopyOutcome, check_needs_no_key, completed};
-use super::new_blob::{BlobSettings, NewBlob};
+use super::new_blob::NewBlob;
 use super::page_ranges::is_later;
 use super::permit::Action;
 use super::permit::RecordSlot;
@@ -42,15 +42,7 @@ impl BlobService {
         let found = to.share_source(&mut from, place, found)?;
         to.name_layers(&found);
         let permit = to.retire(RetireReason::Overwritten)?;
-        let mut blob = to.new_blob(NewBlob {
-            content: found.content,
-            layers: found.layers.clone(),
-            length: found.length,
-            headers: found.headers.clone(),
-            metadata: found.metadata.clone(),
-            settings: BlobSettings::default(),
-            encryption: brought.encryption,
-        })?;
+        let mut blob = to.new_blob(NewBlob::copy_of(&found, brought.encryption))?;
         let (copy_id, moment) = (self.new_guid(), to.new_moment()?);
         blob.copy = Some(CopyState {
             incremental: true,
@@ -60,11 +52,7 @@ impl BlobService {
         to.name_layers(&blob);
         to.put_snapshot(&blob, moment)?;
         to.put(&permit, &blob);
-        let outcome = CopyOutcome {
-            written: blob.written(),
-            copy_id,
-            status: CopyStatus::Success,
-        };
+        let outcome = CopyOutcome::new(&blob, copy_id, CopyStatus::Success);
         Ok((outcome, to.commit()?))
     }
 }

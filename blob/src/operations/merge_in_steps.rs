@@ -95,11 +95,9 @@ impl BlobService {
             }
             first = begin;
         }
+        let id = self.ids.next_id();
         Ok(Some(LayerMerge {
-            target: File {
-                home,
-                id: self.ids.next_id(),
-            },
+            target: File { home, id },
             next: if is_paged { 0 } else { start_of(layers, first) },
             layers: layers[first..end].to_vec(),
         }))

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::error::missing;
 use crate::files::FileRows;
-use crate::keys;
+use crate::keys::{self, File};
 use crate::model::WINDOW_BYTES;
 use crate::model::{
     Blob, BlobAddress, BlobBlock, Content, Extent, Layer, LayerMerge, PageExtent, Pages,
@@ -51,6 +51,26 @@ pub(crate) struct MergeStep {
 }
 
 impl MergeStep {
+    /// Adds the rows of copied windows, and of large ranges that are cleared.
+    fn push_windows(
+        &mut self,
+        target: File,
+        windows: BTreeMap<u64, Vec<Extent>>,
+        cleared: Vec<Range<u64>>,
+    ) {
+        for (number, extents) in windows {
+            let value = codec::encode_window(number, &extents);
+            self.blocks.push((target.window(number, 0), value));
+        }
+        for range in cleared {
+            let value = codec::encode_extent(&PageExtent {
+                start: range.start,
+                pages: None,
+            });
+            self.blocks.push((target.extent(range.end), value));
+        }
+    }
+
     fn is_full(&self) -> bool {
         self.bytes >= STEP_BYTES || self.contents.len() >= STEP_CONTENTS
     }
@@ -279,19 +299,7 @@ impl BlobService {
                 }
                 let block = codec::decode_block(&rows.value()?)?;
                 let from = block.file.unwrap_or(layer.file);
-                let content = from.block_content(block.content);
-                let content = snapshot.get(&keyspaces.content, &content)?;
-                let content = content.ok_or_else(|| missing("an append has no content"))?;
-                self.copy_content(
-                    &mut step,
-                    merge.target.block_content(block.content),
-                    &content,
-                )?;
-                let block = codec::encode_block(&BlobBlock {
-                    file: None,
-                    ..block
-                });
-                step.blocks.push((merge.target.committed(end), block));
+                self.copy_append(snapshot, from, merge.target, block, end, &mut step)?;
                 step.next = end;
             }
             step.next = layer.end;
@@ -332,6 +340,28 @@ impl BlobService {
             }
         }
         Ok((segments, length))
+    }
+
+    /// Copies an append that ends at `end` from a file to another.
+    fn copy_append(
+        &self,
+        snapshot: &Snapshot,
+        from: File,
+        target: File,
+        block: BlobBlock,
+        end: u64,
+        step: &mut MergeStep,
+    ) -> Result<()> {
+        let content = from.block_content(block.content);
+        let content = snapshot.get(&self.keyspaces.content, &content)?;
+        let content = content.ok_or_else(|| missing("an append has no content"))?;
+        self.copy_content(step, target.block_content(block.content), &content)?;
+        let block = codec::encode_block(&BlobBlock {
+            file: None,
+            ..block
+        });
+        step.blocks.push((target.committed(end), block));
+        Ok(())
     }
 
     /// Copies pages, whole windows at a time. They keep what they were encrypted for, and their age.
@@ -385,17 +415,7 @@ impl BlobService {
                     .push(Extent { range, pages });
             }
         }
-        for (number, extents) in windows {
-            let value = codec::encode_window(number, &extents);
-            step.blocks.push((target.window(number, 0), value));
-        }
-        for range in cleared {
-            let value = codec::encode_extent(&PageExtent {
-                start: range.start,
-                pages: None,
-            });
-            step.blocks.push((target.extent(range.end), value));
-        }
+        step.push_windows(target, windows, cleared);
         step.is_last = step.next >= length;
         Ok(step)
     }

@@ -135,6 +135,38 @@ impl BlobService {
         self.clock.now()
     }
 
+    /// The record of a state of a blob.
+    fn record(
+        &self,
+        snapshot: &Snapshot,
+        home: u128,
+        name: &str,
+        state: BlobState,
+    ) -> Result<Option<BlobRecord>> {
+        let past = |kind, moment| {
+            let key = keys::history(home, kind, name, moment);
+            let blob = self.keyspaces.past(snapshot, home, &key)?;
+            Ok(blob.map(BlobRecord::Committed))
+        };
+        if let BlobState::Snapshot(moment) = state {
+            return past(History::Snapshot, moment);
+        }
+        let key = keys::blob(home, name);
+        let mut current = self.keyspaces.record(snapshot, home, &key)?;
+        if let Some(BlobRecord::Committed(blob)) = &mut current {
+            blob.is_current = true;
+        }
+        match (state, &current) {
+            (BlobState::Version(moment), Some(BlobRecord::Committed(blob)))
+                if blob.version == Some(moment) =>
+            {
+                Ok(current)
+            }
+            (BlobState::Version(moment), _) => past(History::Version, moment),
+            _ => Ok(current),
+        }
+    }
+
     /// The record under a blob's name, if there is one. Errors: of the names; `ContainerNotFound`.
     fn find(&self, address: &BlobAddress<'_>) -> Result<Found> {
         names::check_container_name(address.container)?;
@@ -143,35 +175,10 @@ impl BlobService {
         let key = keys::container(address.account, address.container);
         let container = self.keyspaces.container(&snapshot, &key)?;
         let home = container.id;
-        let past = |kind, moment| {
-            let key = keys::history(home, kind, &name, moment);
-            self.keyspaces.past(&snapshot, home, &key)
-        };
-        let current = || {
-            self.keyspaces
-                .record(&snapshot, home, &keys::blob(home, &name))
-        };
-        let mut uncommitted = None;
-        let is_current = |mut blob: Blob| {
-            blob.is_current = true;
-            blob
-        };
-        let blob = match address.state {
-            BlobState::Snapshot(moment) => past(History::Snapshot, moment)?,
-            BlobState::Current => match current()? {
-                Some(BlobRecord::Uncommitted { id }) => {
-                    uncommitted = Some(id);
-                    None
-                }
-                Some(BlobRecord::Committed(blob)) => Some(is_current(blob)),
-                None => None,
-            },
-            BlobState::Version(moment) => match current()? {
-                Some(BlobRecord::Committed(blob)) if blob.version == Some(moment) => {
-                    Some(is_current(blob))
-                }
-                _ => past(History::Version, moment)?,
-            },
+        let (blob, uncommitted) = match self.record(&snapshot, home, &name, address.state)? {
+            Some(BlobRecord::Committed(blob)) => (Some(blob), None),
+            Some(BlobRecord::Uncommitted { id }) => (None, Some(id)),
+            None => (None, None),
         };
         let now = self.now();
         Ok(Found {

@@ -47,6 +47,21 @@ pub(crate) struct NewBlob {
     pub(crate) encryption: Encryption,
 }
 
+impl NewBlob {
+    /// A blob that is as `source`, but for its settings.
+    pub(crate) fn copy_of(source: &Blob, encryption: Encryption) -> NewBlob {
+        NewBlob {
+            content: source.content,
+            layers: source.layers.clone(),
+            length: source.length,
+            headers: source.headers.clone(),
+            metadata: source.metadata.clone(),
+            settings: BlobSettings::default(),
+            encryption,
+        }
+    }
+}
+
 impl BlobWrite<'_> {
     /// The record of a blob that is created or replaced now. Replacing keeps the time of creation and an active lease.
     pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {

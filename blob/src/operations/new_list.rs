@@ -4,10 +4,9 @@ use super::encryption::RequestEncryption;
 use super::write::{BlobWrite, LAST, RetireReason};
 use crate::block_list::{self, BlockChoice, NewList};
 use crate::codec;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::keys::{File, History};
 use crate::model::{Blob, BlobBlock, Content, Layer};
-use lazurite_engine::KeyRange;
 use std::collections::{BTreeSet, HashSet};
 
 impl BlobWrite<'_> {
@@ -21,32 +20,15 @@ impl BlobWrite<'_> {
         let service = self.service;
         let snapshot = service.db.snapshot();
         let staging = self.staging().map(|id| self.file(id));
-        let filed = |file: Option<File>, range: fn(&File) -> KeyRange| {
-            let Some(file) = file else {
-                return Ok(Vec::new());
-            };
-            let mut blocks = service.blocks(&snapshot, range(&file))?;
-            for block in &mut blocks {
-                block.file = block.file.or(Some(file));
-            }
-            Ok::<_, Error>(blocks)
-        };
         let listed = self.current().and_then(listed_file);
-        let committed = filed(listed, |file| file.committed_from(0))?;
-        let uncommitted = filed(staging, File::all_uncommitted)?;
+        let committed = service.filed(&snapshot, listed, |file| file.committed_from(0))?;
+        let uncommitted = service.filed(&snapshot, staging, File::all_uncommitted)?;
         let list = block_list::resolve(choices, &committed, &uncommitted)?;
         let staged: HashSet<u128> = uncommitted.iter().map(|block| block.content).collect();
         self.check_encryption_of_blocks(&list, &staged, brought)?;
         drop(snapshot);
 
-        let mut exclusive = HashSet::new();
-        if !self.keeps_retired() {
-            for layer in self.current().iter().flat_map(|blob| &blob.layers) {
-                if !service.is_shared(layer)? {
-                    exclusive.insert(layer.file);
-                }
-            }
-        }
+        let exclusive = self.exclusive_files()?;
         let own = self.current().and_then(|blob| blob.layers.first());
         let own = own
             .map(|layer| layer.file)
@@ -123,6 +105,19 @@ impl BlobWrite<'_> {
         }
     }
 
+    /// The files that go with the record that is replaced, because no other names them.
+    fn exclusive_files(&self) -> Result<HashSet<File>> {
+        let mut exclusive = HashSet::new();
+        if !self.keeps_retired() {
+            for layer in self.current().iter().flat_map(|blob| &blob.layers) {
+                if !self.service.is_shared(layer)? {
+                    exclusive.insert(layer.file);
+                }
+            }
+        }
+        Ok(exclusive)
+    }
+
     /// The files that the blob names once its list is in `target`. Removes its name from files that it no longer needs.
     fn rearrange(
         &mut self,
@@ -131,46 +126,45 @@ impl BlobWrite<'_> {
         exclusive: &HashSet<File>,
     ) -> Result<Vec<Layer>> {
         let needed: BTreeSet<File> = list.blocks.iter().filter_map(|block| block.file).collect();
-        let before = self
-            .current()
-            .map_or(Vec::new(), |blob| blob.layers.clone());
-        let whole = self
-            .current()
-            .is_some_and(|blob| blob.content == Content::Whole);
         if self.keeps_retired() {
             self.share_layers(|file| needed.contains(&file) && file != target);
             let _ = self.retire_blob(RetireReason::Overwritten)?;
         } else {
-            if let Some(blob) = self.current().cloned() {
-                self.trim_later(History::Snapshot, LAST, &blob);
-            }
-            for layer in &before {
-                let stays = layer.file == target || needed.contains(&layer.file);
-                if whole && layer.file == target {
-                    let key = layer.file.whole_content();
-                    self.rows().delete_content(&key);
-                } else if !stays {
-                    self.unname_file(layer);
-                } else if exclusive.contains(&layer.file) {
-                    let list = layer.file.committed_from(0);
-                    self.rows().delete_blocks(list);
-                }
-            }
+            self.drop_replaced(target, &needed, exclusive);
         }
         let kept = self
             .current()
             .map_or(Vec::new(), |blob| blob.layers.clone());
         let others = needed.iter().filter(|file| **file != target);
         let layer = |file: File| Layer {
-            file,
             shared: kept.iter().any(|layer| layer.file == file && layer.shared),
-            end: list.length,
-            windowed: false,
+            ..Layer::new(file, list.length)
         };
         Ok(std::iter::once(target)
             .chain(others.copied())
             .map(layer)
             .collect())
+    }
+
+    /// Drops the files and rows of the replaced record that the new list does not need.
+    fn drop_replaced(&mut self, target: File, needed: &BTreeSet<File>, exclusive: &HashSet<File>) {
+        let Some(replaced) = self.current().cloned() else {
+            return;
+        };
+        self.trim_later(History::Snapshot, LAST, &replaced);
+        let whole = replaced.content == Content::Whole;
+        for layer in &replaced.layers {
+            let stays = layer.file == target || needed.contains(&layer.file);
+            if whole && layer.file == target {
+                let key = layer.file.whole_content();
+                self.rows().delete_content(&key);
+            } else if !stays {
+                self.unname_file(layer);
+            } else if exclusive.contains(&layer.file) {
+                let list = layer.file.committed_from(0);
+                self.rows().delete_blocks(list);
+            }
+        }
     }
 
     fn put_list(&mut self, list: &NewList, target: File) {

@@ -61,6 +61,22 @@ pub enum PageUpdate {
     Clear,
 }
 
+impl PageUpdate {
+    /// The body, which must be as long as the stretch; `None` for zeros.
+    fn finish(self, length: u64) -> Result<Option<Uploaded>> {
+        match self {
+            PageUpdate::Clear => Ok(None),
+            PageUpdate::Update(upload) if upload.length() != length => {
+                Err(Error::InvalidHeaderValue {
+                    header: "Content-Length",
+                    value: upload.length().to_string(),
+                })
+            }
+            PageUpdate::Update(upload) => upload.finish(UploadKind::PutPage, None).map(Some),
+        }
+    }
+}
+
 /// The request of Put Page.
 #[derive(Debug)]
 pub struct PutPage {
@@ -145,16 +161,7 @@ impl BlobService {
         let condition = request.conditions.for_write()?;
         let range = request.range;
         check_pages(&range)?;
-        let body = match request.update {
-            PageUpdate::Clear => None,
-            PageUpdate::Update(upload) if upload.length() != range.end - range.start => {
-                return Err(Error::InvalidHeaderValue {
-                    header: "Content-Length",
-                    value: upload.length().to_string(),
-                });
-            }
-            PageUpdate::Update(upload) => Some(upload.finish(UploadKind::PutPage, None)?),
-        };
+        let body = request.update.finish(range.end - range.start)?;
         let mut write = self.begin_page_write(address)?;
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
@@ -334,10 +341,8 @@ impl<'a> BlobWrite<'a> {
 
     fn new_layer(&self) -> Layer {
         Layer {
-            file: self.new_file(),
-            shared: false,
-            end: 0,
             windowed: true,
+            ..Layer::new(self.new_file(), 0)
         }
     }
 

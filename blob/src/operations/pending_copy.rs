@@ -59,12 +59,7 @@ impl BlobService {
         let permit = to.retire(RetireReason::Overwritten)?;
         let mut blob = to.new_blob(NewBlob {
             content: Content::Whole,
-            layers: vec![Layer {
-                file: to.new_file(),
-                shared: false,
-                end: 0,
-                windowed: false,
-            }],
+            layers: vec![Layer::new(to.new_file(), 0)],
             length: 0,
             headers: BlobHeaders::default(),
             metadata: request.metadata,
@@ -80,11 +75,7 @@ impl BlobService {
         });
         to.put(&permit, &blob);
         to.list_pending_copy();
-        let outcome = CopyOutcome {
-            written: blob.written(),
-            copy_id,
-            status: CopyStatus::Pending,
-        };
+        let outcome = CopyOutcome::new(&blob, copy_id, CopyStatus::Pending);
         Ok((outcome, to.commit()?))
     }
 
@@ -110,12 +101,7 @@ impl BlobService {
             let key = file.whole_content();
             body.put(&mut to.rows(), &key);
         }
-        blob.layers = vec![Layer {
-            file,
-            shared: false,
-            end: length,
-            windowed: false,
-        }];
+        blob.layers = vec![Layer::new(file, length)];
         blob.length = length;
         blob.headers = fetched.headers;
         let computed = checksums.md5.map(Vec::from);

@@ -3,12 +3,12 @@
 use super::permit::Action;
 use super::permit::RecordSlot;
 use super::permit::check_online;
-use super::write::RetireReason;
+use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
-use crate::model::{BlobAddress, Metadata, Written};
+use crate::model::{Blob, BlobAddress, Metadata, Written};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
@@ -44,26 +44,12 @@ impl BlobService {
         write.share_layers(|_| true);
         let mut blob = write.existing()?;
         let moment = write.new_moment()?;
-        let mut snapshot = blob.clone();
-        snapshot.snapshot = Some(moment);
-        snapshot.staging = None;
-        snapshot.lease = Lease::default();
-        snapshot.expires_at = None;
-        if !metadata.is_empty() {
-            let written = self.stamp(now, Some(Validators::from(&blob)));
-            snapshot.etag = written.etag;
-            snapshot.last_modified = written.last_modified;
-            snapshot.metadata = metadata;
-        }
+        let snapshot = write.snapshot_of(&blob, moment, metadata);
         let place = RecordSlot::Past(History::Snapshot, moment);
         let new = write.permit(Action::Add, place, None)?;
         write.put(&new, &snapshot);
         if write.policy.versioning {
-            write.share_layers(|_| true);
-            let _ = write.retire_blob(RetireReason::Overwritten)?;
-            blob.version = Some(write.new_moment()?);
-            // The next version does not inherit policy and hold.
-            (blob.immutability, blob.legal_hold) = (None, false);
+            write.begin_version(&mut blob)?;
         }
         write.begin_epoch(&mut blob)?;
         write.put(&permit, &blob);
@@ -72,5 +58,35 @@ impl BlobService {
             ..snapshot.written()
         };
         Ok((moment, written, write.commit()?))
+    }
+}
+
+impl BlobWrite<'_> {
+    /// The record of a snapshot. Metadata that is not empty replaces the blob's.
+    fn snapshot_of(&self, blob: &Blob, moment: SnapshotTime, metadata: Metadata) -> Blob {
+        let mut snapshot = Blob {
+            snapshot: Some(moment),
+            staging: None,
+            lease: Lease::default(),
+            expires_at: None,
+            ..blob.clone()
+        };
+        if !metadata.is_empty() {
+            let written = self.service.stamp(self.now, Some(Validators::from(blob)));
+            snapshot.etag = written.etag;
+            snapshot.last_modified = written.last_modified;
+            snapshot.metadata = metadata;
+        }
+        snapshot
+    }
+
+    /// Makes the current record a version, and `blob` the next one.
+    fn begin_version(&mut self, blob: &mut Blob) -> Result<()> {
+        self.share_layers(|_| true);
+        let _ = self.retire_blob(RetireReason::Overwritten)?;
+        blob.version = Some(self.new_moment()?);
+        // The next version does not inherit policy and hold.
+        (blob.immutability, blob.legal_hold) = (None, false);
+        Ok(())
     }
 }

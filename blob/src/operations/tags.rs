@@ -109,18 +109,7 @@ impl BlobService {
         let mut search = Search::new(self, request)?;
         let account_start = keys::account_start(account);
         let containers = &self.keyspaces.containers;
-        let range = match &request.query.container {
-            Some(name) => {
-                names::check_container_name(name)?;
-                let key = keys::container(account, name);
-                let end = [&key[..], &[0]].concat();
-                KeyRange {
-                    start: key,
-                    end: Some(end),
-                }
-            }
-            None => KeyRange::prefix(&account_start),
-        };
+        let range = searched_containers(account, &request.query)?;
         let mut rows = search.snapshot.scan(containers, range, Direction::Forward);
         if let Some((container, _)) = &search.from {
             rows.seek(&keys::container(account, container));
@@ -160,6 +149,17 @@ impl BlobService {
         request.query.container = Some(container.to_string());
         self.find_blobs_by_tags(account, &request)
     }
+}
+
+/// The container that the query names, or all containers of the account.
+fn searched_containers(account: &str, query: &TagQuery) -> Result<KeyRange> {
+    let Some(name) = &query.container else {
+        return Ok(KeyRange::prefix(&keys::account_start(account)));
+    };
+    names::check_container_name(name)?;
+    let start = keys::container(account, name);
+    let end = Some([&start[..], &[0]].concat());
+    Ok(KeyRange { start, end })
 }
 
 /// Most rows of the index that one page reads.

@@ -102,12 +102,10 @@ impl BlobService {
         source: &BlobAddress<'_>,
         destination: &BlobAddress<'_>,
     ) -> Result<[BlobWrite<'_>; 2]> {
-        let both = [source, destination];
-        for address in both {
-            names::check_container_name(address.container)?;
-        }
-        let container_keys =
-            both.map(|address| keys::container(address.account, address.container));
+        names::check_container_name(source.container)?;
+        names::check_container_name(destination.container)?;
+        let container_keys = [source, destination]
+            .map(|address| keys::container(address.account, address.container));
         // The one of the source holds and writes nothing.
         let (mut transaction, for_source) = (self.db.begin()?, self.db.begin()?);
         let containers = &self.keyspaces.containers;
@@ -116,13 +114,7 @@ impl BlobService {
             names::blob_name(source.blob)?,
             names::blob_name(destination.blob)?,
         ];
-        // If both containers are missing, the error is the destination's.
-        let destination_container = self.keyspaces.container(&self.db, &container_keys[1])?;
-        let source_container = self.keyspaces.container(&self.db, &container_keys[0]);
-        let source_container = source_container.map_err(|error| match error {
-            Error::ContainerNotFound => Error::BlobNotFound,
-            other => other,
-        })?;
+        let [source_container, destination_container] = self.containers_of_copy(&container_keys)?;
         let keys = [
             keys::blob(source_container.id, &names[0]),
             keys::blob(destination_container.id, &names[1]),
@@ -132,16 +124,9 @@ impl BlobService {
         let [source_name, name] = names.map(|name| name.into_owned());
         let [source_key, key] = container_keys;
         let policy = |account| self.policies.get(&self.db, &self.keyspaces, account);
-        let from_policy = policy(source.account)?;
-        let to_policy = policy(destination.account)?;
-        let from = self.open_write(
-            source_key,
-            source_container,
-            from_policy,
-            source_name,
-            for_source,
-        )?;
-        let to = self.open_write(key, destination_container, to_policy, name, transaction)?;
+        let (from, to) = (policy(source.account)?, policy(destination.account)?);
+        let from = self.open_write(source_key, source_container, from, source_name, for_source)?;
+        let to = self.open_write(key, destination_container, to, name, transaction)?;
         Ok([from, to])
     }
 
@@ -176,6 +161,28 @@ impl BlobService {
         self.long_operations.load(Ordering::Relaxed) > 0
     }
 
+    /// The containers of the source and the destination of a copy.
+    fn containers_of_copy(&self, [source, destination]: &[Vec<u8>; 2]) -> Result<[Container; 2]> {
+        // If both are missing, the error is the destination's.
+        let destination = self.keyspaces.container(&self.db, destination)?;
+        let source = self.keyspaces.container(&self.db, source);
+        let source = source.map_err(|error| match error {
+            Error::ContainerNotFound => Error::BlobNotFound,
+            other => other,
+        })?;
+        Ok([source, destination])
+    }
+
+    /// The merge of the blob's layers that is under way.
+    fn merge_of(&self, blob: Option<&Blob>, home: u128, key: &[u8]) -> Result<Option<LayerMerge>> {
+        match blob {
+            Some(blob) if blob.layers.len() > LayerMerge::LAYERS_MIN => {
+                self.keyspaces.merge(&self.db, home, key)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Reads the record and the clock. The caller holds the locks.
     pub(crate) fn open_write<'s>(
         &'s self,
@@ -193,14 +200,7 @@ impl BlobService {
             None => (None, self.keyspaces.uncommitted(&self.db, home, &name)?),
         };
         self.know_staging(&mut current, home)?;
-        let has_merge = current
-            .as_ref()
-            .is_some_and(|blob| blob.layers.len() > LayerMerge::LAYERS_MIN);
-        let merge = if has_merge {
-            self.keyspaces.merge(&self.db, home, &key)?
-        } else {
-            None
-        };
+        let merge = self.merge_of(current.as_ref(), home, &key)?;
         let mut write = BlobWrite {
             service: self,
             policy,

@@ -178,40 +178,45 @@ impl QueueService {
             None => self.db.begin_deletion()?,
         };
         let lock = Live::lock_consumer;
-        self.with_queue(
-            account,
-            queue,
-            lock,
-            transaction,
-            |live, _consumer, mut transaction| {
-                let now = self.now();
-                let (from, row) =
-                    self.message_with_receipt(live, request.message_id, receipt, now)?;
-                // Earlier releases could delete this row alone if the message had expired by a clock that was ahead.
-                let delivery = self
-                    .delivery_row(live, from)?
-                    .ok_or(Error::MessageNotFound)?;
-                let visible_at = visibility::visible_after_update(seconds, row.expires_at, now)?;
-                let row = MessageRow {
-                    visible_at,
-                    receipt: self.new_receipt(),
-                    ..row
-                };
-                let batch = transaction.batch();
-                let to = self.move_message(batch, live, from, row, delivery);
-                if let Some(text) = request.text {
-                    let key = keys::text(live.id, to.id);
-                    batch.put(&self.messages, &key, &codec::encode_text(text));
-                }
-                let ticket = self.commit(live, &mut transaction)?;
-                live.head.added(to);
-                let result = UpdateMessageResult {
-                    pop_receipt: row.receipt.to_string(),
-                    visible_at: visible_at.to_system(),
-                };
-                Ok((result, ticket))
-            },
-        )
+        let update = |live: &Live, _: QueueGuard<'_>, transaction: Transaction<'_>| {
+            self.change_message(live, &request, seconds, receipt, transaction)
+        };
+        self.with_queue(account, queue, lock, transaction, update)
+    }
+
+    /// Updates a message. The caller holds the lock of its consumer.
+    fn change_message(
+        &self,
+        live: &Live,
+        request: &UpdateMessage<'_>,
+        hidden_seconds: u64,
+        receipt: Receipt,
+        mut transaction: Transaction<'_>,
+    ) -> Result<(UpdateMessageResult, Ticket)> {
+        let now = self.now();
+        let (from, row) = self.message_with_receipt(live, request.message_id, receipt, now)?;
+        // Earlier releases could delete this row alone if the message had expired by a clock that was ahead.
+        let delivery = self.delivery_row(live, from)?;
+        let delivery = delivery.ok_or(Error::MessageNotFound)?;
+        let visible_at = visibility::visible_after_update(hidden_seconds, row.expires_at, now)?;
+        let row = MessageRow {
+            visible_at,
+            receipt: self.new_receipt(),
+            ..row
+        };
+        let batch = transaction.batch();
+        let to = self.move_message(batch, live, from, row, delivery);
+        if let Some(text) = request.text {
+            let key = keys::text(live.id, to.id);
+            batch.put(&self.messages, &key, &codec::encode_text(text));
+        }
+        let ticket = self.commit(live, &mut transaction)?;
+        live.head.added(to);
+        let result = UpdateMessageResult {
+            pop_receipt: row.receipt.to_string(),
+            visible_at: visible_at.to_system(),
+        };
+        Ok((result, ticket))
     }
 
     /// Deletes a message. Source: Delete Message.
@@ -283,14 +288,7 @@ impl QueueService {
         let ticket = self.commit(live, &mut transaction)?;
         *cell.messages += 1;
         live.message_added(position, expiry);
-        let result = PutMessageResult {
-            message_id: id.to_string(),
-            inserted_at: now.to_system(),
-            expires_at: row.expires_at.to_system(),
-            pop_receipt: row.receipt.to_string(),
-            visible_at: row.visible_at.to_system(),
-        };
-        Ok((result, ticket))
+        Ok((put_result(id, now, &row), ticket))
     }
 
     /// Moves messages to `visible_at`, gives each a new receipt and counts the delivery.
@@ -363,6 +361,16 @@ impl QueueService {
             id,
         };
         Ok((position, row))
+    }
+}
+
+fn put_result(id: MessageId, now: Ticks, row: &MessageRow) -> PutMessageResult {
+    PutMessageResult {
+        message_id: id.to_string(),
+        inserted_at: now.to_system(),
+        expires_at: row.expires_at.to_system(),
+        pop_receipt: row.receipt.to_string(),
+        visible_at: row.visible_at.to_system(),
     }
 }
 

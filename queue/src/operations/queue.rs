@@ -7,6 +7,7 @@ use crate::model::*;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
 use lazurite_engine::{Direction, Snapshot, Ticket, Transaction};
+use lazurite_policies::StoredPolicy;
 use std::sync::Arc;
 
 impl QueueService {

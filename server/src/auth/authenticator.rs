@@ -6,6 +6,7 @@ use crate::auth::{Caller, bearer, sas, shared_key};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 use crate::services::Services;
+use lazurite_policies::StoredPolicy;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ pub fn authenticate(
     context: &Context,
     keys: &[Vec<u8>],
     sas: Option<sas::Sas<'_>>,
-    policy: Option<&sas::StoredPolicy>,
+    policy: Option<&StoredPolicy>,
     takes_tokens: bool,
 ) -> Result<Caller> {
     let mut authorizations = context.headers.get_all("authorization").iter();

@@ -8,17 +8,10 @@ use crate::codec::date;
 use crate::request::blob_names::{blob_names, blob_names_as_sent};
 use crate::request::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::response::error::{Failure, Result, common};
+use lazurite_policies::StoredPolicy;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
-
-/// A stored access policy, as far as a SAS can draw on it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StoredPolicy {
-    pub start: Option<SystemTime>,
-    pub expiry: Option<SystemTime>,
-    pub permission: Option<String>,
-}
 
 /// What kind of SAS a query holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -267,6 +267,7 @@ fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
         )
     };
     let full = StoredPolicy {
+        id: "policy".to_owned(),
         start: None,
         expiry: date::parse_iso8601("2024-03-02"),
         permission: Some("r".to_owned()),

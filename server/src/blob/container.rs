@@ -2,21 +2,20 @@
 
 use crate::blob::encryption;
 use crate::blob::request::Request;
-use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
+use crate::request::policies::collect_policies;
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, parse_policies, put, put_metadata, xml};
+use crate::response::headers::{empty, put, put_metadata, xml};
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;
 use crate::codec::date;
-use crate::codec::policies::{self, SignedIdentifier};
+use crate::codec::policies;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};
-use lazurite_blob::{
-    Container, ContainerSettings, PublicAccess, SnapshotTime, StoredPolicy, Written,
-};
+use lazurite_blob::{Container, ContainerSettings, PublicAccess, SnapshotTime, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let (default, denies) = encryption::scope_of_container(&request.context)?;
@@ -86,20 +85,15 @@ pub async fn get_container_acl(request: Request) -> Result<Response<Body>> {
     let container = read(request).await?;
     let written = validators(&container);
     let access = container.public_access;
-    let identifiers: Vec<_> = container
-        .policies
-        .into_iter()
-        .map(SignedIdentifier::from)
-        .collect();
-    let mut response = with_validators(xml(200, policies::write(&identifiers)), &written);
+    let document = policies::write(&container.policies);
+    let mut response = with_validators(xml(200, document), &written);
     put_access(&mut response, access);
     Ok(response)
 }
 
 pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (access, conditions) = (public_access(&request)?, request.conditions()?);
-    let identifiers = parse_policies(&collect(body, SMALL_DOCUMENT_BYTES_MAX).await?)?;
-    let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
+    let policies = collect_policies(body).await?;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.set_container_acl(r.account(), &r.container, access, policies, &conditions)
     };

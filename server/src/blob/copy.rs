@@ -102,8 +102,7 @@ pub fn copy_request(
     source_conditions: &Conditions,
 ) -> Result<CopyBlob> {
     let context = &request.context;
-    let seal = context.header("x-ms-seal-blob");
-    let seal = seal.map(|text| text.eq_ignore_ascii_case("true"));
+    let seal = context.flag("x-ms-seal-blob")?;
     Ok(CopyBlob {
         source_url: url.to_owned(),
         metadata: metadata(context)?,

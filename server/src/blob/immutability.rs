@@ -65,12 +65,7 @@ pub fn immutability_policy(context: &Context) -> Result<Option<ImmutabilityPolic
 
 /// Whether the headers ask for a legal hold.
 pub fn legal_hold(context: &Context) -> Result<bool> {
-    match context.header(LEGAL_HOLD) {
-        None => Ok(false),
-        Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
-        Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
-        Some(text) => Err(Failure::header(LEGAL_HOLD, text)),
-    }
+    Ok(context.flag(LEGAL_HOLD)?.unwrap_or_default())
 }
 
 fn mode_text(mode: ImmutabilityMode) -> &'static str {

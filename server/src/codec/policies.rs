@@ -3,57 +3,17 @@
 
 use crate::codec::date;
 use crate::codec::xml::{Element, Writer};
-use std::time::SystemTime;
+use lazurite_policies::StoredPolicy;
 
-/// One stored access policy; every part but the id may be missing, and stays missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SignedIdentifier {
-    pub id: String,
-    pub start: Option<SystemTime>,
-    pub expiry: Option<SystemTime>,
-    pub permission: Option<String>,
-}
-
-/// The services keep policies in their own words, which mean the same.
-macro_rules! same_as {
-    ($stored:ty) => {
-        impl From<$stored> for SignedIdentifier {
-            fn from(stored: $stored) -> SignedIdentifier {
-                SignedIdentifier {
-                    id: stored.id,
-                    start: stored.start.map(SystemTime::from),
-                    expiry: stored.expiry.map(SystemTime::from),
-                    permission: stored.permission,
-                }
-            }
-        }
-
-        impl From<SignedIdentifier> for $stored {
-            fn from(identifier: SignedIdentifier) -> $stored {
-                Self {
-                    id: identifier.id,
-                    start: identifier.start.map(Into::into),
-                    expiry: identifier.expiry.map(Into::into),
-                    permission: identifier.permission,
-                }
-            }
-        }
-    };
-}
-
-same_as!(lazurite_blob::StoredPolicy);
-same_as!(lazurite_queue::StoredPolicy);
-same_as!(lazurite_table::SignedIdentifier);
-
-/// Reads the document; `None` when it is not one. Limits of number and length are the services' business.
-pub fn read(root: &Element) -> Option<Vec<SignedIdentifier>> {
+/// Reads the document; `None` when it is not one. `lazurite_policies` checks numbers, ids and permissions.
+pub fn read(root: &Element) -> Option<Vec<StoredPolicy>> {
     if root.name != "SignedIdentifiers" || !root.text.trim().is_empty() {
         return None;
     }
     root.children.iter().map(read_one).collect()
 }
 
-fn read_one(element: &Element) -> Option<SignedIdentifier> {
+fn read_one(element: &Element) -> Option<StoredPolicy> {
     let empty = Element::default();
     let policy = element.child("AccessPolicy").unwrap_or(&empty);
     if element.name != "SignedIdentifier"
@@ -69,7 +29,7 @@ fn read_one(element: &Element) -> Option<SignedIdentifier> {
         Some(text) => date::parse_iso8601(&text).map(Some),
         None => Some(None),
     };
-    Some(SignedIdentifier {
+    Some(StoredPolicy {
         id,
         start: time("Start")?,
         expiry: time("Expiry")?,
@@ -91,19 +51,19 @@ fn is_text(element: &Element) -> bool {
 }
 
 /// Writes the document.
-pub fn write(identifiers: &[SignedIdentifier]) -> String {
+pub fn write(policies: &[StoredPolicy]) -> String {
     let mut writer = Writer::new();
     writer.open("SignedIdentifiers");
-    for identifier in identifiers {
+    for policy in policies {
         writer.open("SignedIdentifier");
-        writer.element("Id", &identifier.id);
-        let (start, expiry) = (identifier.start, identifier.expiry);
+        writer.element("Id", &policy.id);
+        let (start, expiry) = (policy.start, policy.expiry);
         // An empty one is left out. Source: answers of the hosted service to Get Table ACL.
-        if start.is_some() || expiry.is_some() || identifier.permission.is_some() {
+        if start.is_some() || expiry.is_some() || policy.permission.is_some() {
             writer.open("AccessPolicy");
             writer.optional("Start", start.map(date::iso8601).as_deref());
             writer.optional("Expiry", expiry.map(date::iso8601).as_deref());
-            writer.optional("Permission", identifier.permission.as_deref());
+            writer.optional("Permission", policy.permission.as_deref());
             writer.close("AccessPolicy");
         }
         writer.close("SignedIdentifier");
@@ -126,9 +86,9 @@ mod tests {
         let identifiers = read_back(document).unwrap();
         assert_eq!(
             identifiers[0],
-            SignedIdentifier {
+            StoredPolicy {
                 id: "a".to_owned(),
-                ..SignedIdentifier::default()
+                ..StoredPolicy::default()
             }
         );
         assert_eq!(

@@ -1,19 +1,17 @@
 //! Operations on queues.
 
-use crate::codec::policies::{self, SignedIdentifier};
+use crate::codec::policies;
 use crate::codec::xml::Writer;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::queue::request::{Request, write};
-use crate::request::body::{RequestBody, collect};
+use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
+use crate::request::policies::collect_policies;
 use crate::response::error::{Failure, Result};
-use crate::response::headers::{empty, parse_policies, put, put_metadata, write_metadata, xml};
+use crate::response::headers::{empty, put, put_metadata, write_metadata, xml};
 use axum::body::Body;
 use axum::http::Response;
-use lazurite_queue::{Creation, ListQueues, QueuePage, StoredPolicy};
-
-/// Most bytes of a `SignedIdentifiers` document: some ten times what five policies need.
-const POLICIES_BYTES_MAX: usize = 64 << 10;
+use lazurite_queue::{Creation, ListQueues, QueuePage};
 
 pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     let parameter = |name| request.context.query.get(name).unwrap_or_default();
@@ -140,16 +138,13 @@ pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
     let queues = &request.state.services.queues;
     let policies =
         blocking_pool::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
-    let identifiers: Vec<_> = policies.into_iter().map(SignedIdentifier::from).collect();
-    let mut response = xml(200, policies::write(&identifiers));
+    let mut response = xml(200, policies::write(&policies));
     put(&mut response, "cache-control", "no-cache");
     Ok(response)
 }
 
 pub async fn set_queue_acl(request: Request, body: RequestBody) -> Result<Response<Body>> {
-    let bytes = collect(body, POLICIES_BYTES_MAX).await?;
-    let identifiers = parse_policies(&bytes)?;
-    let policies = identifiers.into_iter().map(StoredPolicy::from).collect();
+    let policies = collect_policies(body).await?;
     write(request, move |queues, r| {
         queues.set_queue_acl(r.account(), &r.queue, policies)
     })

@@ -203,6 +203,16 @@ impl Context {
         number.map(Some).ok_or_else(|| Failure::header(name, text))
     }
 
+    /// A header that is `true` or `false`.
+    pub fn flag(&self, name: &'static str) -> Result<Option<bool>> {
+        match self.header(name) {
+            None => Ok(None),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+            Some(text) => Err(Failure::header(name, text)),
+        }
+    }
+
     /// A header that is a date.
     pub fn date(&self, name: &str) -> Result<Option<SystemTime>> {
         let Some(text) = self.header(name) else {

@@ -4,7 +4,9 @@
 //! other input of the tables below, so an input that a row leaves out is refused or has no effect, as the tables say. Names that the
 //! tables do not have are left alone: credentials, routing, and headers that every operation takes.
 
+use crate::codec::multipart::SubRequest;
 use crate::request::context::Context;
+use crate::request::parameters::Query;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::METADATA_PREFIX;
 
@@ -267,44 +269,76 @@ impl Inputs {
     fn has_parameter(self, index: usize) -> bool {
         self.parameters & (1 << index) != 0
     }
+
+    fn headers(self) -> impl Iterator<Item = &'static Input> {
+        let indexed = HEADERS.iter().enumerate();
+        indexed.filter_map(move |(index, header)| self.has_header(index).then_some(header))
+    }
+
+    fn parameters(self) -> impl Iterator<Item = &'static Input> {
+        let indexed = PARAMETERS.iter().enumerate();
+        indexed.filter_map(move |(index, input)| self.has_parameter(index).then_some(input))
+    }
+
+    /// Refuses the first of these inputs that an operation must not have unread.
+    fn check_unread(self, changes_state: bool) -> Result<()> {
+        for header in self.headers() {
+            header.check_unread("HeaderName", changes_state)?;
+        }
+        for parameter in self.parameters() {
+            parameter.check_unread("QueryParameterName", changes_state)?;
+        }
+        Ok(())
+    }
 }
 
 /// Refuses a request with an input that its operation does not read, if the tables say so, and hides all such inputs from the handler.
 pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
-    let unread = unread(context, reads)?;
+    let unread = unread(context.headers.iter(), &context.query, reads)?;
     if unread == Inputs::NONE {
         return Ok(());
     }
-    for (_, header) in HEADERS
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| unread.has_header(*index))
-    {
-        if !loose {
-            header.check_unread("HeaderName", changes_state)?;
-        }
+    if !loose {
+        unread.check_unread(changes_state)?;
+    }
+    for header in unread.headers() {
         context.headers.remove_all(header.name);
     }
-    for (_, parameter) in PARAMETERS
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| unread.has_parameter(*index))
-    {
-        if !loose {
-            parameter.check_unread("QueryParameterName", changes_state)?;
-        }
+    for parameter in unread.parameters() {
         context.query.remove(parameter.name);
     }
     Ok(())
 }
 
+/// As [`admit`] without hiding, for an operation inside a batch. `query` is that of its target.
+pub fn check_part(
+    part: &SubRequest,
+    query: &Query,
+    reads: Inputs,
+    changes_state: bool,
+    loose: bool,
+) -> Result<()> {
+    let headers = part.headers();
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()));
+    let unread = unread(headers, query, reads)?;
+    if loose {
+        return Ok(());
+    }
+    unread.check_unread(changes_state)
+}
+
 /// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter without one is not. Errors:
 /// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that stands twice: a handler would see one.
-fn unread(context: &Context, reads: Inputs) -> Result<Inputs> {
+/// Names of headers are in lower case.
+fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
+    headers: impl Iterator<Item = (N, V)>,
+    query: &Query,
+    reads: Inputs,
+) -> Result<Inputs> {
     let mut unread = Inputs::NONE;
     let mut read = Inputs::NONE;
-    for (name, value) in context.headers.iter() {
-        let Some(index) = header_index(name.as_str()) else {
+    for (name, value) in headers {
+        let Some(index) = header_index(name.as_ref()) else {
             continue;
         };
         if reads.has_header(index) {
@@ -312,11 +346,11 @@ fn unread(context: &Context, reads: Inputs) -> Result<Inputs> {
                 return Err(repeated(&HEADERS[index]));
             }
             read.headers |= 1 << index;
-        } else if !value.as_bytes().trim_ascii().is_empty() {
+        } else if !value.as_ref().trim_ascii().is_empty() {
             unread.headers |= 1 << index;
         }
     }
-    for (name, _) in context.query.pairs() {
+    for (name, _) in query.pairs() {
         if let Some(index) = PARAMETERS_BY_LENGTH.find(PARAMETERS, name)
             && !reads.has_parameter(index)
         {

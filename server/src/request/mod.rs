@@ -12,5 +12,6 @@ pub mod metadata;
 pub mod operation;
 pub mod parameters;
 pub mod permissions;
+pub mod policies;
 pub mod request_id;
 pub mod target;

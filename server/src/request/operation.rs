@@ -3,9 +3,11 @@
 //! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages, the
 //! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
 
+use crate::codec::multipart::SubRequest;
 use crate::request::body::RequestBody;
 use crate::request::context::{ApiVersion, Context};
 use crate::request::inputs::{self, Inputs};
+use crate::request::parameters::Query;
 use crate::request::permissions::{Letters::Any, RequiredPermissions};
 use crate::response::ResponseFuture;
 use crate::response::error::{Failure, Result};
@@ -374,7 +376,28 @@ impl<R> Operation<R> {
     /// Refuses headers and parameters that the operation does not read where that would do harm, and hides the others from the handler.
     /// `loose` refuses none.
     pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
+        check_timeout(&context.query)?;
         inputs::admit(context, self.reads, self.changes_state, loose)?;
         context.refuse_unsupported(self.unsupported, loose)
+    }
+
+    /// As [`Operation::admit`], for the operation of a part of a batch. `query` is that of the part's target.
+    pub fn check_part(&self, part: &SubRequest, query: &Query, loose: bool) -> Result<()> {
+        check_timeout(query)?;
+        inputs::check_part(part, query, self.reads, self.changes_state, loose)
+    }
+}
+
+/// Checks the parameter that every operation takes: `timeout`, in seconds. Large values are cut off by the service, so any count of
+/// digits passes. Source: Setting timeouts for Blob service operations; the published specification has a minimum of 0.
+fn check_timeout(query: &Query) -> Result<()> {
+    let Some(text) = query.get("timeout") else {
+        return Ok(());
+    };
+    if text.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+        Ok(())
+    } else {
+        let reason = "It is not a number of seconds.";
+        Err(Failure::parameter("timeout", text, reason))
     }
 }

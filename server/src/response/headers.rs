@@ -89,15 +89,6 @@ impl From<crate::codec::xml::Malformed> for Failure {
     }
 }
 
-/// A `SignedIdentifiers` body. An empty one clears. Source: Set Container ACL, "Request body".
-pub fn parse_policies(bytes: &[u8]) -> Result<Vec<crate::codec::policies::SignedIdentifier>> {
-    if bytes.is_empty() {
-        return Ok(Vec::new());
-    }
-    crate::codec::policies::read(&parse_xml(bytes)?)
-        .ok_or_else(|| common::INVALID_XML_DOCUMENT.into())
-}
-
 /// `<Metadata>` of a listing: an element a name.
 pub fn write_metadata(document: &mut Writer, metadata: &[(String, String)]) {
     document.open("Metadata");

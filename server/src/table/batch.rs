@@ -152,6 +152,8 @@ fn read_changes(
 fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Change> {
     let header = |name: &str| sub.header(name).map(Cow::into_owned);
     let address = address(&sub.target)?;
+    let query = query(&sub.target)?;
+    check_no_comp(&query)?;
     let method = match &address {
         Address::Table(_) if header("x-http-method").is_some() => {
             return Err(common::INVALID_INPUT.into());
@@ -182,6 +184,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         return Err(common::INVALID_INPUT.into());
     }
     check_access(operation, &request.context, &request.caller, &table)?;
+    operation.check_part(&sub, &query, request.state.loose)?;
     sas_key_range(&request.caller, &table, false)?;
     let (write, entity) = match write {
         _ if is_insert => (Write::Insert, inserted(read_entity(&sub.body)?)?),
@@ -204,6 +207,21 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         prefer,
         level,
     })
+}
+
+fn query(target: &str) -> Result<Query> {
+    Query::parse(target.split_once('?').map_or("", |(_, query)| query))
+}
+
+/// A batch holds operations on entities, which have no `comp`.
+fn check_no_comp(query: &Query) -> Result<()> {
+    match query.get("comp") {
+        Some(comp) if !comp.is_empty() => {
+            let reason = "A batch holds no such operation.";
+            Err(Failure::parameter("comp", comp, reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Hosts and schemes inside a batch are the client's view of the way here; only the path matters, after the account.
@@ -372,25 +390,18 @@ async fn respond_to_query(mut request: Request, sub: SubRequest) -> Result<SubRe
     let accept = accept.map(|accept| HeaderValue::from_str(&accept));
     let accept = accept.and_then(|accept| accept.ok());
     request.context.headers.set(ACCEPT, accept);
-    let query = sub.target.split_once('?').map_or("", |(_, query)| query);
-    request.context.query = Query::parse(query)?;
-    let told = level(&request.context).unwrap_or(Level::Minimal);
-    match read_alone(request, &sub).await {
-        Ok(response) => Ok(response),
-        Err(failure) => Ok(refusal(&failure, told, &request_id, now)),
-    }
+    request.context.query = query(&sub.target)?;
+    let level = level(&request.context).unwrap_or(Level::Minimal);
+    let response = read_alone(request, &sub).await;
+    Ok(response.unwrap_or_else(|failure| refusal(&failure, level, &request_id, now)))
 }
 
 async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubResponse> {
     request.level = level(&request.context)?;
+    check_no_comp(&request.context.query)?;
     let address = address(&sub.target)?;
     if !matches!(address, Address::Entity(..) | Address::Table(_)) {
         return Err(common::INVALID_INPUT.into());
-    }
-    let comp = request.context.comp();
-    if !comp.is_empty() {
-        let reason = "A batch holds no such operation.";
-        return Err(Failure::parameter("comp", comp, reason));
     }
     let Route {
         operation,
@@ -399,6 +410,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
         ..
     } = route_read(address)?;
     check_access(operation, &request.context, &request.caller, &table)?;
+    operation.check_part(sub, &request.context.query, request.state.loose)?;
     operation.admit(&mut request.context, request.state.loose)?;
     sas_key_range(&request.caller, &table, false)?;
     (request.table, request.keys) = (table, keys);

@@ -155,7 +155,9 @@ impl From<lazurite_queue::Error> for Failure {
                 reason,
             } => Failure::parameter(name, value, reason),
             Error::InvalidResourceName => answer(400, "InvalidResourceName"),
-            Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
+            Error::InvalidXmlDocument { reason } => {
+                answer(400, "InvalidXmlDocument").with("ExtendedErrorDetail", reason)
+            }
             Error::MessageNotFound => answer(404, "MessageNotFound"),
             Error::OutOfRangeInput => answer(400, "OutOfRangeInput"),
             Error::OutOfRangeQueryParameterValue {
@@ -388,7 +390,9 @@ impl From<lazurite_table::Error> for Failure {
             Error::InvalidDuplicateRow => answer(400, "InvalidDuplicateRow"),
             Error::InvalidInput(_) => answer(400, "InvalidInput"),
             Error::InvalidResourceName => answer(400, "InvalidResourceName"),
-            Error::InvalidXmlDocument => answer(400, "InvalidXmlDocument"),
+            Error::InvalidXmlDocument { reason } => {
+                answer(400, "InvalidXmlDocument").with("ExtendedErrorDetail", reason)
+            }
             Error::NotImplemented(_) => answer(501, "NotImplemented"),
             Error::OutOfRangeInput(_) => answer(400, "OutOfRangeInput"),
             Error::PropertiesNeedValue => answer(400, "PropertiesNeedValue"),

@@ -201,7 +201,7 @@ fn access_policies_as_xml() {
     let doctype =
         format!("<!DOCTYPE x [<!ENTITY a \"b\">]><SignedIdentifiers>{policy}</SignedIdentifiers>");
     let six = format!("<SignedIdentifiers>{six}</SignedIdentifiers>");
-    let deep = format!("{}{}", "<a>".repeat(50_000), "</a>".repeat(50_000));
+    let deep = format!("{}{}", "<a>".repeat(9_000), "</a>".repeat(9_000));
     for body in [
         six.as_str(),
         "<SignedIdentifiers>",

@@ -202,6 +202,74 @@ fn a_transaction_that_fails_names_its_operation_and_does_nothing() {
     assert_eq!(rows(&server), ["there"]);
 }
 
+/// As if it had come alone: an input that its row does not read is refused, has no effect, or is unknown.
+#[test]
+fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {
+    let server = with_table();
+    insert(&server, &json!({ "PartitionKey": "p", "RowKey": "there" })).is(201);
+    let there = "/T1x(PartitionKey='p',RowKey='there')";
+    let new = json!({ "PartitionKey": "p", "RowKey": "new" }).to_string();
+    let unsupported_header = "1:One of the HTTP headers specified in the request is not supported.";
+    let invalid_parameter =
+        "1:Value for one of the query parameters specified in the request URI is invalid.";
+    for (second, status, code, message) in [
+        (
+            change("POST", "/T1x", "If-Match: *\r\n", &new),
+            "400 Bad Request",
+            "ConditionHeadersNotSupported",
+            "1:Condition headers are not supported.",
+        ),
+        (
+            change("PUT", there, "x-ms-lease-id: 1\r\n", "{}"),
+            "400 Bad Request",
+            "UnsupportedHeader",
+            unsupported_header,
+        ),
+        (
+            change("PUT", there, "If-Match: *\r\nif-match: *\r\n", "{}"),
+            "400 Bad Request",
+            "MultipleConditionHeadersNotSupported",
+            "1:Multiple condition headers are not supported.",
+        ),
+        (
+            change("PUT", &format!("{there}?$top=1"), "", "{}"),
+            "400 Bad Request",
+            "UnsupportedQueryParameter",
+            "1:One of the query parameters specified in the request URI is not supported.",
+        ),
+        (
+            change("PUT", &format!("{there}?$expand=a"), "", "{}"),
+            "501 Not Implemented",
+            "NotImplemented",
+            "1:A query option of OData ($expand) is not supported by this version of Lazurite.",
+        ),
+        (
+            change("PUT", &format!("{there}?timeout=soon"), "", "{}"),
+            "400 Bad Request",
+            "InvalidQueryParameterValue",
+            invalid_parameter,
+        ),
+        (
+            change("PUT", &format!("{there}?comp=acl"), "", "{}"),
+            "400 Bad Request",
+            "InvalidQueryParameterValue",
+            invalid_parameter,
+        ),
+    ] {
+        let answer = transaction(&server, &(insert_change("p", "first") + &second));
+        fails(&answer, status, code, message);
+        assert_eq!(rows(&server), ["there"], "{code}");
+    }
+    let ignored = change(
+        "PUT",
+        &format!("{there}?timeout=5&$format=json&_=1"),
+        "Prefer: return-no-content\r\nDataServiceVersion: 3.0\r\nx-ms-client-request-id: 1\r\n",
+        "{}",
+    );
+    let answer = transaction(&server, &(insert_change("p", "first") + &ignored));
+    assert_eq!(answer.text().matches("HTTP/1.1 204").count(), 2);
+}
+
 #[test]
 fn a_malformed_batch_is_refused_as_a_whole() {
     let server = with_table();
@@ -332,6 +400,7 @@ fn a_refused_query_in_a_batch_fails_in_its_part() {
         ("()?$top=1001", "400", "InvalidInput"),
         ("()?$orderby=a", "501", "NotImplemented"),
         ("?comp=acl", "400", "InvalidQueryParameterValue"),
+        ("()?timeout=soon", "400", "InvalidQueryParameterValue"),
         ("none()", "404", "TableNotFound"),
         (
             "()?$format=application/atom%2Bxml",

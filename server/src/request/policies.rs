@@ -1,0 +1,17 @@
+//! The body of Set Container ACL, Set Queue ACL and Set Table ACL.
+
+use crate::codec::policies;
+use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::response::error::{Result, common};
+use crate::response::headers::parse_xml;
+use lazurite_policies::StoredPolicy;
+
+/// Reads the stored access policies in a body. An empty body has none. Source: Set Container ACL, "Request body".
+pub async fn collect_policies(body: RequestBody) -> Result<Vec<StoredPolicy>> {
+    // Five policies need a tenth of the limit.
+    let document = collect(body, SMALL_DOCUMENT_BYTES_MAX).await?;
+    if document.is_empty() {
+        return Ok(Vec::new());
+    }
+    policies::read(&parse_xml(&document)?).ok_or_else(|| common::INVALID_XML_DOCUMENT.into())
+}
