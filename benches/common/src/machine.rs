@@ -19,8 +19,8 @@ pub(crate) const SPREAD_MAX: f64 = 0.15;
 /// Watches the machine from `start` to `end`.
 pub struct MachineWatch {
     began: Instant,
-    /// Processes of the bench, with their CPU time so far.
-    processes: Vec<(Process, Duration)>,
+    /// CPU time of the bench so far.
+    own: Duration,
     busy: Duration,
     stolen: Duration,
     load: f64,
@@ -48,13 +48,12 @@ impl MachineWatch {
         }
     }
 
-    /// Begins. The CPU time of this process and of `others`, such as a server that was started, is our own.
-    pub fn start(others: &[Process]) -> MachineWatch {
-        let own = [Process::own()];
-        let processes = own.iter().chain(others);
+    /// Begins. The CPU time of this process and of its children, such as a server that was started, is our own: `children` are those
+    /// that run now.
+    pub fn start(children: &[Process]) -> MachineWatch {
         MachineWatch {
             began: Instant::now(),
-            processes: processes.map(|process| (*process, process.cpu())).collect(),
+            own: own_cpu(children),
             busy: machine_busy(),
             stolen: machine_stolen(),
             load: load(),
@@ -62,20 +61,15 @@ impl MachineWatch {
         }
     }
 
-    /// How busy the machine was since the start.
-    pub fn end(&self) -> MachineUse {
+    /// How busy the machine was since the start. `children` are those that run now; others than at the start if a server was restarted.
+    pub fn end(&self, children: &[Process]) -> MachineUse {
         let seconds = self.began.elapsed().as_secs_f64().max(1e-3);
         let since = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64();
-        let own: f64 = self
-            .processes
-            .iter()
-            .map(|(process, before)| since(process.cpu(), *before))
-            .sum();
         let machine = Spent {
             seconds,
             busy: since(machine_busy(), self.busy),
             stolen: since(machine_stolen(), self.stolen),
-            own,
+            own: since(own_cpu(children), self.own),
         };
         let used = machine.used(processors());
         MachineUse {
@@ -140,6 +134,13 @@ impl MachineUse {
     }
 }
 
+/// CPU time so far of this process, of its children that ended, and of those that run.
+fn own_cpu(children: &[Process]) -> Duration {
+    let own = Process::own();
+    let running: Duration = children.iter().map(|child| child.cpu()).sum();
+    own.cpu() + own.cpu_of_ended_children() + running
+}
+
 fn processors() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64)
 }
@@ -184,6 +185,25 @@ mod tests {
             ..quiet
         });
         assert!(stolen.contains("5 %"), "{stolen}");
+    }
+
+    #[test]
+    fn work_of_a_server_that_was_restarted_is_our_own() {
+        use std::process::Command;
+        let work = Duration::from_millis(50);
+        let before = own_cpu(&[]);
+        let mut server = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        let process = Process(server.id());
+        while process.cpu() < work {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(own_cpu(&[process]) >= before + work);
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert!(own_cpu(&[]) >= before + work);
     }
 
     #[test]

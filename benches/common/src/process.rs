@@ -69,8 +69,16 @@ impl Process {
 
     /// CPU time of all its threads in both modes, to a hundredth of a second.
     pub fn cpu(self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
-        ticks(stat_ticks(&stat).unwrap_or(0))
+        ticks(stat_ticks(&self.stat(), CPU).unwrap_or(0))
+    }
+
+    /// The same of its children that ended and were waited for, over their whole lives.
+    pub fn cpu_of_ended_children(self) -> Duration {
+        ticks(stat_ticks(&self.stat(), CPU_OF_ENDED_CHILDREN).unwrap_or(0))
+    }
+
+    fn stat(self) -> String {
+        fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default()
     }
 }
 
@@ -127,10 +135,14 @@ fn number_after(text: &str, field: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The sum of `utime` and `stime` in the text of `/proc/PID/stat`. The name before them may hold spaces and parentheses.
-fn stat_ticks(stat: &str) -> Option<u64> {
+/// Where `utime` and `stime` are in the text of `/proc/PID/stat`, in fields after the name, and `cutime` and `cstime`.
+const CPU: usize = 11;
+const CPU_OF_ENDED_CHILDREN: usize = 13;
+
+/// The sum of the time at `field` and the one after it in the text of `/proc/PID/stat`. The name may hold spaces and parentheses.
+fn stat_ticks(stat: &str, field: usize) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(") ")?;
-    let mut fields = after_name.split(' ').skip(11);
+    let mut fields = after_name.split(' ').skip(field);
     let (user, system) = (fields.next()?, fields.next()?);
     Some(user.parse::<u64>().ok()? + system.parse::<u64>().ok()?)
 }
@@ -165,9 +177,10 @@ mod tests {
 
     #[test]
     fn cpu_time_is_read_from_the_stat_file_whatever_the_name() {
-        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 3 0 99 1 2";
-        assert_eq!(stat_ticks(stat), Some(300));
-        assert_eq!(stat_ticks("7"), None);
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 30 4 20 0 3 0 99 1 2";
+        assert_eq!(stat_ticks(stat, CPU), Some(300));
+        assert_eq!(stat_ticks(stat, CPU_OF_ENDED_CHILDREN), Some(34));
+        assert_eq!(stat_ticks("7", CPU), None);
         assert_eq!(busy_ticks("cpu  10 1 5 1000 7 2 3 4 0 0\ncpu0 1 1\n"), 25);
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome<usize> {
     let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
     tables::print(results, &names);
     bars::print(results, BARS);
-    let mut report = report::report(results, histograms, &names, &watch.end(), args.runs);
+    let mut report = report::report(results, histograms, &names, &watch.end(&[]), args.runs);
     if let Err(error) = &ended {
         report.verdict = format!("ended early: {error}");
     }

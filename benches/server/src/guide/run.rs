@@ -69,7 +69,7 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
         Err(_) if interrupted.load(Ordering::Relaxed) => Some("interrupted".into()),
         Err(error) => Some(error.to_string()),
     };
-    report.noisy = watch.end().reasons();
+    report.noisy = watch.end(&server.children()).reasons();
     report
         .noisy
         .extend(measurements::spread_reason(&report.measurements()));

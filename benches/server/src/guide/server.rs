@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use lazurite::{Lazurite, Store};
+use lazurite_bench_common::process::Process;
 use lazurite_bench_common::{MachineWatch, Outcome};
 use tempfile::TempDir;
 
@@ -81,6 +82,14 @@ impl GuideServer {
             Running::Elsewhere => MachineWatch::start_beside_unknown(),
             Running::Spawned(server, _) => MachineWatch::start(&[server.process()]),
             Running::Here(..) => MachineWatch::start(&[]),
+        }
+    }
+
+    /// The children of this process now: a pattern that restarts the server gives it another process.
+    pub(super) fn children(&self) -> Vec<Process> {
+        match &*self.running.lock().expect("no restart panics") {
+            Running::Spawned(server, _) => vec![server.process()],
+            Running::Elsewhere | Running::Here(..) => Vec::new(),
         }
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &JobArgs) -> Outcome<usize> {
             args.scale, args.connections
         ),
         verdict,
-        noisy: watch.end().reasons(),
+        noisy: watch.end(&[]).reasons(),
         sections: reports.iter().map(Report::section).collect(),
         measurements: Report::measurements(&reports),
         ..RunReport::default()

@@ -19,6 +19,8 @@ const BLOCK_BYTES: usize = 1024;
 /// Pages in a page blob of a mebibyte, written in turn.
 const PAGE_BYTES: usize = 512;
 const PAGES: usize = 2048;
+/// The requests that are timed, as rows name them.
+const KINDS: [&str; 3] = ["append", "page", "read"];
 
 /// What is done after each change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,31 +49,45 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Times the first rounds, the last of a run without a pause, and further ones once the server has caught up with its background
-/// work: on a few processors that work alone makes every request of a busy server slower, whatever the history.
+/// Ages two blobs. Once the server has caught up with its background work, further rounds on them take turns with the first rounds of
+/// two fresh blobs: what slows one of a pair, such as the server's poll that pauses or another program, slows the other as well.
+/// The rows `without_pause` are the last rounds before, beside background work, which makes every request of a busy server slower
+/// on a few processors, whatever the history. The CPU time of the server is that of the first rounds and of the last, without pairs.
 fn measure(
     peer: &Running,
     history: History,
     rounds: usize,
     idle_window: Duration,
 ) -> Outcome<Findings> {
-    let mut changes = Changes::begin(peer, history)?;
-    changes.run(rounds)?;
-    peer.wait_until_idle(idle_window);
     let end = (rounds / ENDS).max(1);
-    changes.run(end)?;
+    peer.client().create_container(CONTAINER)?;
+    let mut aged = Changes::begin(peer, history, "aged")?;
+    let first_cpu = aged.run_for_cpu(peer, end)?;
+    aged.run(rounds - end)?;
+    let without_pause = aged.last_medians(end);
+    peer.wait_until_idle(idle_window);
+    let last_cpu = aged.run_for_cpu(peer, end)?;
+    let mut fresh = Changes::begin(peer, history, "fresh")?;
+    for _ in 0..end {
+        fresh.run(1)?;
+        aged.run(1)?;
+    }
     let mut findings = Findings {
-        mismatches: changes.wrong,
+        mismatches: aged.wrong + fresh.wrong,
         ..Findings::default()
     };
-    let ends = [0..end, rounds - end..rounds, rounds..rounds + end];
-    for (name, times) in ["append", "page", "read"].into_iter().zip(&changes.times) {
-        let [first, busy, last] = ends.clone().map(|some| micros(median(&times[some])));
+    let ends = fresh
+        .last_medians(end)
+        .into_iter()
+        .zip(aged.last_medians(end));
+    for ((name, busy), (first, last)) in KINDS.into_iter().zip(without_pause).zip(ends) {
         findings.set(format!("{name}_first_us"), first);
         findings.set(format!("{name}_without_pause_us"), busy);
         findings.set(format!("{name}_last_us"), last);
         findings.set(format!("{name}_last_by_first"), last / first.max(1.0));
     }
+    findings.set("round_cpu_first_us", first_cpu);
+    findings.set("round_cpu_last_us", last_cpu);
     Ok(findings)
 }
 
@@ -79,23 +95,28 @@ fn measure(
 struct Changes {
     client: Client,
     history: History,
+    appended: String,
+    paged: String,
     block: Arc<Vec<u8>>,
     page: Arc<Vec<u8>>,
     done: usize,
-    /// Of appends, page writes and reads, in the order of the rounds.
-    times: [Vec<Duration>; 3],
+    /// Of each of the kinds, in the order of the rounds.
+    times: [Vec<Duration>; KINDS.len()],
     wrong: usize,
 }
 
 impl Changes {
-    fn begin(peer: &Running, history: History) -> Outcome<Changes> {
+    /// Begins with two empty blobs, whose names begin with `age`.
+    fn begin(peer: &Running, history: History, age: &str) -> Outcome<Changes> {
         let client = peer.client();
-        client.create_container(CONTAINER)?;
-        client.put_append_blob(CONTAINER, "appended")?;
-        client.put_page_blob(CONTAINER, "paged", PAGES * PAGE_BYTES)?;
+        let (appended, paged) = (format!("{age}-appended"), format!("{age}-paged"));
+        client.put_append_blob(CONTAINER, &appended)?;
+        client.put_page_blob(CONTAINER, &paged, PAGES * PAGE_BYTES)?;
         Ok(Changes {
             client,
             history,
+            appended,
+            paged,
             block: noise(BLOCK_BYTES),
             page: noise(PAGE_BYTES),
             done: 0,
@@ -112,21 +133,37 @@ impl Changes {
         Ok(())
     }
 
+    /// The same; returns the CPU time of the server for a round, in microseconds.
+    fn run_for_cpu(&mut self, peer: &Running, rounds: usize) -> Outcome<f64> {
+        let before = peer.process().cpu();
+        self.run(rounds)?;
+        let took = peer.process().cpu().saturating_sub(before);
+        Ok(micros(took) / rounds as f64)
+    }
+
+    /// The medians of the last `rounds`, in microseconds.
+    fn last_medians(&self, rounds: usize) -> [f64; KINDS.len()] {
+        let last = |times: &Vec<Duration>| micros(median(&times[times.len() - rounds..]));
+        [0, 1, 2].map(|kind| last(&self.times[kind]))
+    }
+
     fn round(&mut self, round: usize) -> Result<(), Error> {
         let client = &self.client;
         let offset = round % PAGES * PAGE_BYTES;
-        self.times[0].push(timed(|| client.append_block(CONTAINER, "appended", &self.block))?.1);
-        self.times[1].push(timed(|| client.put_page(CONTAINER, "paged", offset, &self.page))?.1);
-        for name in ["appended", "paged"] {
+        self.times[0]
+            .push(timed(|| client.append_block(CONTAINER, &self.appended, &self.block))?.1);
+        self.times[1]
+            .push(timed(|| client.put_page(CONTAINER, &self.paged, offset, &self.page))?.1);
+        for name in [&self.appended, &self.paged] {
             keep(client, self.history, name)?;
         }
         // The first bytes, not the last: a read has to look through everything that was written after them.
-        let read = || client.get_blob_range(CONTAINER, "appended", 0, BLOCK_BYTES);
+        let read = || client.get_blob_range(CONTAINER, &self.appended, 0, BLOCK_BYTES);
         let (read, took) = timed(read)?;
         self.times[2].push(took);
         self.wrong += usize::from(read != **self.block);
         if (round + 1).is_multiple_of(PAGES) {
-            let read = client.get_blob_range(CONTAINER, "paged", offset, PAGE_BYTES)?;
+            let read = client.get_blob_range(CONTAINER, &self.paged, offset, PAGE_BYTES)?;
             self.wrong += usize::from(read != **self.page);
         }
         Ok(())
