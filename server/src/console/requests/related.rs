@@ -143,7 +143,10 @@ fn nearest(console: &Console, record: &Record, code: &str) -> Result<Vec<String>
                 max_results: Some(CANDIDATES_MAX),
                 ..ListContainers::default()
             };
-            let page = console.services().blobs.list_containers(account, &request)?;
+            let page = console
+                .services()
+                .blobs
+                .list_containers(account, &request)?;
             Ok(closest(
                 first,
                 page.containers.into_iter().map(|(name, _)| name).collect(),
