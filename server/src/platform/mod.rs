@@ -17,17 +17,21 @@ mod windows;
 pub use linux::{listener, memory_bytes, process_name, process_start};
 #[cfg(not(target_os = "linux"))]
 pub use portable::{listener, memory_bytes, process_name, process_start};
+#[cfg(all(unix, debug_assertions))]
+pub use unix::thread_processor_time;
 #[cfg(unix)]
 pub use unix::{
     SETTINGS_IN_HOME, Signals, append_private, create_private_directory, host_name, is_writable,
     link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
-    standard_error, standard_output, thread_processor_time,
+    standard_error, standard_output,
 };
+#[cfg(all(windows, debug_assertions))]
+pub use windows::thread_processor_time;
 #[cfg(windows)]
 pub use windows::{
     SETTINGS_IN_HOME, Signals, append_private, create_private_directory, host_name, is_writable,
     link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
-    standard_error, standard_output, thread_processor_time,
+    standard_error, standard_output,
 };
 
 /// What a signal asks for.

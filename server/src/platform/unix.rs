@@ -123,6 +123,13 @@ pub fn parent_process() -> Option<u32> {
 }
 
 /// Processor time that the calling thread has used.
+#[cfg_attr(
+    not(debug_assertions),
+    expect(
+        dead_code,
+        reason = "only debug builds look for requests that hold a thread"
+    )
+)]
 pub fn thread_processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
