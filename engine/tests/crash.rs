@@ -383,7 +383,7 @@ fn a_disk_that_a_sync_finds_full_loses_nothing_that_was_acknowledged() {
 fn every_call_of_the_disk_may_fail_once() {
     for nth in (1..).step_by(3) {
         let place = tempfile::tempdir().unwrap();
-        let faults = FaultFs::new(Arc::new(DiskFs));
+        let faults = FaultFs::new(Arc::new(DiskFs::default()));
         let mut script = Script::new(1, Durability::Disk);
         script.faults = faults.clone();
         script.config.memtable_bytes_max = 1 << 10;

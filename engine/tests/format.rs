@@ -745,7 +745,7 @@ fn whole_chunks_of_streamed_values_lie_in_whole_pages() {
 
 /// Where the records of all segments of a closed store stand, and the lengths of their payloads. There is nothing else in them.
 fn value_log_records(directory: &Path) -> Vec<(usize, usize)> {
-    let disk = DiskFs;
+    let disk = DiskFs::default();
     let mut records = Vec::new();
     let names = disk.list(directory).unwrap();
     for name in names.iter().filter(|name| name.ends_with(".vlog")) {

@@ -304,7 +304,7 @@ impl Parent {
         let config = any_config(&mut self.choices);
         let environment = match self.choices.below(2) {
             0 => Environment::system(config.durability),
-            _ => environment(Arc::new(DiskFs)),
+            _ => environment(Arc::new(DiskFs::default())),
         };
         let path = self.directory.path();
         // A child that was killed at its first open may have left nothing to be verified.

@@ -14,8 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Files on disk.
-#[derive(Debug, Clone, Copy)]
-pub struct DiskFs;
+#[derive(Debug, Default)]
+pub struct DiskFs {
+    large_writes: write_paths::LargeWrites,
+}
 
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
@@ -34,7 +36,7 @@ impl Fs for DiskFs {
     }
 
     fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(write_paths::large_file(create(path)?, path))
+        write_paths::create_large(create(path)?, path, &self.large_writes)
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {

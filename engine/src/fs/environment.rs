@@ -23,7 +23,7 @@ impl Environment {
     pub fn system(durability: Durability) -> Environment {
         let fs: Arc<dyn Fs> = match durability {
             Durability::Memory => Arc::new(MemoryFs::volatile()),
-            Durability::Process | Durability::Disk => Arc::new(DiskFs),
+            Durability::Process | Durability::Disk => Arc::new(DiskFs::default()),
         };
         Environment {
             fs,

@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn bytes_on_disk(path: &Path, length: usize) -> Vec<u8> {
-        let file = DiskFs.open(path).unwrap();
+        let file = DiskFs::default().open(path).unwrap();
         let mut bytes = vec![0; length];
         let mut read = 0;
         while let count @ 1.. = file.read_at(&mut bytes[read..], read as u64).unwrap() {
@@ -230,7 +230,7 @@ mod tests {
         fn what_was_written_is_in_the_file_after_a_sync(steps in steps()) {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("log");
-            let open = || DiskFs.open_log(&path, LENGTH as u64, LogWrites::AtSync);
+            let open = || DiskFs::default().open_log(&path, LENGTH as u64, LogWrites::AtSync);
             let mut file = open().unwrap();
             let mut model = vec![0; 4 * LENGTH];
             let mut end = 0;

@@ -11,6 +11,7 @@ mod disk_file;
 pub(crate) mod environment;
 pub(crate) mod ids;
 #[cfg(target_os = "linux")]
+mod large;
 #[cfg(target_os = "linux")]
 mod log_file;
 #[cfg(target_os = "linux")]

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_quota_is_kept_where_the_disk_has_more() {
         let place = tempfile::TempDir::new().unwrap();
-        let directory = Directory::new(Arc::new(crate::fs::DiskFs), place.path());
+        let directory = Directory::new(Arc::new(crate::fs::DiskFs::default()), place.path());
         let room = SpaceReserve::new(directory.clone(), 64 << 20, Some(16 << 20));
         room.take(14 << 20).unwrap();
         assert!(

@@ -17,7 +17,7 @@ fn what_is_read_around_is_the_same_from_memory_and_from_disk() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let content: Vec<u8> = (0..300_000u32).map(|at| (at / 7) as u8).collect();
-    let file = DiskFs.create(&path).unwrap();
+    let file = DiskFs::default().create(&path).unwrap();
     file.write_at(&content, 0).unwrap();
     file.sync().unwrap();
     let file = DiskFile::new(open(&path).unwrap(), WRITE_BYTES);
@@ -82,7 +82,7 @@ fn a_log_that_grows_keeps_what_it_holds() {
     let path = directory.path().join("log");
     let mut expected = Vec::new();
     for length in [5_000, 40_000, 100_000] {
-        let fs = DiskFs;
+        let fs = DiskFs::default();
         let file = fs.open_log(&path, length, LogWrites::AtOnce).unwrap();
         expected.resize(length as usize, 0);
         let mut bytes = vec![1; expected.len()];

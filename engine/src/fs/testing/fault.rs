@@ -314,7 +314,7 @@ mod tests {
     fn large_writes_and_wide_reads_of_the_disk_fail_on_cue() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("large");
-        let disk = FaultFs::new(Arc::new(DiskFs));
+        let disk = FaultFs::new(Arc::new(DiskFs::default()));
         let fail = |operation| {
             disk.set(Some(Fault {
                 operation: Some(operation),

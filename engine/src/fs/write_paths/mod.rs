@@ -6,6 +6,6 @@ mod linux;
 mod portable;
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{large_file, open_log};
+pub(super) use linux::{LargeWrites, create_large, open_log};
 #[cfg(not(target_os = "linux"))]
-pub(super) use portable::{large_file, open_log};
+pub(super) use portable::{LargeWrites, create_large, open_log};

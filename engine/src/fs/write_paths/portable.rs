@@ -14,8 +14,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Large files are written like others.
-pub(in crate::fs) fn large_file(file: fs::File, _: &Path) -> Arc<dyn File> {
-    Arc::new(DiskFile::new(file, WRITE_BYTES))
+#[derive(Debug, Default)]
+pub(in crate::fs) struct LargeWrites;
+
+pub(in crate::fs) fn create_large(
+    file: fs::File,
+    _: &Path,
+    _: &LargeWrites,
+) -> io::Result<Arc<dyn File>> {
+    Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
 }
 
 pub(in crate::fs) fn open_log(
