@@ -30,6 +30,11 @@ impl Element {
         self.children.iter().find(|child| child.name == name)
     }
 
+    /// The children of that name.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
+        self.children.iter().filter(move |child| child.name == name)
+    }
+
     /// The text of the first child of that name, without the white space around it; `None` if absent or empty.
     pub fn child_text(&self, name: &str) -> Option<String> {
         self.child(name)
@@ -38,8 +43,17 @@ impl Element {
     }
 }
 
-/// Reads a document: its root element. White space inside elements is kept.
+/// Reads a document that a client sent: its root element. White space inside elements is kept.
 pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
+    read_tree(bytes, ELEMENTS_MAX)
+}
+
+/// Reads a document that a service sent, such as a page of a listing, which may be long. The caller bounds its length.
+pub fn parse_response(bytes: &[u8]) -> Result<Element, Malformed> {
+    read_tree(bytes, usize::MAX)
+}
+
+fn read_tree(bytes: &[u8], elements_max: usize) -> Result<Element, Malformed> {
     let mut reader = reader(bytes)?;
     // The element at the foot of the stack is not in the document: it holds the root.
     let mut open = vec![Element::default()];
@@ -54,9 +68,9 @@ pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
                     "it nests deeper than {DEPTH_MAX} elements"
                 )));
             }
-            Event::Start(_) if elements == ELEMENTS_MAX => {
+            Event::Start(_) if elements == elements_max => {
                 return Err(Malformed(format!(
-                    "it has more than {ELEMENTS_MAX} elements"
+                    "it has more than {elements_max} elements"
                 )));
             }
             Event::Start(start) => {

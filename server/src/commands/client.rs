@@ -1,5 +1,6 @@
 //! Requests to the services of a connection string, for the commands that list, read and write.
 
+use crate::codec::xml::{self, Element};
 use crate::commands::doctor::{Credentials, Endpoint, Target, connection_string};
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
@@ -189,6 +190,23 @@ impl Reply {
         Ok(text)
     }
 
+    /// The body as a document.
+    pub fn xml(self) -> Result<Element, String> {
+        let text = self.text()?;
+        xml::parse_response(text.as_bytes())
+            .map_err(|error| format!("the answer cannot be read: {error}"))
+    }
+
+    /// The parameters of the next page of a table, or of the list of tables; empty after the last one.
+    pub fn continuation(&self) -> String {
+        let names = ["NextPartitionKey", "NextRowKey", "NextTableName"];
+        let parts = names.map(|name| {
+            let value = self.header(&format!("x-ms-continuation-{name}"))?;
+            Some(format!("&{name}={}", encode(value).replace('/', "%2F")))
+        });
+        parts.into_iter().flatten().collect()
+    }
+
     /// Why the service refused, as a sentence.
     fn refusal(self) -> String {
         let (status, code) = (
@@ -202,9 +220,8 @@ impl Reply {
         let message = json["odata.error"]["message"]["value"]
             .as_str()
             .map(str::to_owned);
-        let message = message
-            .or_else(|| elements(&body, "Message").next())
-            .unwrap_or_default();
+        let in_xml = || xml::parse(body.as_bytes()).ok()?.child_text("Message");
+        let message = message.or_else(in_xml).unwrap_or_default();
         let message = message.lines().next().unwrap_or_default();
         format!("{status} {code}: {message}")
     }
@@ -284,34 +301,6 @@ impl<R: BufRead> Read for Chunks<R> {
     }
 }
 
-/// The texts of all elements of a name in an XML document of a service.
-pub fn elements<'a>(document: &'a str, name: &'a str) -> impl Iterator<Item = String> + 'a {
-    let (start, end) = (format!("<{name}>"), format!("</{name}>"));
-    let mut rest = document;
-    std::iter::from_fn(move || {
-        let (_, after) = rest.split_once(&*start)?;
-        let (text, after) = after.split_once(&*end)?;
-        rest = after;
-        Some(unescaped(text))
-    })
-}
-
-fn unescaped(text: &str) -> String {
-    let pairs = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&apos;", "'"),
-        ("&#39;", "'"),
-        ("&amp;", "&"),
-    ];
-    pairs
-        .iter()
-        .fold(text.to_owned(), |text, (escaped, letter)| {
-            text.replace(escaped, letter)
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,11 +324,5 @@ mod tests {
         assert!(body("Transfer-Encoding: chunked\r\n", "5\r\nab").is_err());
         assert!(body("Transfer-Encoding: chunked\r\n", "z\r\n").is_err());
         assert!(Reply::read(io::Cursor::new(b"HTTP/1.1 200".to_vec())).is_err());
-    }
-
-    #[test]
-    fn elements_are_read_without_their_escapes() {
-        let found: Vec<_> = elements("<A><N>a&amp;lt;</N><N>b</N></A>", "N").collect();
-        assert_eq!(found, ["a&lt;", "b"]);
     }
 }

@@ -1,6 +1,7 @@
 //! `lazurite ls|tree|cat|put|rm`: what the services hold, and blobs by their paths `CONTAINER/NAME`.
 
-use crate::commands::client::{Call, Client, elements, encode};
+use crate::codec::xml::Element;
+use crate::commands::client::{Call, Client, encode};
 use crate::commands::{plain, print_line};
 use crate::console::layout_size as size;
 use crate::service_kind::ServiceKind;
@@ -28,40 +29,40 @@ pub fn list(client: &Client, path: &str, is_deep: bool, as_json: bool) -> Result
         encode(prefix).replace('/', "%2F")
     );
     let mut above: Vec<String> = Vec::new();
-    pages(client, ServiceKind::Blob, &base, &mut |document| {
-        for directory in elements(document, "BlobPrefix") {
-            let name = elements(&directory, "Name").next().unwrap_or_default();
-            print(&json!({"kind": "directory", "name": name}), as_json, &name);
+    pages(client, ServiceKind::Blob, &base, &mut |page| {
+        let Some(page) = page.child("Blobs") else {
+            return;
+        };
+        for directory in page.all("BlobPrefix") {
+            let name = text(directory, "Name");
+            print(&json!({"kind": "directory", "name": name}), as_json, name);
         }
-        for blob in elements_raw(document, "Blob") {
-            let name = elements(&blob, "Name").next().unwrap_or_default();
-            let bytes: u64 = elements(&blob, "Content-Length")
-                .next()
-                .and_then(|length| length.parse().ok())
-                .unwrap_or(0);
-            let modified = elements(&blob, "Last-Modified").next().unwrap_or_default();
-            let line = if is_deep && !as_json {
-                branch(&name, &mut above)
-            } else {
-                format!("{name}  {}  {modified}", size(bytes))
-            };
-            print(
-                &json!({"kind": "blob", "name": name, "bytes": bytes, "last_modified": modified}),
-                as_json,
-                &line,
-            );
+        for blob in page.all("Blob") {
+            print_blob(blob, is_deep.then_some(&mut above), as_json);
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Elements with others inside, whose escapes are read with these.
-fn elements_raw(document: &str, name: &str) -> Vec<String> {
-    let (start, end) = (format!("<{name}>"), format!("</{name}>"));
-    let parts = document.split(&*start).skip(1);
-    parts
-        .filter_map(|part| Some(part.split_once(&*end)?.0.to_owned()))
-        .collect()
+/// Prints a blob; as a leaf of a tree if the directories `above` are given.
+fn print_blob(blob: &Element, above: Option<&mut Vec<String>>, as_json: bool) {
+    let name = text(blob, "Name");
+    let property = |name| {
+        blob.child("Properties")
+            .map_or("", |properties| text(properties, name))
+    };
+    let bytes: u64 = property("Content-Length").parse().unwrap_or(0);
+    let modified = property("Last-Modified");
+    let line = match above {
+        Some(above) if !as_json => branch(name, above),
+        _ => format!("{name}  {}  {modified}", size(bytes)),
+    };
+    let fact = json!({"kind": "blob", "name": name, "bytes": bytes, "last_modified": modified});
+    print(&fact, as_json, &line);
+}
+
+fn text<'a>(element: &'a Element, name: &str) -> &'a str {
+    element.child(name).map_or("", |child| &*child.text)
 }
 
 /// A name below its directories, of which those are printed that the one before did not have.
@@ -91,21 +92,29 @@ fn resources(client: &Client, service: ServiceKind, as_json: bool) -> Result<(),
         )
     };
     if service == ServiceKind::Table {
-        let text = client.ask(service, "GET", "Tables".to_owned())?.text()?;
-        let document: Value = serde_json::from_str(&text)
-            .map_err(|error| format!("the answer cannot be read: {error}"))?;
-        for table in document["value"].as_array().into_iter().flatten() {
-            show("table", table["TableName"].as_str().unwrap_or_default());
+        let mut more = String::new();
+        loop {
+            let reply = client.ask(service, "GET", format!("Tables?$top=1000{more}"))?;
+            more = reply.continuation();
+            let document: Value = serde_json::from_str(&reply.text()?)
+                .map_err(|error| format!("the answer cannot be read: {error}"))?;
+            for table in document["value"].as_array().into_iter().flatten() {
+                show("table", table["TableName"].as_str().unwrap_or_default());
+            }
+            if more.is_empty() {
+                return Ok(());
+            }
         }
-        return Ok(());
     }
-    let kind = if service == ServiceKind::Blob {
-        "container"
+    let (list, kind) = if service == ServiceKind::Blob {
+        ("Containers", "container")
     } else {
-        "queue"
+        ("Queues", "queue")
     };
-    pages(client, service, "?comp=list", &mut |document| {
-        elements(document, "Name").for_each(|name| show(kind, &name));
+    pages(client, service, "?comp=list", &mut |page| {
+        for item in page.child(list).iter().flat_map(|items| &items.children) {
+            show(kind, text(item, "Name"));
+        }
     })
 }
 
@@ -114,7 +123,7 @@ fn pages(
     client: &Client,
     service: ServiceKind,
     base: &str,
-    read: &mut dyn FnMut(&str),
+    read: &mut dyn FnMut(&Element),
 ) -> Result<(), String> {
     let mut marker = String::new();
     loop {
@@ -123,9 +132,9 @@ fn pages(
         } else {
             format!("{base}&marker={}", encode(&marker).replace('/', "%2F"))
         };
-        let document = client.ask(service, "GET", resource)?.text()?;
-        read(&document);
-        marker = elements(&document, "NextMarker").next().unwrap_or_default();
+        let page = client.ask(service, "GET", resource)?.xml()?;
+        read(&page);
+        marker = text(&page, "NextMarker").to_owned();
         if marker.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! `lazurite peek|send`: the next messages of a queue, and one more.
 
-use crate::commands::client::{Call, Client, elements, encode};
+use crate::commands::client::{Call, Client, encode};
 use crate::commands::{plain, print_line};
 use crate::service_kind::ServiceKind;
 use serde_json::json;
@@ -13,11 +13,9 @@ pub fn peek(client: &Client, queue: &str, count: u32, as_json: bool) -> Result<E
         "{}/messages?peekonly=true&numofmessages={count}",
         encode(queue)
     );
-    let document = client.ask(ServiceKind::Queue, "GET", resource)?.text()?;
-    let mut parts = document.split("<QueueMessage>");
-    parts.next();
-    for message in parts {
-        let text = |name: &str| elements(message, name).next().unwrap_or_default();
+    let messages = client.ask(ServiceKind::Queue, "GET", resource)?.xml()?;
+    for message in messages.all("QueueMessage") {
+        let text = |name: &str| message.child(name).map_or("", |child| &*child.text);
         if as_json {
             print_line(json!({
                 "id": text("MessageId"), "inserted": text("InsertionTime"), "expires": text("ExpirationTime"),
@@ -28,7 +26,7 @@ pub fn peek(client: &Client, queue: &str, count: u32, as_json: bool) -> Result<E
                 "{}  {}  {}",
                 text("InsertionTime"),
                 text("DequeueCount"),
-                plain(&text("MessageText"))
+                plain(text("MessageText"))
             ));
         }
     }

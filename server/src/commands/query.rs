@@ -3,6 +3,7 @@
 use crate::cli::QueryFormat;
 use crate::commands::client::{Client, encode};
 use crate::commands::{plain, print_line};
+use crate::console::csv;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ pub fn run(
                 reply.header("x-lazurite-examined").unwrap_or("0")
             );
         }
-        more = continuation(|name| reply.header(name).map(str::to_owned));
+        more = reply.continuation();
         let document: Value = serde_json::from_str(&reply.text()?)
             .map_err(|error| format!("the answer cannot be read: {error}"))?;
         let Value::Object(mut document) = document else {
@@ -60,15 +61,6 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn continuation(header: impl Fn(&str) -> Option<String>) -> String {
-    let names = ["NextPartitionKey", "NextRowKey"];
-    let parts = names.map(|name| {
-        let value = header(&format!("x-ms-continuation-{name}"));
-        value.map(|value| format!("&{name}={}", encode(&value).replace('/', "%2F")))
-    });
-    parts.into_iter().flatten().collect()
-}
-
 fn print(rows: &[Row], format: QueryFormat) {
     if format == QueryFormat::Json {
         rows.iter()
@@ -79,13 +71,7 @@ fn print(rows: &[Row], format: QueryFormat) {
     let lines = std::iter::once(columns.clone()).chain(rows.iter().map(|row| cells(row, &columns)));
     let lines: Vec<Vec<String>> = lines.collect();
     if format == QueryFormat::Csv {
-        let quoted = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", cell.replace('"', "\"\"")),
-            false => cell.clone(),
-        };
-        lines
-            .iter()
-            .for_each(|line| print_line(line.iter().map(quoted).collect::<Vec<_>>().join(",")));
+        lines.iter().for_each(|line| print_line(csv::record(line)));
         return;
     }
     let shown: Vec<Vec<String>> = lines

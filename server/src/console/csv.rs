@@ -8,34 +8,43 @@ use base64::engine::general_purpose::STANDARD;
 use lazurite_table::{Entity, Value};
 use std::borrow::Cow;
 
+const KEYS: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
+
 /// The first line of a file with these properties.
 pub fn header(columns: &[String]) -> String {
-    let mut line = String::from("PartitionKey,RowKey,Timestamp");
+    let mut cells: Vec<Cow<'_, str>> = KEYS.map(Cow::from).to_vec();
     for column in columns {
-        line.push_str(&format!(",{0},{0}@type", cell(column)));
+        cells.push(column.into());
+        cells.push(format!("{column}@type").into());
     }
-    line + "\r\n"
+    record(&cells) + "\r\n"
 }
 
 /// The line of an entity.
 pub fn line(entity: &Entity, columns: &[String]) -> String {
-    let mut line = format!(
-        "{},{},{}",
-        cell(&entity.partition_key),
-        cell(&entity.row_key),
-        &*entity.timestamp.to_full_text()
-    );
+    let timestamp = entity.timestamp.to_full_text();
+    let mut cells: Vec<Cow<'_, str>> = vec![
+        (&*entity.partition_key).into(),
+        (&*entity.row_key).into(),
+        (&*timestamp).into(),
+    ];
     for column in columns {
-        match entity.property(column) {
-            Some(value) => line.push_str(&format!(
-                ",{},Edm.{}",
-                cell(&text_of(value)),
-                type_name(value)
-            )),
-            None => line.push_str(",,"),
-        }
+        let value = entity.property(column);
+        cells.push(value.map(text_of).unwrap_or_default().into());
+        let kind = value.map(|value| format!("Edm.{}", type_name(value)));
+        cells.push(kind.unwrap_or_default().into());
     }
-    line + "\r\n"
+    record(&cells) + "\r\n"
+}
+
+/// Cells as a record, without the end of its line.
+pub fn record<C: AsRef<str>>(cells: &[C]) -> String {
+    let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
+    // Memory takes everything.
+    let _ = writer.write_record(cells.iter().map(|cell| cell.as_ref().as_bytes()));
+    let mut line = String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default();
+    line.truncate(line.trim_end_matches('\n').len());
+    line
 }
 
 fn text_of(value: &Value) -> String {
@@ -45,26 +54,23 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn cell(text: &str) -> Cow<'_, str> {
-    if text.contains([',', '"', '\n', '\r']) || text.trim() != text {
-        format!("\"{}\"", text.replace('"', "\"\"")).into()
-    } else {
-        text.into()
-    }
-}
-
 /// The entities of a file. A property without a type is a String. Errors: a sentence that names the line.
 pub fn entities(text: &str) -> Result<Vec<Entity>> {
-    let wrong = |line: usize, what: &str| {
+    let wrong = |line: u64, what: &str| {
         Failure::new(
             400,
             "InvalidInput",
             format!("Line {line} of the CSV: {what}."),
         )
     };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut records = records(text).into_iter();
-    let (_, names) = records.next().unwrap_or_default();
+    let records = records(text).map_err(|error| {
+        wrong(
+            error.position().map_or(1, csv::Position::line),
+            "it cannot be read",
+        )
+    })?;
+    let mut records = records.into_iter();
+    let names = records.next().unwrap_or_default();
     let place = |wanted: &str| names.iter().position(|name| name == wanted);
     let (Some(partition_key), Some(row_key)) = (place("PartitionKey"), place("RowKey")) else {
         return Err(wrong(
@@ -72,16 +78,16 @@ pub fn entities(text: &str) -> Result<Vec<Entity>> {
             "the first line names the columns, PartitionKey and RowKey among them",
         ));
     };
-    let is_property = |name: &str| {
-        !matches!(name, "" | "PartitionKey" | "RowKey" | "Timestamp") && !name.ends_with("@type")
-    };
+    let is_property =
+        |name: &str| !name.is_empty() && !KEYS.contains(&name) && !name.ends_with("@type");
     let columns: Vec<_> = (0..names.len())
         .filter(|&at| is_property(&names[at]))
-        .map(|at| (at, place(&format!("{}@type", names[at]))))
+        .map(|at| (at, place(&format!("{}@type", &names[at]))))
         .collect();
     let mut entities = Vec::new();
-    for (line, cells) in records {
-        let cell = |at: usize| cells.get(at).map_or("", String::as_str);
+    for record in records {
+        let line = record.position().map_or(1, csv::Position::line);
+        let cell = |at: usize| record.get(at).unwrap_or_default();
         let mut properties = Vec::new();
         for &(at, type_at) in &columns {
             let (name, type_name) = (&names[at], type_at.map_or("", cell));
@@ -95,7 +101,7 @@ pub fn entities(text: &str) -> Result<Vec<Entity>> {
                     &format!("the value of {name} is not of the type {type_name}"),
                 )
             })?;
-            properties.push((name.clone(), value));
+            properties.push((name.to_owned(), value));
         }
         entities.push(Entity::new(cell(partition_key), cell(row_key), properties));
     }
@@ -110,36 +116,16 @@ fn value(type_name: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// The records of a file, each with the number of its first line. Lines without a cell are left out.
-fn records(text: &str) -> Vec<(usize, Vec<String>)> {
-    let (mut records, mut cells, mut cell) = (Vec::new(), Vec::new(), String::new());
-    let (mut is_quoted, mut line, mut first_line) = (false, 1, 1);
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        line += usize::from(letter == '\n');
-        match letter {
-            '"' if is_quoted => {
-                is_quoted = letters.next_if_eq(&'"').is_some();
-                if is_quoted {
-                    cell.push('"');
-                }
-            }
-            letter if is_quoted => cell.push(letter),
-            '"' if cell.is_empty() => is_quoted = true,
-            ',' => cells.push(std::mem::take(&mut cell)),
-            '\r' if letters.peek() == Some(&'\n') => {}
-            '\n' => {
-                cells.push(std::mem::take(&mut cell));
-                records.push((first_line, std::mem::take(&mut cells)));
-                first_line = line;
-            }
-            letter => cell.push(letter),
-        }
-    }
-    cells.push(cell);
-    records.push((first_line, cells));
-    records.retain(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()));
-    records
+/// The records of a file. Those without a cell are left out.
+fn records(text: &str) -> csv::Result<Vec<csv::StringRecord>> {
+    let mut reader = csv::ReaderBuilder::new();
+    let reader = reader.has_headers(false).flexible(true);
+    let records: Vec<_> = reader
+        .from_reader(text.as_bytes())
+        .into_records()
+        .collect::<csv::Result<_>>()?;
+    let has_cells = |record: &csv::StringRecord| record.iter().any(|cell| !cell.is_empty());
+    Ok(records.into_iter().filter(has_cells).collect())
 }
 
 #[cfg(test)]

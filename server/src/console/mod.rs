@@ -6,7 +6,7 @@
 
 mod blobs;
 mod connect;
-mod csv;
+pub mod csv;
 mod engine;
 mod form;
 mod guard;

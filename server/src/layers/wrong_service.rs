@@ -67,13 +67,14 @@ fn of_agent(agent: &str) -> Option<ServiceKind> {
 
 /// The service whose paths and parameters a request has, where no other has such.
 fn of_target(target: &Uri) -> Option<ServiceKind> {
-    let path = target.path();
-    let last = path.rsplit('/').next().unwrap_or_default();
-    if last == "Tables"
+    let path = target.path().trim_start_matches('/');
+    // Resources of a table stand below the account; blobs may have any names further down.
+    let (parent, last) = path.rsplit_once('/').unwrap_or(("", path));
+    let is_table = last == "Tables"
         || last == "$batch"
         || last.starts_with("Tables(")
-        || path.contains("(PartitionKey=")
-    {
+        || last.contains("(PartitionKey=");
+    if is_table && !parent.contains('/') {
         return Some(ServiceKind::Table);
     }
     let query = Query::parse(target.query().unwrap_or_default()).ok()?;
@@ -129,6 +130,8 @@ mod tests {
             ("/a/q/messages?numofmessages=1", Some(ServiceKind::Queue)),
             ("/a/c?restype=container", Some(ServiceKind::Blob)),
             ("/a/c/messages", None),
+            ("/a/c/Tables", None),
+            ("/a/c/T(PartitionKey='p')", None),
             ("/a/c?comp=metadata", None),
         ] {
             assert_eq!(of_target(&target.parse().unwrap()), service, "{target}");

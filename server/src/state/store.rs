@@ -111,7 +111,7 @@ impl Store {
         })
     }
 
-    /// The account and time of a request that came in now.
+    /// When and from where a request came that arrives now, with a new id.
     pub fn request_origin(&self, client: &Client) -> RequestOrigin {
         let system_now = clock::system_time();
         RequestOrigin {
@@ -144,7 +144,6 @@ impl Store {
 
     /// Writes the logs that wait, ends housekeeping and closes the store. Requests that come later fail.
     pub async fn close(&self) -> lazurite_engine::Result<()> {
-        self.stop_sweeping();
         let housekeeping = self.housekeeping_slot().take();
         if let Some(housekeeping) = housekeeping {
             housekeeping.end(&self.analytics).await;

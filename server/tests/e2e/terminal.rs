@@ -120,6 +120,32 @@ fn blobs_are_put_listed_shown_and_removed() {
 }
 
 #[test]
+fn names_are_listed_as_they_are_and_all_tables_are() {
+    let server = Server::fresh();
+    created(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    for name in ["a&amp;b/<1>", "&lt;"] {
+        let (success, _, err) = run(&server, &["put", "-", &format!("photos/{name}")], b"x");
+        assert!(success, "{err}");
+    }
+    let listed = printed(&server, &["ls", "photos"]);
+    assert!(listed.starts_with("a&amp;b/\n&lt;  1 B  "), "{listed}");
+    assert_eq!(
+        printed(&server, &["tree", "photos"]),
+        "&lt;\na&amp;b/\n  <1>\n"
+    );
+    for number in 0..1001 {
+        created(Service::Table, "POST", "/Tables")
+            .json(format!(r#"{{"TableName":"t{number:04}"}}"#))
+            .send(&server)
+            .is(201);
+    }
+    let listed = printed(&server, &["ls"]);
+    assert!(listed.ends_with("table  t0999\ntable  t1000\n"), "{listed}");
+}
+
+#[test]
 fn messages_are_sent_and_looked_at() {
     let server = Server::fresh();
     created(Service::Queue, "PUT", "/orders")

@@ -6,7 +6,7 @@
 //! to its measure, one page, the next in turn, is split in two. So no writer ever waits for all of it to be moved, or for much
 //! memory.
 //!
-//! It makes gets during writes 13 % faster (`readwhilewriting` of `lazurite-engine-bench`), and costs `fillrandom` a tenth of its puts.
+//! It makes gets during writes 13 % faster (`readwhilewriting` of `lazurite-engine-bench`), and costs `fillrandom` a seventh of its puts.
 
 use super::arena::RowId;
 
