@@ -5,7 +5,6 @@
 //! segments that are linked are not used again. Files are removed only by background work, which removes none meanwhile.
 
 use crate::Result;
-use crate::base::error::Error;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::parts::Parts;
 use crate::catalog::state::State;
@@ -20,14 +19,7 @@ impl Parts {
     /// The directory at `path`, for a checkpoint; made if it is absent. Errors: `UnknownFormat` if it is not empty.
     pub(crate) fn checkpoint_target(&self, path: &Path) -> Result<Directory> {
         let target = self.directory.beside(path);
-        target.make()?;
-        if let Some(name) = target.list()?.into_iter().next() {
-            return Err(Error::UnknownFormat {
-                path: path.to_path_buf(),
-                found: format!("a directory that is not empty ({name})"),
-                supported: "a new or an empty directory".into(),
-            });
-        }
+        target.make_empty()?;
         Ok(target)
     }
 

@@ -4,7 +4,6 @@
 //! finds, and begins new ones: of the files that it finds, it writes to none but LOCK, which is not linked.
 
 use crate::Result;
-use crate::base::error::Error;
 use crate::fs::Fs;
 use crate::fs::directory::Directory;
 use crate::fs::name::FileName;
@@ -16,14 +15,7 @@ use std::sync::Arc;
 pub fn copy_store(fs: &Arc<dyn Fs>, source: &Path, target: &Path) -> Result<()> {
     let source = Directory::new(fs.clone(), source);
     let target = source.beside(target);
-    target.make()?;
-    if let Some(name) = target.list()?.into_iter().next() {
-        return Err(Error::UnknownFormat {
-            path: target.path().to_path_buf(),
-            found: format!("a directory that is not empty ({name})"),
-            supported: "a new or an empty directory".into(),
-        });
-    }
+    target.make_empty()?;
     let made = target
         .sync_ancestors()
         .and_then(|()| link_all(&source, &target))

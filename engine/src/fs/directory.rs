@@ -34,6 +34,19 @@ impl Directory {
         made.map_err(|error| Error::io("create", &self.path, error))
     }
 
+    /// As [`Directory::make`]. Errors: `UnknownFormat` if the directory holds anything.
+    pub(crate) fn make_empty(&self) -> Result<()> {
+        self.make()?;
+        match self.list()?.into_iter().next() {
+            None => Ok(()),
+            Some(name) => Err(Error::UnknownFormat {
+                path: self.path.to_path_buf(),
+                found: format!("a directory that is not empty ({name})"),
+                supported: "a new or an empty directory".into(),
+            }),
+        }
+    }
+
     /// Makes the name of the directory durable, and those of the directories that it lies in: `make` may have created them. One
     /// that may not be opened, or cannot be synced, is not of our making.
     pub(crate) fn sync_ancestors(&self) -> Result<()> {

@@ -301,7 +301,7 @@ async fn move_messages(
     .await
 }
 
-/// Puts each message into the other queue before it is deleted from its own: a failure in between leaves it in both, and in neither never.
+/// Puts each message into the other queue before it is deleted from its own: a failure in between leaves it in both queues, and loses none.
 fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> Result<Ticket> {
     let queues = &console.services().queues;
     queues.get_queue_metadata(account, to)?;
