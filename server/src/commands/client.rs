@@ -1,7 +1,7 @@
 //! Requests to the services of a connection string, for the commands that list, read and write.
 
 use crate::codec::xml::{self, Element};
-use crate::commands::doctor::{Credentials, Endpoint, Target, connection_string};
+use crate::commands::doctor::{Credentials, Endpoint, Target, VERSION, connection_string};
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
 use base64::Engine as _;
@@ -77,7 +77,7 @@ impl Client {
         let endpoint = self.endpoint(call.service)?;
         let mut target = format!("/{}/{}", endpoint.path, call.resource).replacen("//", "/", 1);
         let mut headers = call.headers;
-        headers.push(("x-ms-version".to_owned(), "2021-12-02".to_owned()));
+        headers.push(("x-ms-version".to_owned(), VERSION.to_owned()));
         match &self.target.credentials {
             Credentials::Key(key) => {
                 let key = STANDARD

@@ -9,12 +9,12 @@ use crate::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::clock;
 use crate::codec::date;
 use crate::commands::print_line;
+use crate::service_kind::ServiceKind;
+use crate::signed_request;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use certificate::{Handshake, Stream};
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::Value;
-use sha2::Sha256;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -39,6 +39,8 @@ const VARIABLES: [&str; 3] = [
 ];
 /// The password that `--console-password` takes.
 const CONSOLE_PASSWORD: &str = "LAZURITE_CONSOLE_PASSWORD";
+/// The version of the protocol that requests of commands have.
+pub(super) const VERSION: &str = "2021-12-02";
 const SERVICES: [(&str, u16); 3] = [("Blob", 10000), ("Queue", 10001), ("Table", 10002)];
 
 /// Examines a connection string, or the one in the environment. The error is a sentence.
@@ -232,7 +234,7 @@ impl Target {
                 "AccountKey is not base64: it was cut or changed when it was copied".to_owned(),
             );
         };
-        let headers = self.signed_headers(title, &key, &url)?;
+        let headers = self.signed_headers(title, &key, &url);
         let signed = endpoint.ask(&url, &headers).ok()?;
         (signed.status != 200).then(|| {
             format!(
@@ -260,7 +262,6 @@ impl Target {
             .map_err(|_| "AccountKey is not base64")?;
         let url = format!("/{}/{name}", endpoint.path).replace("//", "/");
         let headers = self.signed_headers(title, &key, &url);
-        let headers = headers.ok_or("AccountKey cannot sign")?;
         let address = endpoint.address_or_loopback();
         let answer = address.and_then(|address| endpoint.ask_at(address, &url, &headers));
         let answer = answer.map_err(|reason| {
@@ -310,22 +311,20 @@ impl Target {
         }
     }
 
-    /// The headers that sign a GET of a path and query without further parameters than `comp`.
-    fn signed_headers(&self, title: &str, key: &[u8], url: &str) -> Option<String> {
-        let now = date::rfc1123(clock::system_time());
-        let resource = format!("/{}{url}", self.account);
-        let text = if title == "Table" {
-            format!("{now}\n{resource}")
-        } else {
-            format!("GET\n\n\n\nx-ms-date:{now}\nx-ms-version:2021-12-02\n{resource}")
-        };
-        let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-        mac.update(text.as_bytes());
-        let signature = STANDARD.encode(mac.finalize().into_bytes());
-        Some(format!(
-            "x-ms-date: {now}\r\nAuthorization: SharedKeyLite {}:{signature}\r\n",
-            self.account
-        ))
+    /// The headers that sign a GET of a path and query.
+    fn signed_headers(&self, title: &str, key: &[u8], url: &str) -> String {
+        let mut services = ServiceKind::ALL.into_iter();
+        let service = services.find(|service| service.title() == title);
+        let service = service.unwrap_or(ServiceKind::Blob);
+        let version = ("x-ms-version".to_owned(), VERSION.to_owned());
+        let mut headers = vec![version];
+        let account = (self.account.as_str(), key);
+        signed_request::sign(service, account, ("GET", url), &mut headers);
+        // Every request has the version.
+        let added = headers.iter().skip(1);
+        added
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect()
     }
 }
 
@@ -530,7 +529,7 @@ impl Endpoint {
             length => format!("Content-Length: {length}\r\n"),
         };
         let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: 2021-12-02\r\nAccept: application/json, application/xml\r\n{headers}\
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: {VERSION}\r\nAccept: application/json, application/xml\r\n{headers}\
              {length}Connection: close\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).map_err(text)?;
