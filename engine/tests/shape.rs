@@ -676,3 +676,30 @@ fn small_values_of_the_value_log_are_kept_in_memory_but_checked_in_their_files()
     assert_eq!(read(), 0);
     assert_eq!(db.verify().unwrap().damages.len(), 1);
 }
+
+/// A segment of the value log is not rewritten while less than a sixth of it is garbage.
+#[test]
+fn files_take_at_most_a_fifth_more_than_the_values_that_are_left() {
+    const VALUE_BYTES: usize = 1 << 20;
+    for steps_between_deletions in [0, 2] {
+        let store = Small::open(Durability::Process, 1 << 30);
+        for row in 0..150 {
+            fill(&store.db, &store.keyspace, row..row + 1, &[7; VALUE_BYTES]);
+            store.step();
+        }
+        for row in 0..120 {
+            let mut batch = Batch::new();
+            batch.delete(&store.keyspace, &key(row));
+            store.db.write(batch).unwrap().wait().unwrap();
+            store.clock.advance(Duration::from_millis(3));
+            (0..steps_between_deletions).for_each(|_| drop(store.step()));
+        }
+        for _ in 0..150 {
+            store.clock.advance(Duration::from_millis(200));
+            store.step();
+        }
+        let stats = store.db.stats();
+        let bytes = stats.value_log_bytes + stats.sstable_bytes + stats.memtable_bytes;
+        assert!(bytes < 30 * VALUE_BYTES as u64 * 12 / 10, "{stats}");
+    }
+}
