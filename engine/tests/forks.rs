@@ -190,7 +190,7 @@ fn config() -> Config {
 }
 
 #[test]
-fn fork_and_source_do_not_see_what_the_other_writes() {
+fn fork_and_source_do_not_see_writes_of_each_other() {
     for is_flushed in [false, true] {
         let fs = MemoryFs::crashable();
         let (source, model) = source(&fs, is_flushed);

@@ -61,7 +61,7 @@ const POSITION_BYTES: usize = 8 + 16;
 /// Length of the hyphenated form of a UUID, the only one of the protocol.
 const UUID_CHARS: usize = uuid::fmt::Hyphenated::LENGTH;
 
-/// Bits of a message id's sequence: what a UUID of version 7 has before its variant bits, less the version.
+/// Bits of a message id's sequence: the bits of a UUID of version 7 before its variant, without the version.
 const SEQUENCE_BITS: u32 = 60;
 /// Low bits of the sequence that count within a millisecond.
 const COUNTER_BITS: u32 = 12;

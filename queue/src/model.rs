@@ -57,7 +57,7 @@ pub struct QueuePage {
 pub struct ListedQueue {
     /// The name of the queue.
     pub name: String,
-    /// The metadata of the queue, whether or not the request asked for it.
+    /// The metadata of the queue, also if the request does not include it.
     pub metadata: Metadata,
 }
 

@@ -118,7 +118,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Whether this account can be used with the key that everybody knows.
+    /// Whether this account has the public key of the development account.
     pub fn is_well_known(&self, account: &str) -> bool {
         static KNOWN: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| decode_key(DEVELOPMENT_KEY));
         let keys = self.keys(account);

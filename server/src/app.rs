@@ -1,4 +1,4 @@
-//! The running server: its parts, and what every request passes on the way to its handler.
+//! The running server: its parts, and the layers between a connection and the handler of a request.
 
 mod sub_request;
 
@@ -72,7 +72,7 @@ impl Server for App {
     }
 }
 
-/// What every request passes, from the outside to the inside and back. See [`handle`] for the inner part.
+/// The layers of a request, from the outside to the inside and back. [`handle`] has the inner ones.
 async fn serve(
     app: Arc<App>,
     client: Client,
@@ -216,7 +216,7 @@ async fn handle(
         return Box::pin(serving).await;
     }
     if is_page(app, origin, &parts, &host) {
-        // Apart, so that other requests do not have room for it.
+        // Boxed, so that the futures of other requests stay small.
         return Box::pin(console::answer(&app.pages, origin, &host, parts, body)).await;
     }
     if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {

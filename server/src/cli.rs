@@ -79,7 +79,8 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", help_heading = "Storage")]
     pub accounts: Option<String>,
 
-    /// The same from a file, one or several accounts a line, # for comments, so that no key stands on a command line; read again on SIGHUP
+    /// The same from a file, one or several accounts a line, # for comments, so that no key stands on a command line; read again on
+    /// SIGHUP
     #[arg(
         long = "accounts-file",
         value_name = "FILE",
@@ -111,8 +112,8 @@ pub struct Cli {
     #[arg(long, value_name = "PORT", help_heading = "Network")]
     pub port: Option<u16>,
 
-    /// Copy from URLs of this other server too (repeatable): whoever may write here can then make this machine ask it, on any port.
-    /// A name that leads to private addresses needs them named too, or to stand as private:HOST
+    /// Copy from URLs of this other server too (repeatable): clients that may write can then make this machine send requests to it,
+    /// on any port. A name that leads to private addresses needs them named too, or to stand as private:HOST
     #[arg(
         long = "allow-copy-from",
         value_name = "HOST",
@@ -225,15 +226,19 @@ pub struct Cli {
     #[arg(long = "max-connections-per-address", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_per_address_max: Option<u32>,
 
+    /// Poll for the next request of a quick client instead of sleeping. For measurements: `lazurite-bench busy-neighbours`
+    #[arg(long = "busy-poll", value_name = "true|false", action = clap::ArgAction::Set, default_value_t = true, hide = true)]
+    pub busy_poll: bool,
+
     /// Longest that a request may take, with its body, until its answer begins (default: no limit but the pace of its body)
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
     pub request_timeout: Option<u64>,
 
-    /// Listen where other machines may reach it although the key of the account is the one that everybody knows
+    /// Listen where other machines may reach it although the key of the account is public
     #[arg(long = "i-know", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
     pub i_know: bool,
 
-    /// Take bearer tokens (--oauth basic) from other machines too, although anybody can write one
+    /// Take bearer tokens (--oauth basic) from other machines too, although any client can write one
     #[arg(long = "accept-forged-tokens", help_heading = "Rights")]
     pub accept_forged_tokens: bool,
 
@@ -253,8 +258,8 @@ pub struct Cli {
     #[arg(long = "no-console", help_heading = "Console")]
     pub no_console: bool,
 
-    /// Ask visitors of the web console for this password, and open it beyond this machine, for all accounts. It travels in clear without
-    /// HTTPS; better set in the environment than on a command line
+    /// Ask visitors of the web console for this password, and open it beyond this machine, for all accounts. It travels in clear
+    /// without HTTPS; better set in the environment than on a command line
     #[arg(
         long = "console-password",
         value_name = "PASSWORD",
@@ -295,8 +300,8 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
-    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. Told to stop, that one serves on until
-    /// the program that started this one has ended too. Under the name azurite this needs no flag
+    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. Told to stop, that one serves on
+    /// until the program that started this one has ended too. Under the name azurite this needs no flag
     #[arg(long, help_heading = "Network")]
     pub attach: bool,
 
@@ -316,7 +321,7 @@ pub struct Cli {
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
     pub log_format: LogFormat,
 
-    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that anybody can write
+    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that any client can write
     /// one; without --cert only from this machine
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "HTTPS")]
     pub oauth: Option<OauthLevel>,
@@ -393,7 +398,7 @@ pub enum DurabilityFlag {
 /// Values of `--oauth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OauthLevel {
-    /// What a token says is checked, that an issuer wrote it is not
+    /// The claims of a token are checked, its signature is not
     Basic,
 }
 
@@ -430,7 +435,7 @@ impl Cli {
         Ok(())
     }
 
-    /// What addresses of the services start with.
+    /// The scheme of the services' URLs.
     pub fn scheme(&self) -> &'static str {
         if self.cert.is_some() || self.https {
             "https"
@@ -439,7 +444,7 @@ impl Cli {
         }
     }
 
-    /// Whether bearer tokens are taken: if a flag says so, and with `--https` where they open no more than the key that everybody knows.
+    /// Whether bearer tokens are taken: if a flag says so, and with `--https` if they give access to no more than the public key does.
     pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
         let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
         self.oauth.is_some() || self.https && all_known()

@@ -26,6 +26,7 @@ mod console;
 mod data_directory;
 mod embedded;
 mod faults;
+mod http_client;
 mod layers;
 mod leases;
 mod limits;
@@ -53,7 +54,7 @@ pub use embedded::{Error, Lazurite, Store};
 use program::Program;
 use std::process::ExitCode;
 
-/// What the program does, from its command line to its exit status.
+/// Runs the program, from its command line to its exit status.
 #[doc(hidden)]
 pub fn run_program() -> ExitCode {
     let program = Program::started_as();

@@ -26,8 +26,8 @@ pub fn copy_store(fs: &Arc<dyn Fs>, source: &Path, target: &Path) -> Result<()> 
     made
 }
 
-/// Removes the store in `directory`, which must not be open, and the directory unless it holds anything else. Errors: the first file that
-/// could not be removed; those after it have been.
+/// Removes the store in `directory`, which must not be open, and the directory unless it holds anything else. Errors: the first file
+/// that could not be removed; those after it have been.
 pub fn remove_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
     remove_files(&directory)?;
@@ -46,7 +46,7 @@ fn link_all(source: &Directory, target: &Directory) -> Result<()> {
     Ok(())
 }
 
-/// CURRENT goes first: a directory without it is no store, whatever else is left.
+/// Removes CURRENT first: a directory without it is no store, even if other files are left.
 fn remove_files(directory: &Directory) -> Result<()> {
     let mut names = names(directory)?;
     names.sort_by_key(|name| *name != FileName::Current);
@@ -93,7 +93,7 @@ mod tests {
         let first = open(&fs, "first");
         put(&first, b"small", b"1");
         put(&first, b"large", &[7; 100_000]);
-        // Neither flushed nor closed: what is linked is a log.
+        // Neither flushed nor closed, so a log is linked.
         first.checkpoint("second".as_ref()).unwrap();
         copy_store(&fs, "second".as_ref(), "third".as_ref()).unwrap();
         let third = open(&fs, "third");

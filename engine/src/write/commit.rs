@@ -66,7 +66,7 @@ pub(crate) struct CommitLog {
     trees: Arc<Trees>,
     snapshots: Arc<Snapshots>,
     reserve: Arc<SpaceReserve>,
-    /// Background work, which is told of sealed memtables.
+    /// Background work, which is signalled for sealed memtables.
     work: Arc<dyn Wakes>,
     queue: CommitQueue<CommitLog>,
 }

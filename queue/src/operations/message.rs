@@ -48,8 +48,8 @@ impl QueueService {
         }
     }
 
-    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it skipped so many expired messages that it found
-    /// no other yet; the next step continues from there.
+    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it reached the limit of expired messages before it
+    /// found another one; the next step continues from there.
     pub fn get_messages_step(
         &self,
         account: &str,

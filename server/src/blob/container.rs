@@ -10,11 +10,10 @@ use crate::response::headers::{empty, put, put_metadata, xml};
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;
-use crate::codec::date;
+use crate::blob::validators::with_validators;
 use crate::codec::policies;
 use axum::body::Body;
 use axum::http::Response;
-use axum::http::header::{ETAG, LAST_MODIFIED};
 use lazurite_blob::{Container, ContainerSettings, PublicAccess, SnapshotTime, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
@@ -144,23 +143,6 @@ pub async fn rename_container(request: Request) -> Result<Response<Body>> {
     let (written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
-}
-
-/// ETag and Last-Modified, version and encryption scope, as every write answers them.
-pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
-    put(&mut response, ETAG, written.etag.quoted());
-    put(
-        &mut response,
-        LAST_MODIFIED,
-        date::rfc1123(written.last_modified),
-    );
-    if let Some(version) = written.version {
-        put(&mut response, "x-ms-version-id", version.to_string());
-    }
-    if let Some(scope) = &written.encryption_scope {
-        put(&mut response, encryption::SCOPE, scope.clone());
-    }
-    response
 }
 
 /// The scope of blobs that name none: the account's own key, unless another was given.

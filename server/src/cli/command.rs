@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// What to do instead of serving.
+/// A command, instead of serving.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
     /// Check every checksum, every order and every reference of a store that no server has open
@@ -16,8 +16,8 @@ pub enum Command {
     },
     /// Show one file of a store as text: what it holds, where, and whether its checksums are right
     ///
-    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users stand in
-    /// what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
+    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users
+    /// stand in what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
     Dump {
         /// The file
         #[arg(value_name = "FILE")]
@@ -34,9 +34,11 @@ pub enum Command {
     /// Find out why a client cannot use a connection string
     ///
     /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service missing, the wrong scheme, another
-    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there is none.
+    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there
+    /// is none.
     Doctor {
-        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else UseDevelopmentStorage=true)
+        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else
+        /// UseDevelopmentStorage=true)
         #[arg(value_name = "CONNECTION STRING")]
         connection_string: Option<String>,
     },
@@ -219,7 +221,7 @@ pub enum QueryFormat {
     Csv,
 }
 
-/// What `lazurite clock` does.
+/// An action of `lazurite clock`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClockAction {
     /// Print the time, the distance from the machine's clock, and whether the clock stands
@@ -244,7 +246,7 @@ pub enum ClockAction {
     Reset,
 }
 
-/// What `lazurite faults` does.
+/// An action of `lazurite faults`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum FaultsAction {
     /// Print the rules with the number of their hits, as JSON
@@ -259,7 +261,7 @@ pub enum FaultsAction {
     Clear,
 }
 
-/// What `lazurite shim` does.
+/// An action of `lazurite shim`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ShimAction {
     /// Make the four commands

@@ -1,4 +1,4 @@
-//! What surrounds the handlers of every service: one file for each layer.
+//! The layers around the handlers of every service: one file for each.
 
 pub mod access_log;
 pub mod analytics;

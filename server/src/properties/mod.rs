@@ -94,7 +94,7 @@ impl Logging {
 pub enum LogVersion {
     #[default]
     One,
-    /// With who a bearer of a token is.
+    /// With the ids of a bearer.
     Two,
 }
 
@@ -124,13 +124,13 @@ struct DeleteRetention {
     allow_permanent_delete: bool,
 }
 
-/// What browsers get of the container `$web`.
+/// Settings of the static website in the container `$web`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StaticWebsite {
     pub enabled: bool,
-    /// What each directory shows.
+    /// The name of the page in each directory.
     pub index_document: Option<String>,
-    /// What every directory shows; not together with the former.
+    /// The path of one page for all directories; not together with `index_document`.
     pub default_index_document_path: Option<String>,
     pub error_document_404_path: Option<String>,
 }
@@ -145,7 +145,7 @@ pub struct PropertiesStore {
 #[derive(Debug, Default)]
 struct Slot {
     current: RwLock<Arc<ServiceProperties>>,
-    /// Held from the reading of what a change starts from to its write.
+    /// Held by a change from its read to its write.
     changing: Mutex<()>,
 }
 
@@ -168,7 +168,7 @@ impl Slot {
 }
 
 impl PropertiesStore {
-    /// Reads what the services have kept for the accounts. The error is a sentence.
+    /// Reads the properties of all accounts. The error is a sentence.
     pub fn read(
         services: Arc<Services>,
         cors_origins: &[String],
@@ -236,7 +236,7 @@ pub fn get_service_properties(store: &PropertiesStore, context: &Context) -> Res
     xml(200, document::write(context.service, &properties))
 }
 
-/// Answers Set Service Properties: what the document leaves out stays as it is.
+/// Set Service Properties. Parts that the document leaves out stay as they are.
 pub async fn set_service_properties(
     store: Arc<PropertiesStore>,
     context: Context,
@@ -293,7 +293,7 @@ fn apply(store: &PropertiesStore, context: &Context, change: Change) -> Result<T
     Ok(ticket)
 }
 
-/// What is enabled has a container, which is made with it.
+/// Creates the container of a feature that was enabled.
 fn make_container(services: &Services, account: &str, container: &str) -> Result<()> {
     let settings = ContainerSettings::default();
     match services
@@ -320,13 +320,14 @@ pub fn stats(context: &Context) -> String {
 
 /// Statistics are a matter of the secondary endpoint. Source: Get Blob Service Stats, "Request".
 pub fn check_secondary(context: &Context) -> Result<()> {
-    match context.secondary {
-        true => Ok(()),
-        false => Err(Failure::parameter(
+    if context.secondary {
+        Ok(())
+    } else {
+        Err(Failure::parameter(
             "comp",
             "stats",
             "Statistics are served by the secondary endpoint only.",
-        )),
+        ))
     }
 }
 

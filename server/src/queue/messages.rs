@@ -16,7 +16,7 @@ use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PutMessage, UpdateMessage};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Most bytes of a `QueueMessage` document: the longest text, each byte of it escaped (`&quot;`), and its markup.
+/// Most bytes of a `QueueMessage` document: the longest text, each byte escaped (`&quot;`), and its markup.
 const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
 /// A longer document is read or written on a thread that serves no connections.
 const AT_ONCE_BYTES_MAX: usize = 64 << 10;
@@ -86,7 +86,7 @@ fn read_message(document: &[u8]) -> Result<String> {
     read.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
 }
 
-/// What an answer shows of a message: Put and Get name its holder's receipt, Get and Peek its content.
+/// The parts of a message in a response: Put and Get show the receipt, Get and Peek the content.
 struct Shown<'a> {
     id: &'a str,
     inserted_at: SystemTime,

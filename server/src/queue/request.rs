@@ -13,7 +13,7 @@ use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use std::sync::Arc;
 
-/// What the handlers of the service share.
+/// The parts of the server that the handlers of the service use.
 #[derive(Debug)]
 pub struct State {
     pub services: Arc<Services>,

@@ -1,4 +1,4 @@
-//! Which account a request is for, and which resource of it.
+//! The account and the resource that a request addresses.
 
 use crate::accounts::Accounts;
 use crate::request::parameters::decode;
@@ -7,7 +7,7 @@ use crate::service_kind::ServiceKind;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// What the host and the path of a request say.
+/// The address in the host and the path of a request.
 pub struct Address {
     pub account: String,
     pub account_as_sent: String,
@@ -21,7 +21,8 @@ pub struct Address {
 /// Longest part of a host or path that a refusal repeats, in characters.
 const REPEATED_CHARACTERS_MAX: usize = 64;
 
-/// The first label of the host is the account if there is one of that name, otherwise the first path segment. `None` if neither names one.
+/// The first label of the host is the account if there is one of that name, otherwise the first path segment. `None` if neither
+/// names one.
 pub fn address(
     service: ServiceKind,
     accounts: &Accounts,
@@ -243,7 +244,7 @@ mod tests {
             }
         }
         for (host, path) in [
-            ("127.0.0.1:10000", "/nobody/c"),
+            ("127.0.0.1:10000", "/unknown/c"),
             ("acct:10000", "/"),
             ("storage.internal", "/"),
             ("azurite.local", "/ACCT/c"),
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn host_names_are_not_read_if_a_flag_says_so() {
+    fn host_names_are_not_read_with_a_flag() {
         let accounts = Accounts::parse("acct:AAAA").unwrap().path_style_only(true);
         let resolve = |path| address(ServiceKind::Blob, &accounts, "acct.blob.localhost", path);
         assert!(resolve("/c").is_none());

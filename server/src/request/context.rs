@@ -1,4 +1,4 @@
-//! What every request says about itself before its operation is known: service, account, resource, version, ids.
+//! The facts of a request that do not depend on its operation: service, account, resource, version, ids.
 //!
 //! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
 
@@ -62,20 +62,20 @@ pub struct Context {
     pub secondary: bool,
     /// Percent-encoded path after the account, without the first slash.
     pub resource: String,
-    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: what absolute links start with.
+    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: the start of absolute links.
     pub base_url: String,
     /// Names of `x-ms-meta-*` headers as sent; the header map has them in lower case.
     pub metadata_names: Vec<String>,
 }
 
 impl Context {
-    /// Reads the head. Errors: the malformed, and an account nobody configured.
+    /// Reads the head. Errors: malformed parts, and an account that the server does not have.
     pub fn new(arrival: &RequestOrigin, accounts: &Accounts, parts: &Parts) -> Result<Context> {
         let host = host(parts)?;
         Context::take(arrival, accounts, parts.clone(), &host)
     }
 
-    /// As [`Context::new`], of a head whose host is known and that nobody else needs.
+    /// As [`Context::new`], for a head whose host is known. Takes the headers out of it.
     pub fn take(
         arrival: &RequestOrigin,
         accounts: &Accounts,
@@ -99,9 +99,10 @@ impl Context {
         let address = address(service, accounts, host, path)
             .ok_or_else(|| no_account(accounts, host, path, peer.ip()))?;
         let scheme = if secure { "https://" } else { "http://" };
-        let base_url = match address.path_style {
-            true => [scheme, host, "/", &address.account_as_sent].concat(),
-            false => [scheme, host].concat(),
+        let base_url = if address.path_style {
+            [scheme, host, "/", &address.account_as_sent].concat()
+        } else {
+            [scheme, host].concat()
         };
         Ok(Context {
             service,
@@ -154,7 +155,7 @@ impl Context {
         })
     }
 
-    /// Whether a token can be shown without anybody reading it on its way: over HTTPS, or without leaving this machine.
+    /// Whether the response may hold a secret: the request came over HTTPS, or from this machine.
     pub fn is_confidential(&self) -> bool {
         self.secure || self.peer.ip().is_loopback()
     }

@@ -125,17 +125,17 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
 
 pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
-    // A body that is no entity is told behind a table that is not there.
+    // An absent table is reported before a body that is no entity.
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body))).await?;
     let answer = match body {
         Ok(body) => match inserted(body) {
             Ok(entity) => insert(request, entity, prefer).await,
-            // That there is no such table is told first: the address may be wrong, and the body right elsewhere.
+            // An absent table is reported first: the address may be wrong, and the body right elsewhere.
             Err(failure) => Err(check_table(&request).err().unwrap_or(failure)),
         },
         Err(error) => Err(error.into()),
     };
-    // Told also when the answer is a refusal. Source: Insert Entity, "Response headers".
+    // Also in the response to a refused insert. Source: Insert Entity, "Response headers".
     match (answer, prefer) {
         (Ok(mut response), Some(prefer)) => {
             put(&mut response, "preference-applied", prefer.text());
@@ -234,17 +234,18 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
         .partition_key
         .is_some_and(|key| key != keys.partition_key)
         || body.row_key.is_some_and(|key| key != keys.row_key);
-    match contradicts {
-        true => Err(Failure::new(
+    if contradicts {
+        Err(Failure::new(
             400,
             "InvalidInput",
             "The keys in the body are not those of the address.",
-        )),
-        false => Ok(Entity::new(
+        ))
+    } else {
+        Ok(Entity::new(
             keys.partition_key,
             keys.row_key,
             body.properties,
-        )),
+        ))
     }
 }
 
@@ -309,7 +310,7 @@ pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
     Ok(uncached(empty(204)))
 }
 
-/// Refuses what a SAS does not cover.
+/// Refuses keys that a SAS does not cover.
 pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()> {
     match range {
         Some(range) if !range.contains(&keys.partition_key, &keys.row_key) => {
@@ -319,7 +320,7 @@ pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()>
     }
 }
 
-/// `$top`, 1 to 1,000; 0 is an empty page. The service refuses what is above.
+/// `$top`, 1 to 1,000; 0 is an empty page. The service refuses higher numbers.
 pub fn top(context: &Context) -> Result<Option<u32>> {
     let Some(text) = context
         .query

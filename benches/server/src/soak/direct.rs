@@ -16,11 +16,11 @@ use lazurite_engine::{Config, Db, Durability, Environment, RandomIds, WallClock}
 use lazurite_queue::{GetMessages, PutMessage, QueueService, UpdateMessage};
 use lazurite_table::{ETag, Entity, IfMatch, Operation, Query, TableService, Value, Write};
 
-use super::operations::{
+use crate::soak::operations::{
     ACCOUNT, BlobId, CONTAINER, Done, LeaseRequest, MESSAGES_MAX, Operations, QUEUE, Row, RowWrite,
     TABLE, TakenMessage,
 };
-use super::state::Failure;
+use crate::soak::state::Failure;
 
 /// As in the server: the steps of a sweep of blobs.
 const SWEEP_STEPS_MAX: u32 = 64;

@@ -1,4 +1,4 @@
-//! The only place with status codes: what a client sees when something is refused or fails.
+//! The only place with status codes: the responses to requests that are refused or fail.
 //!
 //! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand in `common.rs`, those of
 //! one service come from its errors here; `render.rs` writes them in the format of the service.
@@ -115,7 +115,7 @@ impl From<lazurite_engine::Error> for Failure {
         match &error {
             Error::NoSpace { .. } => {
                 tracing::warn!(%error, "the store is full");
-                let message = "There is no space left for what this server stores.";
+                let message = "There is no space left for the data of this server.";
                 Failure::new(507, "InsufficientStorage", message)
             }
             Error::TooLarge { .. } => {
@@ -218,7 +218,7 @@ impl From<lazurite_blob::Error> for Failure {
             Error::InternalError { reason } => {
                 tracing::error!(
                     reason,
-                    "the store holds what the Blob service cannot have written"
+                    "the store holds a record that the Blob service cannot have written"
                 );
                 common::INTERNAL_ERROR.into()
             }
@@ -383,7 +383,7 @@ impl From<lazurite_table::Error> for Failure {
             Error::InternalError(reason) => {
                 tracing::error!(
                     reason,
-                    "the store holds what the Table service cannot have written"
+                    "the store holds a record that the Table service cannot have written"
                 );
                 common::INTERNAL_ERROR.into()
             }
