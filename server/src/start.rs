@@ -18,7 +18,7 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::state::{self, Shared, Stores};
+use crate::state::{self, Place, Shared, Stores};
 use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -166,7 +166,7 @@ async fn serve_until_stopped(
         Host::Program(_) => None,
         Host::Process(guest) => guest.environment.take(),
     };
-    let db = open_store(cli, environment)?;
+    let (db, place) = open_store(cli, environment)?;
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
@@ -176,7 +176,25 @@ async fn serve_until_stopped(
         Host::Program(_) => Arc::new(SystemWallClock::default()),
         Host::Process(guest) => guest.clock.clone(),
     };
+    if let Err(error) = place.remove_copies() {
+        tracing::warn!("checkpoints of the secondary endpoint are left: {error}");
+    }
     let app = Arc::new(App::open(cli, accounts, db, clock, access_log)?);
+    let store = app.stores.current();
+    let made = cli
+        .names_at_start()
+        .make(&store.services, app.stores.accounts().first().0)?;
+    if let (Some(line), Host::Program(_)) = (made, &host) {
+        output::say(format!("lazurite: {line}"));
+    }
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let carriers = ConnectionThreads::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
+        .map_err(|error| format!("cannot start its threads: {error}"))?;
+    let carriers = Arc::new(carriers);
+    if let Some(seconds) = cli.secondary_lag {
+        let lag = Duration::from_secs(seconds.into());
+        app.stores.keep_secondary(lag, place)?;
+    }
     app.console.set_addresses(addresses.clone());
     let (stop, stopped) = watch::channel(false);
     let mut control = match host {
@@ -201,10 +219,6 @@ async fn serve_until_stopped(
     };
     // Before the first request, which the account may want logged.
     app.stores.start_housekeeping();
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let carriers = ConnectionThreads::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
-        .map_err(|error| format!("cannot start its threads: {error}"))?;
-    let carriers = Arc::new(carriers);
     let mut serving = tokio::task::JoinSet::new();
     for (service, listener) in listeners {
         let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
@@ -367,7 +381,8 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     Err(Refusal { holder, sentence })
 }
 
-fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String> {
+/// The store, and how another one beside it would be opened.
+fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<(Db, Place), String> {
     let durability = cli.durability();
     let config = Config {
         durability,
@@ -381,13 +396,19 @@ fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String>
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
     }
+    let place = Place {
+        directory: cli.location.clone(),
+        config,
+        environment,
+    };
+    let (config, environment) = (place.config.clone(), place.environment.clone());
     let db = Db::open_with(&cli.location, config, environment)
         .map_err(|error| cannot_open(&cli.location, &error))?;
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
     }
-    Ok(db)
+    Ok((db, place))
 }
 
 fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
@@ -478,7 +499,7 @@ fn store_settings(
         accepts_bearer_tokens: cli.takes_tokens(&accounts),
         accounts,
         clock,
-        faults: Arc::new(Faults::new(cli.faults)),
+        faults: Arc::new(Faults::new(cli.faults, cli.as_azure)),
         cors: cli.cors.clone(),
         fetcher,
         accepts_account_keys: !cli.no_shared_key,
