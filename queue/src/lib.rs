@@ -65,6 +65,7 @@ mod sweep;
 mod time;
 mod visibility;
 
+pub use check::queue_name as check_queue_name;
 pub use error::{Error, Result};
 pub use lazurite_policies::StoredPolicy;
 pub use model::*;

@@ -139,6 +139,15 @@ pub struct PeekedMessage {
     pub text: String,
 }
 
+/// A page of [`QueueService::list_messages`](crate::QueueService::list_messages).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MessagePage {
+    /// The messages.
+    pub messages: Vec<PeekedMessage>,
+    /// Where the next page starts; `None` at the end.
+    pub next: Option<String>,
+}
+
 /// The parameters of Update Message.
 #[derive(Debug, Clone, Copy)]
 pub struct UpdateMessage<'a> {

@@ -10,6 +10,7 @@ use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
 use crate::console::requests::{Answer, Ring, WhyRefused};
 use crate::console::{self, Console};
+use crate::faults::targets::Subject;
 use crate::faults::{self, Ending};
 use crate::layers::access_log::RequestLog;
 use crate::layers::analytics::log_entry;
@@ -228,7 +229,19 @@ async fn handle(
         browser_guard::check_origin(&parts.headers, &host)?;
         return Box::pin(identity::answer(origin, &parts, &host, body)).await;
     }
-    let (context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
+    let (mut context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
+    let secondary = if context.secondary {
+        Box::pin(app.stores.secondary(origin.now)).await?
+    } else {
+        None
+    };
+    let store = match &secondary {
+        Some(reading) => {
+            context.replication = reading.replication;
+            &reading.store
+        }
+        None => store,
+    };
     if context.method == Method::OPTIONS {
         facts.operation = "PreflightRequest";
         return cors::preflight(&properties.cors_rules(), &context);
@@ -262,6 +275,9 @@ async fn handle(
     {
         facts.ending = fault.ending();
         Box::pin(fault.strike()).await?;
+    }
+    if let Some(meter) = store.services.meter() {
+        meter.admit(&context.account, routed.subject())?;
     }
     facts.memory = long_responses::reserve(operation.long_response).await?;
     let token_would_do = matches!(caller, Caller::Anonymous)
@@ -374,6 +390,25 @@ impl Routed {
             Routed::Blob(Err(_)) | Routed::Queue(Err(_)) | Routed::Table(Err(_)) => {
                 Facts::unrouted(context)
             }
+        }
+    }
+
+    /// What the targets of a request go by.
+    fn subject(&self) -> Subject<'_> {
+        match self {
+            Routed::Blob(Ok(route)) if !route.blob.is_empty() => Subject::Blob {
+                container: &route.container,
+                blob: &route.blob,
+            },
+            Routed::Queue(Ok(route)) if route.operation.resource.is_of_messages() => {
+                Subject::Messages {
+                    queue: &route.queue,
+                }
+            }
+            Routed::Table(Ok(route)) if !route.table.is_empty() => Subject::Table {
+                table: &route.table,
+            },
+            _ => Subject::Other,
         }
     }
 

@@ -5,6 +5,7 @@ mod command;
 pub use command::{ClockAction, Command, FaultsAction, QueryFormat, ShimAction, StoreArguments};
 
 use crate::accounts::Accounts;
+use crate::names_at_start::NamesAtStart;
 use crate::service_kind::ServiceKind;
 use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
@@ -88,6 +89,33 @@ pub struct Cli {
         help_heading = "Storage"
     )]
     pub accounts_file: Option<PathBuf>,
+
+    /// Containers to make at start in the first account, if they are not there
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = "Storage"
+    )]
+    pub containers: Vec<String>,
+
+    /// Queues to make at start in the first account, if they are not there
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = "Storage"
+    )]
+    pub queues: Vec<String>,
+
+    /// Tables to make at start in the first account, if they are not there
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = "Storage"
+    )]
+    pub tables: Vec<String>,
 
     /// Most that the data directory may take, in megabytes: writes beyond it are answered 507, reads go on
     #[arg(
@@ -280,6 +308,15 @@ pub struct Cli {
     #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
     pub requests_megabytes: u32,
 
+    /// Have the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them, and the time for which the name of a
+    /// deleted container, queue or table is not free. `PUT /_lazurite/faults` sets each of them
+    #[arg(long = "as-azure", help_heading = "Protocol")]
+    pub as_azure: bool,
+
+    /// Let the secondary endpoint (ACCOUNT-secondary) read the store as it was so many seconds ago (default: as it is)
+    #[arg(long = "secondary-lag", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400), help_heading = "Protocol")]
+    pub secondary_lag: Option<u32>,
+
     /// Ignore the headers and parameters that an operation does not read, instead of refusing some of them
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,
@@ -432,7 +469,16 @@ impl Cli {
         if self.https_only && self.cert.is_none() && !self.https {
             return Err("--https-only needs a certificate: --cert, or --https".to_owned());
         }
-        Ok(())
+        self.names_at_start().check()
+    }
+
+    /// What is made at start.
+    pub fn names_at_start(&self) -> NamesAtStart<'_> {
+        NamesAtStart {
+            containers: &self.containers,
+            queues: &self.queues,
+            tables: &self.tables,
+        }
     }
 
     /// The scheme of the services' URLs.

@@ -33,6 +33,7 @@ mod limits;
 mod local_ca;
 mod log;
 mod memory;
+mod names_at_start;
 mod output;
 mod platform;
 mod port_holder;

@@ -17,7 +17,7 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::state::{self, Shared, Stores};
+use crate::state::{self, Place, Shared, Stores};
 use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -215,13 +215,27 @@ fn open_app(
     host: &mut Host<'_>,
     out: &LineWriter,
 ) -> Result<Arc<App>, String> {
-    let db = open_store(cli, host.take_environment())?;
+    let (db, place) = open_store(cli, host.take_environment())?;
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
         AccessLog::new(out.clone(), cli.log_format, output::shows_colour())
     };
+    if let Err(error) = place.remove_copies() {
+        tracing::warn!("checkpoints of the secondary endpoint are left: {error}");
+    }
     let app = App::open(cli, accounts, db, host.clock(), access_log)?;
+    let made = cli.names_at_start().make(
+        &app.stores.current().services,
+        app.stores.accounts().first().0,
+    )?;
+    if let (Some(line), Host::Program(_)) = (made, &*host) {
+        output::say(format!("lazurite: {line}"));
+    }
+    if let Some(seconds) = cli.secondary_lag {
+        let lag = Duration::from_secs(seconds.into());
+        app.stores.keep_secondary(lag, place)?;
+    }
     Ok(Arc::new(app))
 }
 
@@ -443,7 +457,8 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     Err(Refusal { holder, sentence })
 }
 
-fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String> {
+/// The store, and how another one beside it would be opened.
+fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<(Db, Place), String> {
     let durability = cli.durability();
     let config = Config {
         durability,
@@ -457,13 +472,19 @@ fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String>
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
     }
+    let place = Place {
+        directory: cli.location.clone(),
+        config,
+        environment,
+    };
+    let (config, environment) = (place.config.clone(), place.environment.clone());
     let db = Db::open_with(&cli.location, config, environment)
         .map_err(|error| cannot_open(&cli.location, &error))?;
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
     }
-    Ok(db)
+    Ok((db, place))
 }
 
 fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
@@ -554,7 +575,7 @@ fn store_settings(
         accepts_bearer_tokens: cli.takes_tokens(&accounts),
         accounts,
         clock,
-        faults: Arc::new(Faults::new(cli.faults)),
+        faults: Arc::new(Faults::new(cli.faults, cli.as_azure)),
         cors: cli.cors.clone(),
         fetcher,
         accepts_account_keys: !cli.no_shared_key,

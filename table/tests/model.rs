@@ -576,7 +576,7 @@ impl Run {
                 filter: Some(filter),
                 top,
                 continuation,
-                access_range: None,
+                ..Query::default()
             };
             let page = self
                 .service

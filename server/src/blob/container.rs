@@ -2,6 +2,7 @@
 
 use crate::blob::encryption;
 use crate::blob::request::Request;
+use crate::faults::targets::Named;
 use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
 use crate::request::policies::collect_policies;
@@ -25,6 +26,9 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
         deny_encryption_scope_override: denies,
         immutable_versions: false,
     };
+    if let Some(meter) = request.state.services.meter() {
+        meter.check_free(Named::Container, request.account(), &request.container)?;
+    }
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.create_container_with(r.account(), &r.container, settings)
     };
@@ -103,10 +107,18 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
 
 pub async fn delete_container(request: Request) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
+    let (state, account, container) = (
+        request.state.clone(),
+        request.account().to_owned(),
+        request.container.clone(),
+    );
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.delete_container(r.account(), &r.container, &conditions)
     };
     request.change(call).await?.await?;
+    if let Some(meter) = state.services.meter() {
+        meter.note_deleted(Named::Container, &account, &container);
+    }
     Ok(empty(202))
 }
 

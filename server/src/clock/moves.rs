@@ -125,6 +125,14 @@ pub struct Clock {
     keyspace: Keyspace,
 }
 
+/// Removes the record of a store's clock: of a copy whose clock follows that of the store itself. Blocks for the disk.
+pub fn forget_moves(db: &Db) -> lazurite_engine::Result<()> {
+    let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default())?;
+    let mut batch = Batch::new();
+    batch.delete(&keyspace, KEY);
+    db.write(batch)?.wait()
+}
+
 impl Clock {
     /// The clock of a store, as the last run left it.
     pub fn open(db: &Db, followed: Arc<dyn WallClock>) -> Result<Clock, String> {

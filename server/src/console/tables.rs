@@ -149,7 +149,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         filter: Some(filter.as_str()),
         top: Some(top),
         continuation: visit.query.has("pk").then_some((&from.0, &from.1)),
-        access_range: None,
+        ..Query::default()
     };
     let rows = read_rows(console, account, table, &query);
     // A filter that cannot be read is said beside the filter; anything else is another page.

@@ -77,7 +77,10 @@ async fn change_clock(
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-    let change = move || clock::page::change(&console.services().clock, &body);
+    let change = move || {
+        console.stores.note_for_secondary()?;
+        clock::page::change(&console.services().clock, &body)
+    };
     Ok(Json(on_blocking_pool(change).await?))
 }
 

@@ -11,7 +11,7 @@ use crate::codec::date;
 use crate::codec::xml::Writer;
 use crate::connection::blocking_pool;
 use crate::request::body;
-use crate::request::context::{ApiVersion, Context, ServiceKind};
+use crate::request::context::{ApiVersion, Context, Replication, ServiceKind};
 use crate::request::operation::LogClass;
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{empty, parse_xml, xml};
@@ -305,14 +305,19 @@ fn make_container(services: &Services, account: &str, container: &str) -> Result
     }
 }
 
-/// The copy at the secondary endpoint is the primary itself, so it is always up to date.
+/// Without `--secondary-lag` the secondary endpoint reads the primary itself, so it is always up to date.
 /// Source: Get Blob Service Stats, "Response body".
 pub fn stats(context: &Context) -> String {
     let mut document = Writer::new();
     document.open("StorageServiceStats");
     document.open("GeoReplication");
-    document.element("Status", "live");
-    document.element("LastSyncTime", &date::rfc1123(context.now));
+    let (status, last_sync) = match context.replication {
+        Replication::Current => ("live", date::rfc1123(context.now)),
+        Replication::Until(time) => ("live", date::rfc1123(time)),
+        Replication::Bootstrap => ("bootstrap", String::new()),
+    };
+    document.element("Status", status);
+    document.element("LastSyncTime", &last_sync);
     document.close("GeoReplication");
     document.close("StorageServiceStats");
     document.finish()

@@ -244,7 +244,7 @@ fn operation(context: &Context, resource: Resource) -> Result<&'static Row> {
     if resource != Resource::Service {
         restype.clear();
     }
-    if matches!(resource, Resource::Messages | Resource::Message) {
+    if resource.is_of_messages() {
         comp.clear();
     }
     let asked = Asked {

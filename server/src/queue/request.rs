@@ -35,6 +35,13 @@ impl Request {
     pub fn account(&self) -> &str {
         &self.context.account
     }
+
+    /// Counts the messages of a response against the target of the queue.
+    pub fn owe_messages(&self, count: usize) {
+        if let Some(meter) = self.state.services.meter() {
+            meter.owe_messages(self.account(), &self.queue, count);
+        }
+    }
 }
 
 /// Runs an operation that answers `204` and nothing else.

@@ -33,6 +33,18 @@ pub struct RequestOrigin {
     pub request_id: String,
 }
 
+/// How far the data of the secondary endpoint is behind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replication {
+    /// It is the data of the primary.
+    #[default]
+    Current,
+    /// It has what was written before this time.
+    Until(SystemTime),
+    /// It is the data with which the server started.
+    Bootstrap,
+}
+
 /// Everything about a request but its operation and its body.
 #[derive(Debug)]
 pub struct Context {
@@ -60,6 +72,7 @@ pub struct Context {
     /// Without the `-secondary` suffix.
     pub account: String,
     pub secondary: bool,
+    pub replication: Replication,
     /// Percent-encoded path after the account, without the first slash.
     pub resource: String,
     /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: the start of absolute links.
@@ -120,6 +133,7 @@ impl Context {
             target: parts.uri,
             account: address.account,
             secondary: address.secondary,
+            replication: Replication::default(),
             resource: address.resource,
             raw_path: address.path,
             base_url,
@@ -149,6 +163,7 @@ impl Context {
             raw_path: path.to_owned(),
             account: self.account.clone(),
             secondary: self.secondary,
+            replication: self.replication,
             resource: path.trim_start_matches('/').to_owned(),
             base_url: self.base_url.clone(),
             metadata_names: Vec::new(),

@@ -91,6 +91,13 @@ pub enum Resource {
     TableBatch,
 }
 
+impl Resource {
+    /// Whether it is the messages of a queue, or one of them.
+    pub fn is_of_messages(self) -> bool {
+        matches!(self, Resource::Messages | Resource::Message)
+    }
+}
+
 /// The part of a request that routing reads.
 pub struct Asked<'a> {
     pub method: &'a str,

@@ -4,8 +4,10 @@
 //! them. A request takes its store once, when it begins, and keeps it to its end.
 
 mod housekeeping;
+mod secondary;
 mod store;
 mod stores;
 
+pub use secondary::Place;
 pub use store::{Settings, Shared, Store};
 pub use stores::Stores;

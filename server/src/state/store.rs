@@ -7,6 +7,7 @@ use crate::blob::Fetcher;
 use crate::clock::{self, Clock};
 use crate::connection::listener::Client;
 use crate::faults::Faults;
+use crate::faults::targets::Usage;
 use crate::layers::access_log::AccessLog;
 use crate::properties::PropertiesStore;
 use crate::request::context::{RequestIds, RequestOrigin};
@@ -26,7 +27,7 @@ const COPY_CUT_OFF: &str =
     "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
 
 /// How stores are opened: the same for all stores of a process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     pub accounts: Arc<Accounts>,
     /// The clock that the clocks of stores follow.
@@ -176,6 +177,7 @@ fn open_services(db: Db, settings: &Settings) -> Result<Services, String> {
         accounts: settings.accounts.clone(),
         clock,
         faults: settings.faults.clone(),
+        usage: Usage::default(),
         db,
         blobs,
         queues,

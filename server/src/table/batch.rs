@@ -5,6 +5,7 @@ use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use crate::connection::blocking_pool::{on_blocking_pool, on_blocking_pool_limited};
 use crate::console::requests::WhyRefused;
+use crate::faults::targets::Named;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
 use crate::request::context::text_of;
 use crate::request::operation::{Asked, Resource};
@@ -264,6 +265,12 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
     if let Some(index) = changes.iter().position(other) {
         return refused(index, changes[index].level, common::INVALID_INPUT.into());
+    }
+    if let Some(meter) = request.state.services.meter() {
+        let (account, key) = (request.account(), &facts.partition_key);
+        // The path of a batch names no table.
+        meter.check_free(Named::Table, account, &table)?;
+        meter.take_entities(account, &table, key, facts.entities)?;
     }
     let (operations, rest): (Vec<_>, Vec<_>) = changes
         .into_iter()

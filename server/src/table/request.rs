@@ -42,6 +42,14 @@ impl Request {
     pub fn account(&self) -> &str {
         &self.context.account
     }
+
+    /// Counts entities of a partition against its target. Errors: `ServerBusy`.
+    pub fn take_entities(&self, partition_key: &str, count: u32) -> Result<()> {
+        let meter = self.state.services.meter();
+        meter.map_or(Ok(()), |meter| {
+            meter.take_entities(self.account(), &self.table, partition_key, count)
+        })
+    }
 }
 
 /// Runs a call of the service that writes, and waits until the write is durable.

@@ -30,6 +30,59 @@ def faults(*rules, method="PUT"):
         return json.load(answer)["rules"]
 
 
+def targets(**limits):
+    body = json.dumps({"targets": limits}).encode()
+    request = urllib.request.Request(f"{SERVER}/_lazurite/faults", body, method="PUT")
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["targetHits"]
+
+
+def target_hits():
+    with urllib.request.urlopen(f"{SERVER}/_lazurite/faults") as answer:
+        return json.load(answer)["targetHits"]
+
+
+class Targets(harness.Test):
+    def setUp(self):
+        self.addCleanup(targets)
+
+    def test_clients_recover_from_busy_partitions_queues_and_blobs(self):
+        container = once.create_container(unique("targets"))
+        blob = container.upload_blob("b", b"1")
+        retrying = BlobServiceClient.from_connection_string(CONNECTION)
+        queue = QueueServiceClient.from_connection_string(CONNECTION).create_queue(unique("queue"))
+        with TableServiceClient.from_connection_string(CONNECTION) as tables:
+            table = tables.create_table(unique("table"))
+            targets(partitionEntities=5, queueMessages=5, blobRequests=5)
+            for number in range(7):
+                table.create_entity({"PartitionKey": "p", "RowKey": str(number)})
+                queue.send_message(str(number))
+                retrying.get_blob_client(blob.container_name, "b").get_blob_properties()
+            hits = target_hits()
+            targets()
+            self.assertEqual(len(list(table.list_entities())), 7)
+        for name in ("partitionEntities", "queueMessages", "blobRequests"):
+            self.assertGreater(hits[name], 0, name)
+        retrying.close()
+
+    def test_tokens_at_partition_boundaries_are_followed(self):
+        with TableServiceClient.from_connection_string(CONNECTION) as tables:
+            table = tables.create_table(unique("table"))
+            for number in range(6):
+                table.create_entity({"PartitionKey": str(number // 2), "RowKey": str(number)})
+            targets(pagePartitions=1)
+            self.assertEqual([len(list(page)) for page in table.list_entities().by_page()], [2, 2, 2])
+            self.assertEqual(len(list(table.query_entities("RowKey eq '5'"))), 1)
+
+    def test_a_deleted_name_is_not_free(self):
+        name = unique("targets")
+        targets(containerReuseSeconds=30)
+        once.create_container(name)
+        once.delete_container(name)
+        with self.fails(409, "ContainerBeingDeleted"):
+            once.create_container(name)
+
+
 class Faults(harness.Test):
     def setUp(self):
         self.name = unique("faults")

@@ -17,6 +17,7 @@ mod slow;
 
 mod access_log;
 mod advisor;
+mod at_start;
 mod auth;
 mod blob;
 mod console;
@@ -41,7 +42,9 @@ mod queue;
 mod races;
 mod recordings;
 mod rights;
+mod secondary;
 mod table;
+mod targets;
 mod terminal;
 mod test_clock;
 mod testcontainers;

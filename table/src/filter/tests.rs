@@ -600,6 +600,7 @@ fn query_by(
             top: Some(top as u32),
             continuation,
             access_range,
+            ..Query::default()
         };
         let page = service()
             .query_entities("account", table, &query, &|| false)

@@ -188,7 +188,7 @@ impl Operations for Direct {
             filter: Some(&filter),
             top: None,
             continuation: None,
-            access_range: None,
+            ..Query::default()
         };
         let tables = &self.tables;
         let page = tables.query_entities(ACCOUNT, TABLE, &query, &|| false)?;
