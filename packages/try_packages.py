@@ -2,7 +2,12 @@
 `.ci/package test`; needs a way to the registries of Python and npm.
 
 Then it measures, ours and Azurite beside each other: sizes, start to the first answer, and suites of 200 tests for pytest, Jest and Vitest, each
-of which creates a container and puts a blob into it. Last, a hundred servers at once.
+of which creates a container and puts a blob into it; a hundred servers at once. Last, it goes a new user's way in three languages: from an
+empty directory to a passing test.
+
+    packages/try_packages.py DIR [--write-docs README.md]
+
+DIR holds the packages. --write-docs writes the figures into the block `packages` of a page.
 """
 
 import http.client
@@ -17,6 +22,7 @@ import time
 from pathlib import Path
 
 PACKAGES = Path(__file__).resolve().parent
+ROOT = PACKAGES.parent
 TESTS = 200
 STARTS = 5
 CROWD = 100
@@ -29,6 +35,22 @@ from azure.storage.blob import BlobServiceClient
 def test_upload(number, lazurite_connection_string):
     service = BlobServiceClient.from_connection_string(lazurite_connection_string)
     service.create_container("photos").upload_blob("lake.txt", b"blue")
+"""
+# A test around the lines of the README: the store answers.
+RUST_TEST = """
+#[test]
+fn store_answers() -> Result<(), Box<dyn std::error::Error>> {
+    use std::io::{Read, Write};
+    LINES
+    let text = store.connection_string();
+    let host = text.split("BlobEndpoint=http://").nth(1).and_then(|rest| rest.split('/').next());
+    let mut connection = std::net::TcpStream::connect(host.expect("it names a host"))?;
+    write!(connection, "GET /_lazurite/health HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer)?;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    Ok(())
+}
 """
 # As people write it for Azurite: one server for the session, and names that no other test has.
 PYTEST_AZURITE = """
@@ -103,8 +125,23 @@ for (let number = 0; number < TESTS; number++) {
 """
 
 
+# What was measured, by the names in TABLE.
+FIGURES: "dict[str, str]" = {}
+TABLE = """\
+| | Lazurite | Azurite |
+| --- | --- | --- |
+| download | {wheel} (wheel), {npm} (npm), {deb} (Debian) | {azurite_download} |
+| size on disk | {on_disk} | {azurite_on_disk} (`node_modules`) |
+| start to the first response | {start}; by npm {start_npm}, the start of Node included | {start_azurite} |
+| 200 tests, each with a container and a blob: pytest | {pytest} | {pytest_azurite} |
+| the same: Vitest | {vitest} | {vitest_azurite} |
+| 100 servers at once | {crowd} | |
+| from an empty directory to a passing test | Python {python_trial}, JavaScript {javascript_trial}, Rust {rust_trial} (all is compiled) | |"""
+
+
 def main() -> None:
     made = Path(sys.argv[1])
+    page = Path(sys.argv[3]) if sys.argv[2:3] == ["--write-docs"] else None
     with tempfile.TemporaryDirectory(prefix="lazurite-packages-") as scratch:
         work = Path(scratch)
         environment = try_wheel(made, work)
@@ -114,6 +151,16 @@ def main() -> None:
         compare_starts(made, environment, project, azurite)
         compare_suites(environment, project, azurite)
         crowd(environment)
+        try_trials(made, work)
+    if page:
+        write_figures(page)
+
+
+def write_figures(page: Path) -> None:
+    begin, end = "<!-- figures: packages -->", "<!-- end -->"
+    before, rest = page.read_text().split(begin, 1)
+    page.write_text(f"{before}{begin}\n{TABLE.format(**FIGURES)}\n{end}{rest.split(end, 1)[1]}")
+    print(f"{page.name}: its figures are written")
 
 
 def run(*command: object, cwd: "Path | None" = None, env: "dict[str, str] | None" = None) -> float:
@@ -204,18 +251,22 @@ def size(path: Path) -> str:
 def compare_sizes(made: Path, work: Path) -> None:
     wheel, packages = one(made, "*.whl"), [path for path in made.glob("lazurite-*.tgz")]
     program, npm = size(made / "lazurite"), sum(map(bytes_of, packages)) / 1e6
+    deb = ", ".join(map(size, made.glob("lazurite_*.deb"))) or "not made"
+    FIGURES.update(wheel=size(wheel), npm=f"{npm:.1f} MB", deb=deb, on_disk=program)
     print(f"size: program {program}; download of the wheel {size(wheel)}, of the {len(packages)} npm packages {npm:.1f} MB")
     content = [path for path in (work / "azurite-cache/_cacache/content-v2").rglob("*") if path.is_file()]
     archives = [path for path in content if path.open("rb").read(2) == b"\x1f\x8b"]
     download = sum(path.stat().st_size for path in archives) / 1e6
-    print(f"size: Azurite's download {download:.1f} MB in {len(archives)} packages, its node_modules {size(work / 'azurite/node_modules')}")
+    on_disk = bytes_of(work / "azurite/node_modules") / 1e6
+    print(f"size: Azurite's download {download:.1f} MB in {len(archives)} packages, its node_modules {on_disk:.0f} MB")
+    FIGURES.update(azurite_download=f"{download:.1f} MB ({len(archives)} npm packages)", azurite_on_disk=f"{on_disk:.0f} MB")
     modules = work / "project/node_modules"
     by_npm = sum(bytes_of(path) for path in modules.glob("lazurite*"))
     by_pip = bytes_of(work / "venv/bin/lazurite") + sum(
         bytes_of(path) for path in (work / "venv").glob("lib/python*/site-packages/lazurite*")
     )
     print(f"size: on disk, ours by pip {by_pip / 1e6:.1f} MB, by npm {by_npm / 1e6:.1f} MB")
-    print(f"size: download of the Debian package {', '.join(map(size, made.glob('lazurite_*.deb'))) or 'not measured: it was not made'}")
+    print(f"size: download of the Debian package {deb}")
     print("size: Azurite's image and its program for Windows not measured: no registry here has them; ours over its base: see `image:` above")
 
 
@@ -245,15 +296,16 @@ def first_answer(command: "list[object]", port: int) -> float:
 
 def compare_starts(made: Path, environment: Path, project: Path, azurite: Path) -> None:
     bin_directory = project / "node_modules/.bin"
-    for name, command in [
-        ("lazurite as a program", [made / "lazurite"]),
-        ("lazurite of the wheel", [environment / "bin/lazurite"]),
-        ("lazurite of npm", [bin_directory / "lazurite"]),
-        ("azurite of lazurite-azurite", [bin_directory / "azurite"]),
-        ("Azurite", [azurite, "--disableTelemetry"]),
+    for figure, name, command in [
+        ("start", "lazurite as a program", [made / "lazurite"]),
+        ("start_wheel", "lazurite of the wheel", [environment / "bin/lazurite"]),
+        ("start_npm", "lazurite of npm", [bin_directory / "lazurite"]),
+        ("start_shim", "azurite of lazurite-azurite", [bin_directory / "azurite"]),
+        ("start_azurite", "Azurite", [azurite, "--disableTelemetry"]),
     ]:
         times = [first_answer(command, 21000 + 10 * index) for index in range(STARTS)]
-        print(f"start to the first answer, median of {STARTS}: {name} {statistics.median(times):.0f} ms")
+        FIGURES[figure] = f"{statistics.median(times):.0f} ms"
+        print(f"start to the first answer, median of {STARTS}: {name} {FIGURES[figure]}")
 
 
 def compare_suites(environment: Path, project: Path, azurite: Path) -> None:
@@ -269,15 +321,17 @@ def compare_suites(environment: Path, project: Path, azurite: Path) -> None:
     }
     for name, text in texts.items():
         (suites / name).write_text(text.replace("TESTS", str(TESTS)))
-    for name, command in [
-        ("pytest with ours", [environment / "bin/pytest", "-q", "test_ours.py"]),
-        ("pytest with ours, a server each", [environment / "bin/pytest", "-q", "-o", "lazurite_isolation=server", "test_ours.py"]),
-        ("pytest with Azurite", [environment / "bin/pytest", "-q", "test_azurite.py"]),
-        ("Jest with ours", ["npx", "jest", "--rootDir", suites, "jest.test.js"]),
-        ("Vitest with ours", ["npx", "vitest", "run", "--root", suites, "ours.spec.mjs"]),
-        ("Vitest with Azurite", ["npx", "vitest", "run", "--root", suites, "azurite.spec.mjs"]),
+    pytest = [environment / "bin/pytest", "-q"]
+    for figure, name, command in [
+        ("pytest", "pytest with ours", [*pytest, "test_ours.py"]),
+        ("pytest_servers", "pytest with ours, a server each", [*pytest, "-o", "lazurite_isolation=server", "test_ours.py"]),
+        ("pytest_azurite", "pytest with Azurite", [*pytest, "test_azurite.py"]),
+        ("jest", "Jest with ours", ["npx", "jest", "--rootDir", suites, "jest.test.js"]),
+        ("vitest", "Vitest with ours", ["npx", "vitest", "run", "--root", suites, "ours.spec.mjs"]),
+        ("vitest_azurite", "Vitest with Azurite", ["npx", "vitest", "run", "--root", suites, "azurite.spec.mjs"]),
     ]:
-        print(f"{TESTS} tests: {name} {run(*command, cwd=suites, env=settings):.1f} s")
+        FIGURES[figure] = f"{run(*command, cwd=suites, env=settings):.1f} s"
+        print(f"{TESTS} tests: {name} {FIGURES[figure]}")
 
 
 def crowd(environment: Path) -> None:
@@ -288,15 +342,54 @@ def crowd(environment: Path) -> None:
         "def kib(server):\n    text = open(f'/proc/{server._process.pid}/smaps_rollup').read()\n"
         "    return int(next(line.split()[1] for line in text.splitlines() if line.startswith('Pss:')))\n"
         "mb = sum(map(kib, servers)) * 1024 / 1e6\n"
-        f"print(f'{CROWD} servers at once: started one after the other in {{seconds:.1f}} s, {{mb:.0f}} MB together')\n"
+        "print(f'{seconds:.1f} s to start them one after the other, {mb:.0f} MB together')\n"
         "for server in servers: server.stop()\n"
         "from concurrent.futures import ThreadPoolExecutor\n"
         f"with ThreadPoolExecutor({CROWD}) as pool:\n    began = time.monotonic()\n"
         f"    servers = list(pool.map(lambda _: lazurite.Lazurite().start(), range({CROWD})))\n"
-        f"    print(f'{CROWD} servers at once: all started at the same time in {{time.monotonic() - began:.1f}} s')\n"
+        "    print(f'{time.monotonic() - began:.1f} s to start all at the same time')\n"
         "for server in servers: server.stop()\n"
     )
-    print(subprocess.run([environment / "bin/python", "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    done = subprocess.run([environment / "bin/python", "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    FIGURES["crowd"] = "; ".join(done.stdout.splitlines())
+    print(f"{CROWD} servers at once: {FIGURES['crowd']}")
+
+
+def try_trials(made: Path, work: Path) -> None:
+    """The steps of the READMEs, from an empty directory to the first test that passes."""
+    for language, trial in [("python", python_trial), ("javascript", javascript_trial), ("rust", rust_trial)]:
+        directory = work / f"{language}-trial"
+        directory.mkdir()
+        began = time.monotonic()
+        trial(made, directory)
+        FIGURES[f"{language}_trial"] = f"{time.monotonic() - began:.0f} s"
+        print(f"from an empty directory to a passing test: {language} {FIGURES[f'{language}_trial']}")
+
+
+def python_trial(made: Path, directory: Path) -> None:
+    run(sys.executable, "-m", "venv", "venv", cwd=directory)
+    run("venv/bin/pip", "install", "--quiet", one(made, "*.whl"), "pytest", "azure-storage-blob", cwd=directory)
+    (directory / "test_photos.py").write_text(example(PACKAGES / "python/README.md", "python", "def test_upload"))
+    run("venv/bin/pytest", "-q", cwd=directory)
+
+
+def javascript_trial(made: Path, directory: Path) -> None:
+    (directory / "package.json").write_text("{}")
+    packages = [one(made, "lazurite-linux-*.tgz"), one(made, "lazurite-0*.tgz")]
+    run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages, "@azure/storage-blob", cwd=directory)
+    (directory / "photos.test.js").write_text(example(PACKAGES / "npm/lazurite/README.md", "js", "lazurite/node-test"))
+    run("node", "--test", cwd=directory)
+
+
+def rust_trial(made: Path, directory: Path) -> None:
+    """With the sources of this repository in place of the registry."""
+    settings = os.environ | {"CARGO_TARGET_DIR": str(directory / "target")}
+    run("cargo", "init", "--quiet", "--lib", "--name", "photos", cwd=directory, env=settings)
+    run("cargo", "add", "--quiet", "--dev", "--path", ROOT / "server", "lazurite", cwd=directory, env=settings)
+    lines = example(ROOT / "README.md", "rust", "Lazurite::in_memory")
+    (directory / "tests").mkdir()
+    (directory / "tests/store.rs").write_text(RUST_TEST.replace("LINES", lines))
+    run("cargo", "test", "--quiet", cwd=directory, env=settings)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ use bytes::{Bytes, BytesMut};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 /// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which costs far more than copying a few
 /// hundred bytes.
@@ -28,8 +29,8 @@ const SCANNED_MIN: usize = 4;
 /// Rows that a scan passes on its way to a content before it seeks.
 const PASSED_MAX: usize = 4;
 
-/// Zeros are read in pieces of this many bytes.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// Zeros are read in pieces of these. Made at the first use: as a constant, they would be part of the program's file.
+static ZEROS: LazyLock<Bytes> = LazyLock::new(|| vec![0; 64 << 10].into());
 
 /// Reads parts from front to back.
 #[derive(Debug)]
@@ -196,7 +197,7 @@ impl Parts {
         };
         let wanted = (bytes_max as u64).min(part.length) as usize;
         let Some(content) = &part.content else {
-            return Ok(Bytes::from_static(&ZEROS[..wanted.min(ZEROS.len())]));
+            return Ok(ZEROS.slice(..wanted.min(ZEROS.len())));
         };
         let value = match self.begun.take() {
             Some(value) => value,

@@ -1,5 +1,6 @@
 //! `lazurite-bench`: real work against a running server, measured and checked. See `README.md` of the benches.
 
+mod azurite;
 mod busy_neighbours;
 mod checked_clients;
 mod cli;

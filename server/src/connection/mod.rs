@@ -6,6 +6,7 @@ pub mod framing;
 mod header_case;
 mod limits;
 pub mod listener;
+mod pfx;
 mod reset;
 mod send_deadline;
 #[cfg(debug_assertions)]

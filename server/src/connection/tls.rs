@@ -3,9 +3,9 @@
 
 use crate::accounts::Accounts;
 use crate::cli::{Cli, TlsVersion};
+use crate::connection::pfx;
 use crate::local_ca::LocalCa;
 use crate::private_files;
-use p12_keystore::KeyStore;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
@@ -231,18 +231,15 @@ fn from_pem(cert: &Path, key: &Path) -> Result<Identity, String> {
 }
 
 fn from_pfx(cert: &Path, password: &str) -> Result<Identity, String> {
-    let store = KeyStore::from_pkcs12(&read("--cert", cert)?, password)
-        .map_err(|error| format!("--cert {}: {error}; is --pwd right?", cert.display()))?;
-    let (_, chain) = store.private_key_chain().ok_or_else(|| {
-        format!(
-            "--cert {}: it holds no certificate with its key",
-            cert.display()
-        )
+    let pfx = pfx::read(&read("--cert", cert)?, password).map_err(|error| {
+        let hint = match error {
+            pfx::Error::WrongPassword => "; is --pwd right?",
+            _ => "",
+        };
+        format!("--cert {}: {error}{hint}", cert.display())
     })?;
-    let certificates = chain.chain().iter().map(|certificate| certificate.as_der());
-    let certificates = certificates.map(|der| der.to_vec().into()).collect();
-    let key = PrivatePkcs8KeyDer::from(chain.key().to_vec());
-    Ok((certificates, key.into()))
+    let certificates = pfx.chain.into_iter().map(CertificateDer::from).collect();
+    Ok((certificates, PrivatePkcs8KeyDer::from(pfx.key).into()))
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, String> {
@@ -257,7 +254,6 @@ mod tests {
     use super::*;
     use clap::Parser;
 
-    use p12_keystore::{Certificate, KeyStoreEntry, PrivateKeyChain};
     use tempfile::TempDir;
     use tokio_rustls::TlsConnector;
     use tokio_rustls::rustls::client::danger::{
@@ -282,22 +278,18 @@ mod tests {
         c2AJJ93caSpKw2YzLIsY1X9uYkt1yMnB1jepCAmK3cKoI596+ZrjeTgJ\n\
         -----END PRIVATE KEY-----\n";
 
-    /// A directory with a certificate, its key, and both of them as a PFX file whose password is `secret`.
+    /// A directory with a certificate, its key, and a PFX file whose password is `secret`.
     fn files() -> TempDir {
         let files = TempDir::new().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let chain = PrivateKeyChain::new(
-            made.signing_key.serialize_der(),
-            "lazurite",
-            [Certificate::from_der(made.cert.der()).unwrap()],
-        );
-        let mut store = KeyStore::new();
-        store.add_entry("lazurite", KeyStoreEntry::PrivateKeyChain(chain));
         let write =
             |name: &str, bytes: &[u8]| std::fs::write(files.path().join(name), bytes).unwrap();
         write("certificate.pem", made.cert.pem().as_bytes());
         write("key.pem", made.signing_key.serialize_pem().as_bytes());
-        write("bundle.pfx", &store.writer("secret").write().unwrap());
+        write(
+            "bundle.pfx",
+            include_bytes!("../../tests/certificates/aes-256.pfx"),
+        );
         write("version1.pem", VERSION_1_CERTIFICATE.as_bytes());
         write("version1.key", VERSION_1_KEY.as_bytes());
         files

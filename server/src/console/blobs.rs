@@ -9,6 +9,7 @@ use crate::console::form::Form;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::lists::{self, Kind, Listed};
 use crate::console::respond::{Done, HandedBody, Html, Page, SeeOther, Visit, made, written};
+use crate::console::routing::{any_handler, get, post};
 use crate::console::value_text::hex;
 use crate::properties::LOGS_CONTAINER;
 use crate::response::error::{Failure, Result, common};
@@ -18,7 +19,6 @@ use axum::http::Response;
 use axum::http::header::{
     CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
 };
-use axum::routing::{get, post};
 use axum::{Extension, Router};
 use lazurite_blob::{
     Blob, BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, BlobType,
@@ -51,10 +51,13 @@ const CONTENT_POLICY: &str = "default-src 'none'; sandbox";
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/blobs", get(containers))
-        .route("/_lazurite/blobs/{account}", get(containers).post(create))
+        .route(
+            "/_lazurite/blobs/{account}",
+            get(containers).post(any_handler(create)),
+        )
         .route(
             "/_lazurite/blobs/{account}/{container}",
-            get(tree).put(upload),
+            get(tree).put(any_handler(upload)),
         )
         .route(
             "/_lazurite/blobs/{account}/{container}/delete",

@@ -19,6 +19,7 @@ mod openapi;
 mod queues;
 pub mod requests;
 mod respond;
+mod routing;
 mod rows;
 mod tables;
 mod test_pages;
@@ -37,10 +38,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response};
-use axum::routing::get;
 use lazurite_advisor::Advisor;
 use requests::Ring;
 use respond::{Connection, HandedBody, Refused};
+use routing::{any_handler, get};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -194,7 +195,7 @@ pub fn router(console: Arc<Console>) -> Router {
     }
     routes
         .merge(test_pages::routes(&console))
-        .fallback(open_pages::unknown)
+        .fallback(any_handler(open_pages::unknown))
         .layer(axum::middleware::map_response(guard::protect))
         .with_state(console)
 }

@@ -5,12 +5,12 @@ use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};
 use crate::console::lists::{self, Kind, Listed};
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::console::routing::{any_handler, get, post};
 use crate::console::rows;
 use crate::console::value_text::{TYPES, display, edit_text, parse, type_name};
 use crate::response::error::{Failure, Result};
 use crate::table::plan_name;
 use axum::extract::{Path, State};
-use axum::routing::{get, post};
 use axum::{Extension, Router};
 use lazurite_table::{AccessKind, ETag, Entity, IfMatch, Query, TableQuery, Value};
 use maud::{Markup, html};
@@ -33,7 +33,10 @@ const EMPTY_ROWS: usize = 3;
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/tables", get(list))
-        .route("/_lazurite/tables/{account}", get(list).post(create))
+        .route(
+            "/_lazurite/tables/{account}",
+            get(list).post(any_handler(create)),
+        )
         .route("/_lazurite/tables/{account}/{table}", get(grid))
         .route("/_lazurite/tables/{account}/{table}/delete", post(delete))
         .route("/_lazurite/tables/{account}/{table}/new", get(new))
@@ -51,7 +54,7 @@ pub fn routes() -> Router<Arc<Console>> {
         )
         .route(
             "/_lazurite/tables/{account}/{table}/entity",
-            get(entity).post(save),
+            get(entity).post(any_handler(save)),
         )
         .route(
             "/_lazurite/tables/{account}/{table}/entity/delete",

@@ -10,11 +10,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use p12_keystore::{Certificate, KeyStore, KeyStoreEntry, PrivateKeyChain};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tempfile::TempDir;
 
 use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, text};
-use crate::http::Request;
+use crate::http::{Request, sign};
 use crate::server::{Launch, Server, Service};
 
 const CONTAINERFILE: &str = include_str!("../../../packages/docker/Containerfile");
@@ -94,6 +94,10 @@ const HOST_LINES: &[(&str, &str)] = &[
     (
         "D2.17 README of Azurite, PFX",
         "azurite --cert /cert.pfx --pwd secret",
+    ),
+    (
+        "D2.18 every flag of Azurite that goes with the others",
+        "azurite -l /azurite -d /azurite/debug.log -s -L --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry --oauth basic --cert /cert.pem --key /key.pem --inMemoryPersistence --extentMemoryLimit 64 --blobHost 127.0.0.1 --blobPort 10000 --blobKeepAliveTimeout 5 --queueHost 127.0.0.1 --queuePort 10001 --queueKeepAliveTimeout 5 --tableHost 127.0.0.1 --tablePort 10002 --tableKeepAliveTimeout 5",
     ),
 ];
 
@@ -181,6 +185,26 @@ const CONTAINER_LINES: &[(&str, &str)] = &[
     ),
 ];
 
+/// Values of AZURITE_ACCOUNTS in containers: one account, several, and keys of three bytes.
+const ACCOUNTS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "D1.17 SE#8514, D4.6 Testcontainers",
+        &[("customaccount1", KEY)],
+    ),
+    (
+        "D1.18 AZ#2672",
+        &[
+            ("devstoreaccount1", KEY),
+            ("devstoreaccount2", KEY),
+            ("devstoreaccount3", KEY),
+        ],
+    ),
+    (
+        "D1.19 SE#4163",
+        &[("account1", "Zm9v"), ("account2", "YmFy")],
+    ),
+];
+
 fn bin(scratch: &Path) -> std::path::PathBuf {
     scratch.join("bin")
 }
@@ -196,21 +220,14 @@ pub(crate) fn scratch() -> TempDir {
         )
         .unwrap();
     }
-    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-    let made = rcgen::generate_simple_self_signed(names).unwrap();
-    let certificate = Certificate::from_der(made.cert.der()).unwrap();
-    let key = made.signing_key.serialize_der();
-    let chain = PrivateKeyChain::new(key, "lazurite", [certificate]);
-    let mut store = KeyStore::new();
-    store.add_entry("lazurite", KeyStoreEntry::PrivateKeyChain(chain));
-    let pfx = store.writer("secret").write().unwrap();
-    std::fs::write(scratch.path().join("cert.pfx"), pfx).unwrap();
-    std::fs::write(scratch.path().join("cert.pem"), made.cert.pem()).unwrap();
-    std::fs::write(
-        scratch.path().join("key.pem"),
-        made.signing_key.serialize_pem(),
-    )
-    .unwrap();
+    let certificates = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates");
+    for (file, name) in [
+        ("self-signed.pfx", "cert.pfx"),
+        ("self-signed.pem", "cert.pem"),
+        ("key.pem", "key.pem"),
+    ] {
+        std::fs::copy(certificates.join(file), scratch.path().join(name)).unwrap();
+    }
     scratch
 }
 
@@ -396,6 +413,86 @@ fn lines_for_a_container_start_unchanged() {
 }
 
 #[test]
+fn accounts_of_a_container_come_from_the_environment() {
+    if skips_clients() {
+        return;
+    }
+    for (row, accounts) in ACCOUNTS {
+        eprintln!("{row}");
+        let pairs = accounts.iter().map(|(name, key)| format!("{name}:{key}"));
+        let value = pairs.collect::<Vec<_>>().join(";");
+        let (scratch, line) = (scratch(), command_of_image());
+        let launch = in_image(launch(&line, scratch.path()), scratch.path());
+        let server = launch.environment("AZURITE_ACCOUNTS", &value).start();
+        for (name, key) in *accounts {
+            use_as(&server, name, key);
+        }
+    }
+}
+
+/// Uses all services with the key of an account, as Aspire does when it starts: it asks for one container, then creates what it needs.
+fn use_as(server: &Server, account: &str, key: &str) {
+    let script = "import os
+from azure.data.tables import TableServiceClient
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+connection = os.environ['CONNECTION']
+blobs = BlobServiceClient.from_connection_string(connection)
+next(blobs.list_containers(results_per_page=1).by_page(), None)
+blobs.create_container('con')
+QueueServiceClient.from_connection_string(connection).create_queue('que')
+TableServiceClient.from_connection_string(connection).create_table('Tab')
+";
+    let endpoints = Service::ALL.map(|service| {
+        let port = server.ports.of(service);
+        format!("{service:?}Endpoint=http://127.0.0.1:{port}/{account};")
+    });
+    let endpoints = endpoints.concat();
+    let connection =
+        format!("DefaultEndpointsProtocol=http;AccountName={account};AccountKey={key};{endpoints}");
+    let mut command = python_command();
+    command.args(["-c", script]).env("CONNECTION", connection);
+    let output = finish(&mut command, SCRIPT_TIME_MAX, "Python cannot be started");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+/// A suite in Go gives its container 60 MiB for /data, as D1.14 starts it.
+#[test]
+fn sixty_mebibytes_are_enough_for_a_data_directory() {
+    let may_mount = Command::new("unshare").args(["-m", "true"]).output();
+    if !may_mount.is_ok_and(|tried| tried.status.success()) {
+        eprintln!("skipped: it takes the right to mount");
+        return;
+    }
+    let scratch = scratch();
+    let (data, work) = (scratch.path().join("data"), scratch.path().join("work"));
+    for directory in [&data, &work] {
+        std::fs::create_dir(directory).unwrap();
+    }
+    let script = "mount -t tmpfs -o size=60m none \"$0\" && exec \"$@\"";
+    let line = "azurite --debug /dev/stderr -l /data --blobHost 127.0.0.1 --blobKeepAliveTimeout 600 --disableTelemetry --skipApiVersionCheck";
+    let mut words = ["-m", "sh", "-c", script].map(str::to_owned).to_vec();
+    words.push(data.display().to_string());
+    words.push(bin(scratch.path()).join("azurite").display().to_string());
+    words.extend(self::words(line, scratch.path()).into_iter().skip(1));
+    let launch = Launch::exactly(Path::new("unshare"), &words, &work);
+    let server = launch.environment("LAZURITE_PORT", "0").start();
+    Request::new(Service::Blob, "PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    // Ten times the same 8 MiB: what is replaced makes room.
+    for _ in 0..10 {
+        Request::new(Service::Blob, "PUT", "/con/b")
+            .header("x-ms-blob-type", "BlockBlob")
+            .body(vec![7; 8 << 20])
+            .send(&server)
+            .is(201);
+    }
+    use_service(&server, Service::Queue);
+    use_service(&server, Service::Table);
+}
+
+#[test]
 fn a_data_directory_may_hold_a_debug_log_and_other_files() {
     let line = "azurite -s -l /azurite -d /azurite/debug.log";
     let scratch = scratch();
@@ -470,7 +567,7 @@ fn versions_begin_with_that_of_azurite() {
     assert!(own.stdout.starts_with(b"lazurite "));
 }
 
-/// `nc -z`, a request without an account, and our own. That on the secondary location is among the tests of credentials.
+/// `nc -z`, a request without an account, that of AZ#1539 on the secondary location with a signature in its URL, and our own.
 #[test]
 fn health_checks_of_containers_pass() {
     let scratch = scratch();
@@ -481,6 +578,13 @@ fn health_checks_of_containers_pass() {
         let root = Request::exactly(service, "GET", "/").unsigned();
         root.send(&server).is(400);
     }
+    let signed = sign("devstoreaccount1\nr\nb\ns\n\n2099-01-01\n\n\n2020-08-04\n");
+    let signature = utf8_percent_encode(&signed, NON_ALPHANUMERIC);
+    let statistics = format!(
+        "/devstoreaccount1-secondary/?restype=service&comp=stats&sv=2020-08-04&ss=b&srt=s&se=2099-01-01&sp=r&sig={signature}"
+    );
+    let statistics = Request::exactly(Service::Blob, "GET", &statistics).unsigned();
+    statistics.send(&server).is(200);
     let health = |port_file: &Path| {
         let mut command = Command::new(bin(scratch.path()).join("lazurite"));
         let output = command

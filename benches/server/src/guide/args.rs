@@ -43,9 +43,12 @@ pub(crate) struct GuideArgs {
     /// Write the report as one page with charts to this file
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
-    /// Write the figures into the pages of this directory, between the comments `figures: NAME` and `end`
-    #[arg(long, value_name = "DIR")]
-    pub(super) write_docs: Option<PathBuf>,
+    /// Write the figures into this page, or into the pages of this directory, between the comments `figures: NAME` and `end`; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(super) write_docs: Vec<PathBuf>,
+    /// Run each pattern on Azurite from npm as well, once, and show where it differs
+    #[arg(long)]
+    pub(super) azurite: bool,
     /// Leave tables, containers and queues in place
     #[arg(long)]
     pub(super) keep: bool,

@@ -1,7 +1,8 @@
 //! Writes the figures of a run into pages of documentation, between the comments `figures: NAME` and `end`, and finds figures that
 //! stand elsewhere.
 //!
-//! A name is that of a pattern, or `summary`: one sentence for each pattern. Times are left out, because they depend on the machine.
+//! A name is that of a pattern; or `summary`: one sentence for each pattern; or `azurite`: what Azurite makes of the patterns. Times are
+//! left out, because they depend on the machine; where a sentence has one, or chance has its part, a noisy run writes nothing.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use lazurite_bench_common::{Outcome, counted, number};
 
+use crate::guide::azurite::AzuriteRun;
+use crate::guide::pattern::Measure;
 use crate::guide::patterns::PATTERNS;
 use crate::guide::report::{COLUMNS, Report, TIME_COLUMN, cells};
 use crate::guide::run::Finding;
@@ -18,6 +21,8 @@ const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end -->";
 /// The block with the sentences of all patterns.
 const SUMMARY: &str = "summary";
+/// The block with the patterns that are different on Azurite.
+const AZURITE: &str = "azurite";
 /// Blocks that other programs write: `.ci/package test`.
 const FOREIGN: [&str; 1] = ["packages"];
 
@@ -84,7 +89,13 @@ fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
     }
     if name == SUMMARY {
         let is_whole = report.findings.len() == PATTERNS.len();
-        return Ok(is_whole.then(|| summary(report)));
+        let is_quotable = is_whole && report.noisy.is_empty();
+        return Ok(is_quotable.then(|| summary(report)));
+    }
+    if name == AZURITE {
+        let is_whole = report.findings.len() == PATTERNS.len();
+        let run = report.azurite.as_ref().filter(|run| run.is_whole());
+        return Ok(run.filter(|_| is_whole).map(azurite));
     }
     let wanted = name.replace('_', "-");
     if !PATTERNS.iter().any(|pattern| pattern.name == wanted) {
@@ -92,7 +103,13 @@ fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
     }
     let mut findings = report.findings.iter();
     let finding = findings.find(|finding| finding.pattern.name == wanted);
-    Ok(finding.map(|finding| figures(report, finding)))
+    let is_quotable = |finding: &&Finding| {
+        let depends_on_machine =
+            matches!(finding.pattern.goal, Measure::Seconds | Measure::Refused);
+        report.noisy.is_empty() || !depends_on_machine
+    };
+    let quotable = finding.filter(is_quotable);
+    Ok(quotable.map(|finding| figures(report, finding)))
 }
 
 fn summary(report: &Report) -> String {
@@ -101,6 +118,21 @@ fn summary(report: &Report) -> String {
         format!("- **{}**: {sentence}", finding.pattern.title)
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The patterns that are different on Azurite, as a table.
+fn azurite(run: &AzuriteRun) -> String {
+    let mut text = format!(
+        "{}.\n\n| pattern | on Azurite |\n| --- | --- |\n",
+        run.summary()
+    );
+    for one in run.differing() {
+        let (title, name) = (one.pattern.title, one.pattern.name);
+        let found = one.text().replace('|', "\\|");
+        let _ = writeln!(text, "| [{title}]({name}.md) | {found} |");
+    }
+    text.push_str("\n`lazurite-bench guide --azurite --write-docs` wrote this.");
+    text
 }
 
 /// The designs of a pattern as a table, the sentence on them, and how the figures came about.
@@ -204,8 +236,29 @@ mod tests {
         assert_eq!(block(&report, "query-kinds"), Ok(None));
         assert_eq!(block(&report, "query_kinds"), Ok(None));
         assert_eq!(block(&report, "summary"), Ok(None));
+        assert_eq!(block(&report, "azurite"), Ok(None));
         assert_eq!(block(&report, "packages"), Ok(None));
         assert!(block(&report, "query").unwrap_err().contains("`query`"));
+    }
+
+    #[test]
+    fn noisy_run_writes_no_block_that_the_machine_has_a_part_in() {
+        let mut report = Report::new(String::new(), Prices::default(), 1.0, 1);
+        let findings = PATTERNS.iter().copied().map(|pattern| Finding {
+            pattern,
+            designs: Vec::new(),
+            wrong: Vec::new(),
+            advice: Vec::new(),
+            writes: 1,
+            questions: 1,
+        });
+        report.findings = findings.collect();
+        let is_written = |report: &Report, name| block(report, name).unwrap().is_some();
+        let of_machine = ["summary", "parallel-queries", "etag-contention"];
+        assert!(of_machine.iter().all(|name| is_written(&report, name)));
+        report.noisy.push("the load was 7".into());
+        assert!(!of_machine.iter().any(|name| is_written(&report, name)));
+        assert!(is_written(&report, "query-kinds"));
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(super) fn page(report: &Report) -> String {
         section(&mut page, report, finding);
     }
     advice(&mut page, report);
+    azurite(&mut page, report);
     page.push_str("</body></html>\n");
     page
 }
@@ -142,6 +143,28 @@ fn advice(page: &mut String, report: &Report) {
         page.push_str("</dl>");
     }
     page.push_str("</section>");
+}
+
+/// What Azurite makes of the same patterns; nothing if that was not asked for.
+fn azurite(page: &mut String, report: &Report) {
+    let Some(azurite) = &report.azurite else {
+        return;
+    };
+    let _ = write!(
+        page,
+        "<section id=\"azurite\"><h2>On Azurite</h2><p>{}.</p><dl>",
+        escape(&azurite.summary())
+    );
+    for one in azurite.differing() {
+        let _ = write!(
+            page,
+            "<dt><a href=\"#{}\">{}</a></dt><dd>{}</dd>",
+            one.pattern.name,
+            escape(one.pattern.title),
+            escape(&one.text())
+        );
+    }
+    page.push_str("</dl></section>");
 }
 
 fn table(page: &mut String, report: &Report, finding: &Finding) {

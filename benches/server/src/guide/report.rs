@@ -4,6 +4,7 @@ use lazurite_bench_common::{Better, Measurement, counted, measurements, number, 
 use serde_json::{Value, json};
 
 use crate::guide::advice::Advice;
+use crate::guide::azurite::AzuriteRun;
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::prices::Prices;
 use crate::guide::run::{Finding, Measured};
@@ -22,6 +23,8 @@ pub(super) struct Report {
     pub(super) noisy: Vec<String>,
     /// The changes since an older run.
     pub(super) comparison: Vec<String>,
+    /// What Azurite makes of the same patterns, if that was asked for.
+    pub(super) azurite: Option<AzuriteRun>,
 }
 
 impl Report {
@@ -35,6 +38,7 @@ impl Report {
             seed,
             noisy: Vec::new(),
             comparison: Vec::new(),
+            azurite: None,
         }
     }
 
@@ -81,6 +85,7 @@ impl Report {
             "noisy": self.noisy,
             "comparison": self.comparison,
             "measurements": measurements::to_json(&self.measurements()),
+            "azurite": self.azurite.as_ref().map(AzuriteRun::to_json),
             "patterns": findings.map(|finding| self.finding_json(finding)).collect::<Vec<_>>(),
         })
     }
@@ -316,6 +321,12 @@ pub(super) fn print(report: &Report) {
         print_finding(report, finding);
     }
     print_advice(report);
+    if let Some(azurite) = &report.azurite {
+        println!("\n{}", azurite.summary());
+        for one in azurite.differing() {
+            println!("{}: {}", one.pattern.title, one.text());
+        }
+    }
     let prices = &report.prices;
     for line in &report.comparison {
         println!("{line}");

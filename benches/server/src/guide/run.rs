@@ -11,6 +11,7 @@ use lazurite_bench_common::{OldRun, Outcome, measurements, median, page};
 use crate::client::{Account, Client, Error, Service};
 use crate::guide::advice::{self, Advice, Prefix};
 use crate::guide::args::GuideArgs;
+use crate::guide::azurite;
 use crate::guide::data::Data;
 use crate::guide::docs;
 use crate::guide::html;
@@ -55,6 +56,9 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
         Some(path) => Prices::read(path)?,
         None => Prices::default(),
     };
+    if args.azurite {
+        crate::azurite::install()?;
+    }
     let interrupted = Arc::new(AtomicBool::new(false));
     watch_interrupts(interrupted.clone())?;
     let server = GuideServer::start(args)?;
@@ -62,7 +66,7 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     let old = args.compare.as_deref().map(OldRun::read).transpose()?;
     let mut report = Report::new(server.description.clone(), prices, args.scale, args.seed);
     let watch = server.watch_machine();
-    let ended = run_patterns(args, &server, &interrupted, &mut report);
+    let ended = run_patterns(args, args.runs, &server, &interrupted, &mut report);
     report.error = match &ended {
         Ok(()) => None,
         // An interrupt ends the server that we started too, so the error of the request does not matter.
@@ -74,6 +78,9 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
         .noisy
         .extend(measurements::spread_reason(&report.measurements()));
     report.comparison = old.map_or_else(Vec::new, |old| old.compare(&report.measurements()));
+    if args.azurite && report.error.is_none() {
+        report.azurite = Some(azurite::run(args, &interrupted, &report)?);
+    }
     report::print(&report);
     write_files(args, &report)?;
     match &report.error {
@@ -93,11 +100,11 @@ fn write_files(args: &GuideArgs, report: &Report) -> Outcome<()> {
     let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
     let html = page::write(args.html.as_deref(), || html::page(report));
     // A page with the figures of a broken or partial run would be wrong.
-    let docs = match &args.write_docs {
-        Some(target) if report.error.is_none() && report.wrongs() == 0 => {
-            docs::write(target, report)
-        }
-        _ => Ok(()),
+    let docs = if report.error.is_none() && report.wrongs() == 0 {
+        let mut targets = args.write_docs.iter();
+        targets.try_for_each(|target| docs::write(target, report))
+    } else {
+        Ok(())
     };
     json.and(html).and(docs)
 }
@@ -136,8 +143,10 @@ fn check_connection(account: &Account) -> Outcome<()> {
     }
 }
 
-fn run_patterns(
+/// Runs the patterns that were asked for, each so many times. Errors: there is no going on; `report` holds the findings up to then.
+pub(super) fn run_patterns(
     args: &GuideArgs,
+    runs: u16,
     server: &GuideServer,
     interrupted: &Arc<AtomicBool>,
     report: &mut Report,
@@ -161,7 +170,7 @@ fn run_patterns(
             prefixes: RefCell::default(),
             is_sabotaged: false,
         };
-        let mut finding = match bench.run_repeatedly(pattern, args.runs) {
+        let mut finding = match bench.run_repeatedly(pattern, runs) {
             Err(error @ Error::Refused { status: 507, .. }) => {
                 return Err(format!("the disk of the server is full: {error}").into());
             }
@@ -420,7 +429,7 @@ mod tests {
         let mut report = Report::new(String::new(), Prices::default(), 1.0, 1);
         let mut run = |pattern| {
             let args = args(pattern);
-            let ended = run_patterns(&args, &server, &Arc::default(), &mut report);
+            let ended = run_patterns(&args, args.runs, &server, &Arc::default(), &mut report);
             (ended, report.findings.len())
         };
         assert!(run(PATTERNS[0]).0.is_ok());
@@ -434,6 +443,36 @@ mod tests {
         let (ended, findings) = run(PATTERNS[1]);
         let error = ended.unwrap_err().to_string();
         assert!(error.contains("disk of the server is full"), "{error}");
+        assert_eq!(findings, 1);
+    }
+
+    #[test]
+    fn server_that_dies_in_the_middle_ends_the_run_and_the_patterns_before_it_are_kept() {
+        let server = GuideServer::for_test();
+        let first = PATTERNS[0].name;
+        let args = |only: &str, scale: &str| {
+            let words = ["guide", "--runs=100", "--only", only, "--scale", scale];
+            TestCli::try_parse_from(words).unwrap().args
+        };
+        let mut report = Report::new(String::new(), Prices::default(), 1.0, 1);
+        let mut run = |args: &GuideArgs, runs| {
+            let ended = run_patterns(args, runs, &server, &Arc::default(), &mut report);
+            (ended, report.findings.len())
+        };
+        assert!(run(&args(first, "0.05"), 1).0.is_ok());
+        // A hundred runs take much longer than the server lives.
+        let (ended, findings) = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(200));
+                server.stop_for_test();
+            });
+            run(&args("query-kinds,log-tail", "1"), 100)
+        });
+        let error = ended.unwrap_err().to_string();
+        let is_clear = ["cannot be reached", "answer was lost"]
+            .iter()
+            .any(|words| error.contains(words));
+        assert!(is_clear && !error.contains('\n'), "{error}");
         assert_eq!(findings, 1);
     }
 

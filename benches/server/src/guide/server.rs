@@ -7,6 +7,7 @@ use lazurite_bench_common::process::Process;
 use lazurite_bench_common::{MachineWatch, Outcome};
 use tempfile::TempDir;
 
+use crate::azurite::{self, Azurite};
 use crate::client::{Account, Service};
 use crate::guide::args::GuideArgs;
 use crate::server::Server;
@@ -20,6 +21,10 @@ pub(super) struct GuideServer {
 
 enum Running {
     Elsewhere,
+    Azurite(
+        #[expect(dead_code, reason = "runs until it is dropped")] Azurite,
+        #[expect(dead_code, reason = "holds the data")] TempDir,
+    ),
     Spawned(
         Server,
         #[expect(dead_code, reason = "holds the data")] TempDir,
@@ -51,10 +56,21 @@ impl GuideServer {
         GuideServer::in_process(scratch)
     }
 
-    /// Kills a spawned server, stops one in this process, and starts it again on the same ports. Does nothing to a server elsewhere.
+    /// Azurite from npm.
+    pub(super) fn azurite() -> Outcome<GuideServer> {
+        let data = tempfile::tempdir()?;
+        let azurite = Azurite::start(data.path())?;
+        Ok(GuideServer {
+            account: azurite.account(),
+            description: format!("Azurite {}", azurite::version()?),
+            running: Mutex::new(Running::Azurite(azurite, data)),
+        })
+    }
+
+    /// Kills a spawned server, stops one in this process, and starts it again on the same ports. Does nothing to other servers.
     pub(super) fn restart(&self) -> Outcome<()> {
         match &mut *self.running.lock().expect("no restart panics") {
-            Running::Elsewhere => Ok(()),
+            Running::Elsewhere | Running::Azurite(..) => Ok(()),
             Running::Spawned(server, _) => server.kill_and_restart(None),
             Running::Here(store, scratch) => {
                 if let Some(store) = store.take() {
@@ -79,7 +95,7 @@ impl GuideServer {
     /// Watches the machine: what this process and the server that it started do is not foreign work.
     pub(super) fn watch_machine(&self) -> MachineWatch {
         match &*self.running.lock().expect("no restart panics") {
-            Running::Elsewhere => MachineWatch::start_beside_unknown(),
+            Running::Elsewhere | Running::Azurite(..) => MachineWatch::start_beside_unknown(),
             Running::Spawned(server, _) => MachineWatch::start(&[server.process()]),
             Running::Here(..) => MachineWatch::start(&[]),
         }
@@ -89,7 +105,7 @@ impl GuideServer {
     pub(super) fn children(&self) -> Vec<Process> {
         match &*self.running.lock().expect("no restart panics") {
             Running::Spawned(server, _) => vec![server.process()],
-            Running::Elsewhere | Running::Here(..) => Vec::new(),
+            Running::Elsewhere | Running::Azurite(..) | Running::Here(..) => Vec::new(),
         }
     }
 
@@ -106,6 +122,14 @@ impl GuideServer {
     #[cfg(test)]
     pub(super) fn for_test() -> GuideServer {
         GuideServer::in_process(tempfile::tempdir().unwrap()).unwrap()
+    }
+
+    /// For tests: stops the server in this process for good.
+    #[cfg(test)]
+    pub(super) fn stop_for_test(&self) {
+        if let Running::Here(store, _) = &mut *self.running.lock().unwrap() {
+            store.take().unwrap().stop().unwrap();
+        }
     }
 
     /// For tests, on a disk that may fail.

@@ -1,6 +1,5 @@
 //! The servers that are compared, each a process of its own.
 
-mod azurite;
 mod minimal_handler;
 mod nginx;
 
@@ -13,12 +12,12 @@ use tempfile::TempDir;
 
 use lazurite_bench_common::{OURS, Outcome, chosen};
 
+use crate::azurite::{self, Azurite};
 use crate::client::{Account, Client, Service};
 use crate::load::{Driver, Limit, Load, Sample};
 use crate::server::Server;
 use lazurite_bench_common::process::{self, Process};
 
-use azurite::Azurite;
 use minimal_handler::MinimalHandler;
 pub(crate) use minimal_handler::run as run_minimal_handler;
 use nginx::Nginx;
@@ -96,7 +95,7 @@ pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
         if !asked.is_empty() {
             return Err(error);
         }
-        eprintln!("{error}: not measured");
+        eprintln!("{error}: not measured; --peers lazurite,minimal-handler leaves it out");
         peers.retain(|peer| *peer != Peer::Azurite);
     }
     if peers.contains(&Peer::Nginx) && !nginx::is_installed() {

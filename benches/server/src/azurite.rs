@@ -12,12 +12,12 @@ use crate::client::Account;
 use crate::installed::{call, target_directory};
 use lazurite_bench_common::process::Process;
 
-const PACKAGE: &str = include_str!("../../../azurite/package.json");
-const LOCK: &str = include_str!("../../../azurite/package-lock.json");
+const PACKAGE: &str = include_str!("../azurite/package.json");
+const LOCK: &str = include_str!("../azurite/package-lock.json");
 const PROGRAM: &str = "node_modules/azurite/dist/src/azurite.js";
 
 /// A running Azurite, killed when dropped.
-pub(super) struct Azurite {
+pub(crate) struct Azurite {
     child: Child,
     account: Account,
     /// Not read any further. If it were closed, Azurite would end at the next line that it prints.
@@ -25,7 +25,7 @@ pub(super) struct Azurite {
 }
 
 /// Makes sure that Azurite is installed. Blocks while npm does that, the first time. Errors name the requirements.
-pub(super) fn install() -> Outcome<PathBuf> {
+pub(crate) fn install() -> Outcome<PathBuf> {
     let directory = target_directory().join(format!("azurite-{}", version()?));
     if !directory.exists() {
         eprintln!(
@@ -33,14 +33,16 @@ pub(super) fn install() -> Outcome<PathBuf> {
             directory.display()
         );
         install_into(&directory).map_err(|error| {
-            format!("Azurite cannot be installed: {error}. It needs Node.js 20 or newer with npm, and the npm registry; --peers lazurite,minimal-handler runs without it")
+            format!(
+                "Azurite cannot be installed: {error}. It needs Node.js 20 or newer with npm, and the npm registry"
+            )
         })?;
     }
     Ok(directory)
 }
 
 /// The pinned version.
-fn version() -> Outcome<String> {
+pub(crate) fn version() -> Outcome<String> {
     let package: serde_json::Value = serde_json::from_str(PACKAGE)?;
     let version = package["dependencies"]["azurite"].as_str();
     Ok(version.ok_or("package.json names no azurite")?.to_owned())
@@ -65,7 +67,7 @@ fn install_into(directory: &Path) -> Outcome<()> {
 
 impl Azurite {
     /// Starts it on the empty directory `data` and waits until all three services listen.
-    pub(super) fn start(data: &Path) -> Outcome<Azurite> {
+    pub(crate) fn start(data: &Path) -> Outcome<Azurite> {
         let program = install()?.join(PROGRAM);
         let mut child = Command::new("node")
             .arg(program)
@@ -89,11 +91,11 @@ impl Azurite {
         })
     }
 
-    pub(super) fn account(&self) -> Account {
+    pub(crate) fn account(&self) -> Account {
         self.account.clone()
     }
 
-    pub(super) fn process(&self) -> Process {
+    pub(crate) fn process(&self) -> Process {
         Process(self.child.id())
     }
 }

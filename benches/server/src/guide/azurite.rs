@@ -1,0 +1,233 @@
+//! The patterns on Azurite: where it gives other answers than the data say, and where a design needs other requests than on our server.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use lazurite_bench_common::{Outcome, counted, thousands};
+use serde_json::{Value, json};
+
+use super::args::GuideArgs;
+use super::pattern::{Measure, Pattern};
+use super::prices::Prices;
+use super::report::Report;
+use super::run::{Finding, Measured, run_patterns};
+use super::server::GuideServer;
+
+/// What a run on Azurite showed.
+pub(super) struct AzuriteRun {
+    /// With its version.
+    pub(super) server: String,
+    pub(super) patterns: Vec<OnAzurite>,
+    /// Whether it reports what queries examine, as our server does.
+    reports_costs: bool,
+    /// Why the run ended early.
+    error: Option<String>,
+}
+
+/// What one pattern showed there.
+pub(super) struct OnAzurite {
+    pub(super) pattern: &'static Pattern,
+    /// What is wrong with the answers, or why there are none.
+    pub(super) wrong: Vec<String>,
+    /// What is different although the answers are right.
+    pub(super) other: Vec<String>,
+}
+
+/// Runs each pattern once on a new Azurite and compares that with the findings of `ours`. Errors: Azurite does not start.
+pub(super) fn run(
+    args: &GuideArgs,
+    interrupted: &Arc<AtomicBool>,
+    ours: &Report,
+) -> Outcome<AzuriteRun> {
+    let server = GuideServer::azurite()?;
+    let name = server.description.clone();
+    let mut theirs = Report::new(name, Prices::default(), args.scale, args.seed);
+    let ended = run_patterns(args, 1, &server, interrupted, &mut theirs);
+    let mut run = compare(ours, theirs);
+    run.error = ended.err().map(|error| error.to_string());
+    Ok(run)
+}
+
+fn compare(ours: &Report, theirs: Report) -> AzuriteRun {
+    let mut designs = theirs.findings.iter().flat_map(|finding| &finding.designs);
+    let reports_costs = designs.any(|design| design.ask.examined.is_some());
+    let findings = theirs.findings.iter();
+    let patterns = findings.map(|finding| {
+        let mut all = ours.findings.iter();
+        let ours = all.find(|ours| ours.pattern == finding.pattern);
+        OnAzurite {
+            pattern: finding.pattern,
+            wrong: finding.wrong.iter().map(|wrong| in_short(wrong)).collect(),
+            other: ours.map_or_else(Vec::new, |ours| other_requests(ours, finding)),
+        }
+    });
+    AzuriteRun {
+        patterns: patterns.collect(),
+        reports_costs,
+        error: None,
+        server: theirs.server,
+    }
+}
+
+/// The first sentence of a refusal: what follows it are ids and times of this run.
+fn in_short(wrong: &str) -> String {
+    let end = wrong.find("RequestId").unwrap_or(wrong.len());
+    wrong[..end].trim_end_matches(['\\', 'n', ' ']).to_owned()
+}
+
+/// Designs that need more or fewer requests. In a race, chance decides how many there are.
+fn other_requests(ours: &Finding, theirs: &Finding) -> Vec<String> {
+    if ours.pattern.goal == Measure::Refused {
+        return Vec::new();
+    }
+    let pairs = ours.designs.iter().zip(&theirs.designs);
+    let differing = pairs.flat_map(|(ours, theirs)| {
+        let counts: [(&str, fn(&Measured) -> u64); 2] = [
+            ("to write", |design| design.build.requests),
+            ("to answer", |design| design.ask.requests),
+        ];
+        counts.into_iter().filter_map(move |(what, count)| {
+            let [here, there] = [ours, theirs].map(count);
+            let requests = counted(there as usize, "request");
+            (here != there).then(|| {
+                format!(
+                    "{}: {requests} {what}, not {}",
+                    ours.design,
+                    thousands(here)
+                )
+            })
+        })
+    });
+    differing.collect()
+}
+
+impl OnAzurite {
+    pub(super) fn is_as_here(&self) -> bool {
+        self.wrong.is_empty() && self.other.is_empty()
+    }
+
+    /// Everything that is different, in one line.
+    pub(super) fn text(&self) -> String {
+        let wrong = self.wrong.iter().map(|wrong| format!("wrong: {wrong}"));
+        let all: Vec<String> = wrong.chain(self.other.iter().cloned()).collect();
+        all.join("; ")
+    }
+}
+
+impl AzuriteRun {
+    /// The line above the differences.
+    pub(super) fn summary(&self) -> String {
+        let count = |is_counted: fn(&OnAzurite) -> bool| {
+            let counted = self.patterns.iter().filter(|one| is_counted(one));
+            counted.count()
+        };
+        let (right, same) = (
+            count(|one| one.wrong.is_empty()),
+            count(OnAzurite::is_as_here),
+        );
+        let patterns = counted(self.patterns.len(), "pattern");
+        let mut text = format!(
+            "{}: {right} of {patterns} with the right answers, {same} of them with as many requests as on Lazurite",
+            self.server
+        );
+        if !self.reports_costs {
+            text.push_str("; it does not report plans and rows examined");
+        }
+        if let Some(error) = &self.error {
+            text.push_str("; ended early: ");
+            text.push_str(error);
+        }
+        text
+    }
+
+    /// The patterns that are not as on our server.
+    pub(super) fn differing(&self) -> impl Iterator<Item = &OnAzurite> {
+        self.patterns.iter().filter(|one| !one.is_as_here())
+    }
+
+    /// Whether all patterns of a run were compared.
+    pub(super) fn is_whole(&self) -> bool {
+        self.error.is_none()
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let patterns = self
+            .patterns
+            .iter()
+            .map(|one| json!({"name": one.pattern.name, "wrong": one.wrong, "other": one.other}));
+        json!({
+            "server": self.server,
+            "summary": self.summary(),
+            "patterns": patterns.collect::<Vec<_>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guide::patterns::PATTERNS;
+
+    /// A design that needs this many requests to write and to answer.
+    fn design(requests: [u64; 2]) -> Measured {
+        let mut measured = Measured {
+            design: "scan",
+            build: Default::default(),
+            ask: Default::default(),
+            stored: Default::default(),
+            build_seconds: Vec::new(),
+            ask_seconds: Vec::new(),
+        };
+        [measured.build.requests, measured.ask.requests] = requests;
+        measured
+    }
+
+    fn report(name: &str, findings: Vec<(usize, Vec<Measured>, &str)>) -> Report {
+        let mut report = Report::new(name.into(), Prices::default(), 1.0, 1);
+        let findings = findings.into_iter().map(|(at, designs, wrong)| Finding {
+            pattern: PATTERNS[at],
+            designs,
+            wrong: Some(wrong.to_owned())
+                .filter(|wrong| !wrong.is_empty())
+                .into_iter()
+                .collect(),
+            advice: Vec::new(),
+            writes: 1,
+            questions: 1,
+        });
+        report.findings = findings.collect();
+        report
+    }
+
+    #[test]
+    fn other_answers_and_other_requests_are_named() {
+        let usual = || vec![design([10, 4])];
+        let ours = report(
+            "ours",
+            vec![(0, usual(), ""), (1, usual(), ""), (2, usual(), "")],
+        );
+        let refusal = "Put: 500 InternalError: broken\\nRequestId:1234\\nTime:now";
+        let theirs = report(
+            "Azurite 1.2.3",
+            vec![
+                (0, usual(), ""),
+                (1, vec![design([10, 1])], ""),
+                (2, Vec::new(), refusal),
+            ],
+        );
+        let run = compare(&ours, theirs);
+        assert_eq!(
+            run.summary(),
+            "Azurite 1.2.3: 2 of 3 patterns with the right answers, 1 of them with as many requests as on Lazurite; it does not report plans \
+             and rows examined"
+        );
+        let texts: Vec<String> = run.differing().map(OnAzurite::text).collect();
+        assert_eq!(
+            texts,
+            [
+                "scan: 1 request to answer, not 4",
+                "wrong: Put: 500 InternalError: broken"
+            ]
+        );
+    }
+}
