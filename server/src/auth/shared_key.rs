@@ -270,7 +270,7 @@ fn string_to_sign(context: &Context, scheme: Scheme, form: Form) -> String {
             _ => false,
         };
         if !dropped {
-            push_values(&mut text, context.headers.get(*name));
+            push_values(&mut text, context.headers.get(name));
         }
     }
     text.push('\n');

@@ -243,6 +243,10 @@ impl Activity {
 }
 
 /// Has the server respond to a request. Error: the connection is to be reset.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn would keep its arguments twice, which each connection pays for"
+)]
 fn respond<S: Server>(
     server: Arc<S>,
     client: Client,
@@ -251,7 +255,6 @@ fn respond<S: Server>(
     activity: Arc<Activity>,
     resets: Arc<AtomicBool>,
 ) -> impl Future<Output = Result<Response<Body>, &'static str>> {
-    // A block moves its captures in; an `async fn` would keep its arguments twice.
     async move {
         busy_poll::begun();
         activity.begin();

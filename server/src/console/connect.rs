@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;
 
-/// Stands in connection strings for a key that is not the one that everybody knows.
+/// Stands in connection strings for a key that is not public.
 const KEY_OMITTED: &str = "YOUR-KEY";
 
 pub async fn page(

@@ -34,7 +34,7 @@ pub const SECTIONS: [(&str, &str); 6] = [
     ("Engine", "/_lazurite/engine"),
 ];
 
-/// Style, scripts and icon. They are the same for everybody.
+/// Style, scripts and icon. They are the same for all visitors.
 pub fn assets() -> Router<Arc<Console>> {
     let asset = |kind: &'static str, content: &'static str| {
         get(move || async move {

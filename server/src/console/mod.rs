@@ -110,7 +110,7 @@ impl Console {
         let _ = self.addresses.set(addresses);
     }
 
-    /// Ends the pages that are sent for as long as somebody watches.
+    /// Ends the pages that are sent for as long as a visitor watches.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
     }
@@ -138,8 +138,8 @@ impl Console {
         self.stores.accounts()
     }
 
-    /// The accounts that the console shows. Without a password, any program of this machine may come: it sees what it could read with
-    /// the key that everybody knows.
+    /// The accounts that the console shows. Without a password, any program of this machine may come: it sees the accounts that it could
+    /// read with the public key.
     fn accounts(&self) -> impl Iterator<Item = &str> {
         let accounts = self.all_accounts();
         accounts.names().filter(|name| self.shows(name))

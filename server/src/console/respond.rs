@@ -218,7 +218,7 @@ impl Done {
         }
     }
 
-    /// That of the address of a page. Any other word says nothing: anybody can write an address.
+    /// That of the address of a page. Other words have no effect: the address may come from any page.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");
         Done::ALL.into_iter().find(|done| done.word() == word)

@@ -450,7 +450,7 @@ fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> 
             form method="post" action=(layout::path(&["tables", account, table, "entity", "delete"], &[])) {
                 (layout::token(console))
                 (keys_of(&entity))
-                p { "Deletes it only if nobody has changed it since this page was made." }
+                p { "Deletes it only if it is unchanged since this page was made." }
                 button.danger { "Delete the entity" }
             }
         }
