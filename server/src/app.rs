@@ -1,5 +1,6 @@
 //! The running server: its parts, and what every request passes on the way to its handler.
 
+mod addressed_store;
 mod sub_request;
 
 use crate::advisor::{self, Watched};
@@ -15,6 +16,7 @@ use crate::layers::access_log::RequestLog;
 use crate::layers::analytics::log_entry;
 use crate::layers::browser_guard;
 use crate::layers::errors::ErrorLayer;
+use crate::layers::retirement::while_in_service;
 use crate::layers::secondary::check_location;
 use crate::layers::wrong_service;
 use crate::memory::MemoryGrant;
@@ -27,7 +29,7 @@ use crate::request::operation::Facts;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
-use crate::state::{Shared, Store, Stores};
+use crate::state::{self, Shared, Store, Stores};
 use crate::{blob, queue, table};
 use axum::Router;
 use axum::body::Body;
@@ -79,7 +81,7 @@ async fn serve(
     request: Request<Incoming>,
     notes: HeaderNames,
 ) -> Response<Body> {
-    let store = app.stores.current();
+    let (store, no_store) = addressed_store::find(&app, &client, &request).await;
     let origin = store.request_origin(&client);
     let log = RequestLog::new(&request);
     let common = CommonHeaders::of(&request);
@@ -91,7 +93,10 @@ async fn serve(
     let outcome = {
         let head = notes.take_head();
         let handling = pin!(handle(&app, &store, &origin, request, head, &mut facts));
-        within(app.request_timeout, handling).await
+        match no_store {
+            None => within(app.request_timeout, handling).await,
+            Some(failure) => Err(*failure),
+        }
     };
     let outcome = outcome.map_err(|failure| {
         wrong_service::explain(failure, agent, log.target(), &app.console, &origin)
@@ -217,7 +222,9 @@ async fn handle(
     }
     if is_page(app, origin, &parts, &host) {
         // Apart, so that other requests do not have room for it.
-        return Box::pin(console::answer(&app.pages, origin, &host, parts, body)).await;
+        let changes_state = console::changes_store(&parts);
+        let answering = Box::pin(console::answer(&app.pages, origin, &host, parts, body));
+        return while_in_service(store, changes_state, answering).await;
     }
     if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {
         return Ok(to_console());
@@ -232,6 +239,10 @@ async fn handle(
     if context.method == Method::OPTIONS {
         facts.operation = "PreflightRequest";
         return cors::preflight(&properties.cors_rules(), &context);
+    }
+    if context.fork != store.fork {
+        let fork = context.fork.unwrap_or_default();
+        return Err(state::fork_not_found(&fork));
     }
     facts.properties = Some(properties.clone());
     let routed = Routed::new(&context);
@@ -268,7 +279,7 @@ async fn handle(
         && store.authenticator.accepts_bearer_tokens
         && context.is_confidential();
     let outcome = match routed.handle(store, context, caller, body) {
-        Ok(responding) => responding.await,
+        Ok(responding) => while_in_service(store, operation.changes_state, responding).await,
         Err(failure) => Err(failure),
     };
     match outcome {

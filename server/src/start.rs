@@ -18,11 +18,11 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::state::{self, Shared, Stores};
+use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
 use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
-    Config, Db, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
+    Config, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +43,9 @@ const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long the threads that serve connections may take to end once their requests had their time.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
+
+/// How long the end of forks and the removal of replaced stores may take.
+const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(5);
 
 /// How long the store may take to close.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
@@ -166,7 +169,7 @@ async fn serve_until_stopped(
         Host::Program(_) => None,
         Host::Process(guest) => guest.environment.take(),
     };
-    let db = open_store(cli, environment)?;
+    let directory = open_directory(cli, environment)?;
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
@@ -176,7 +179,7 @@ async fn serve_until_stopped(
         Host::Program(_) => Arc::new(SystemWallClock::default()),
         Host::Process(guest) => guest.clock.clone(),
     };
-    let app = Arc::new(App::open(cli, accounts, db, clock, access_log)?);
+    let app = Arc::new(App::open(cli, accounts, directory, clock, access_log)?);
     app.console.set_addresses(addresses.clone());
     let (stop, stopped) = watch::channel(false);
     let mut control = match host {
@@ -249,6 +252,8 @@ async fn serve_until_stopped(
     if let Some(carriers) = Arc::into_inner(carriers) {
         carriers.close(THREADS_END_MAX).await;
     }
+    // What is not removed in time is removed at the next start.
+    let _ = tokio::time::timeout(CLOSE_OTHERS_MAX, app.stores.close_others()).await;
     match tokio::time::timeout(CLOSE_MAX, app.stores.close()).await {
         Ok(closed) => closed.map_err(|error| error.to_string())?,
         Err(_) => {
@@ -367,7 +372,7 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     Err(Refusal { holder, sentence })
 }
 
-fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String> {
+fn open_directory(cli: &Cli, environment: Option<Environment>) -> Result<DataDirectory, String> {
     let durability = cli.durability();
     let config = Config {
         durability,
@@ -381,13 +386,13 @@ fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String>
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
     }
-    let db = Db::open_with(&cli.location, config, environment)
+    let directory = DataDirectory::open(&cli.location, config, environment)
         .map_err(|error| cannot_open(&cli.location, &error))?;
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
     }
-    Ok(db)
+    Ok(directory)
 }
 
 fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
@@ -412,11 +417,11 @@ fn memory_limit(cli: &Cli) -> Result<u64, String> {
 }
 
 impl App {
-    /// The services on an open store.
+    /// The services on an open data directory.
     pub(crate) fn open(
         cli: &Cli,
         accounts: Accounts,
-        db: Db,
+        directory: DataDirectory,
         clock: Arc<dyn WallClock>,
         access_log: AccessLog,
     ) -> Result<App, String> {
@@ -433,7 +438,7 @@ impl App {
         });
         let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
         let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
-        let stores = Arc::new(Stores::open(db, store_settings, shared.clone())?);
+        let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
         let requests = Arc::new(Ring::new(
             cli.requests_kept as usize,
             cli.requests_megabytes as usize * 1_000_000,
@@ -489,6 +494,11 @@ fn store_settings(
         blob_versioning: cli.blob_versioning,
         container_retention_days: cli.container_retention,
         log_interval: Duration::from_secs(cli.log_interval.into()),
+        forks: ForkSettings {
+            at_first_use: cli.forks.clone(),
+            lifetime: Duration::from_secs(cli.fork_lifetime.into()),
+            count_max: cli.forks_max as usize,
+        },
     })
 }
 

@@ -375,9 +375,10 @@ impl<'a> Sas<'a> {
 
     /// `/blob/account/container/name`, decoded; what a service SAS is bound to.
     fn canonicalized_resource(&self, context: &Context, names: &Names) -> String {
+        let account = context.account_of_client();
         let prefix = match self.version.is_at_least("2015-02-21") {
-            true => format!("/{}/{}", context.service.label(), context.account),
-            false => format!("/{}", context.account),
+            true => format!("/{}/{account}", context.service.label()),
+            false => format!("/{account}"),
         };
         match context.service {
             ServiceKind::Table => format!("{prefix}/{}", self.table_name()),
@@ -399,7 +400,7 @@ impl<'a> Sas<'a> {
 
     fn string_to_sign(&self, context: &Context, resource: &str) -> String {
         match self.kind {
-            Kind::Account => self.account_string(&context.account),
+            Kind::Account => self.account_string(&context.account_of_client()),
             Kind::Service => self.service_string(context.service, resource),
             Kind::UserDelegation => self.user_delegation_string(context, resource),
         }
