@@ -37,7 +37,7 @@ pub use base::error::{Error, Result};
 pub use base::escape;
 pub use base::range::{Direction, KeyRange};
 pub use base::varint;
-pub use catalog::closed::{copy_store, remove_store};
+pub use catalog::closed::{clear_store, copy_store, remove_store};
 pub use catalog::recovery::foreign_file;
 pub use db::{Admission, Db};
 pub use dump::dump_file;

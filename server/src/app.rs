@@ -1,5 +1,6 @@
 //! The running server: its parts, and the layers between a connection and the handler of a request.
 
+mod addressed_store;
 mod sub_request;
 
 use crate::advisor::{self, Watched};
@@ -16,6 +17,7 @@ use crate::layers::access_log::RequestLog;
 use crate::layers::analytics::log_entry;
 use crate::layers::browser_guard;
 use crate::layers::errors::ErrorLayer;
+use crate::layers::retirement::while_in_service;
 use crate::layers::secondary::check_location;
 use crate::layers::wrong_service;
 use crate::memory::MemoryGrant;
@@ -28,7 +30,7 @@ use crate::request::operation::Facts;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
-use crate::state::{Shared, Store, Stores};
+use crate::state::{self, Shared, Store, Stores};
 use crate::{blob, queue, table};
 use axum::Router;
 use axum::body::Body;
@@ -80,7 +82,7 @@ async fn serve(
     request: Request<Incoming>,
     notes: HeaderNames,
 ) -> Response<Body> {
-    let store = app.stores.current();
+    let (store, no_store) = addressed_store::find(&app, &client, &request).await;
     let origin = store.request_origin(&client);
     let log = RequestLog::new(&request);
     let common = CommonHeaders::of(&request);
@@ -92,7 +94,10 @@ async fn serve(
     let outcome = {
         let head = notes.take_head();
         let handling = pin!(handle(&app, &store, &origin, request, head, &mut facts));
-        within(app.request_timeout, handling).await
+        match no_store {
+            None => within(app.request_timeout, handling).await,
+            Some(failure) => Err(*failure),
+        }
     };
     let outcome = outcome.map_err(|failure| {
         wrong_service::explain(failure, agent, log.target(), &app.console, &origin)
@@ -218,7 +223,9 @@ async fn handle(
     }
     if is_page(app, origin, &parts, &host) {
         // Boxed, so that the futures of other requests stay small.
-        return Box::pin(console::answer(&app.pages, origin, &host, parts, body)).await;
+        let changes_state = console::changes_store(&parts);
+        let answering = Box::pin(console::answer(&app.pages, origin, &host, parts, body));
+        return while_in_service(store, changes_state, answering).await;
     }
     if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {
         return Ok(to_console());
@@ -230,7 +237,7 @@ async fn handle(
         return Box::pin(identity::answer(origin, &parts, &host, body)).await;
     }
     let (mut context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
-    let secondary = if context.secondary {
+    let secondary = if context.secondary && store.fork.is_none() {
         Box::pin(app.stores.secondary(origin.now)).await?
     } else {
         None
@@ -245,6 +252,10 @@ async fn handle(
     if context.method == Method::OPTIONS {
         facts.operation = "PreflightRequest";
         return cors::preflight(&properties.cors_rules(), &context);
+    }
+    if context.fork != store.fork {
+        let fork = context.fork.unwrap_or_default();
+        return Err(state::fork_not_found(&fork));
     }
     facts.properties = Some(properties.clone());
     let routed = Routed::new(&context);
@@ -284,7 +295,7 @@ async fn handle(
         && store.authenticator.accepts_bearer_tokens
         && context.is_confidential();
     let outcome = match routed.handle(store, context, caller, body) {
-        Ok(responding) => responding.await,
+        Ok(responding) => while_in_service(store, operation.changes_state, responding).await,
         Err(failure) => Err(failure),
     };
     match outcome {

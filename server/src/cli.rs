@@ -2,11 +2,14 @@
 
 mod command;
 
-pub use command::{ClockAction, Command, FaultsAction, QueryFormat, ShimAction, StoreArguments};
+pub use command::{
+    ClockAction, Command, FaultsAction, QueryFormat, ShimAction, StateAction, StoreArguments,
+};
 
 use crate::accounts::Accounts;
 use crate::names_at_start::NamesAtStart;
 use crate::service_kind::ServiceKind;
+use crate::state::{ForkSource, is_snapshot_name};
 use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use std::fmt;
@@ -126,6 +129,19 @@ pub struct Cli {
         help_heading = "Storage"
     )]
     pub disk_quota: Option<u64>,
+
+    /// Make a fork of the store when a request with credentials first names it, as ACCOUNT--FORK: of the store as it is then, or of a
+    /// snapshot. See docs/testing.md
+    #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = fork_source, help_heading = "Storage")]
+    pub forks: Option<ForkSource>,
+
+    /// Seconds after which a fork that no request uses ends
+    #[arg(long = "fork-lifetime", value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Storage")]
+    pub fork_lifetime: u32,
+
+    /// Most forks at a time
+    #[arg(long = "forks-max", value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Storage")]
+    pub forks_max: u32,
 
     /// Address to listen on, for all three services
     #[arg(
@@ -411,6 +427,15 @@ pub struct Cli {
 impl fmt::Debug for Cli {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cli").finish_non_exhaustive()
+    }
+}
+
+/// The value of `--forks`; empty if it is given without one.
+fn fork_source(text: &str) -> Result<ForkSource, String> {
+    match text {
+        "" | "now" => Ok(ForkSource::Now),
+        name if is_snapshot_name(name) => Ok(ForkSource::Snapshot(name.to_owned())),
+        _ => Err("no snapshot has such a name".to_owned()),
     }
 }
 

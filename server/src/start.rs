@@ -17,11 +17,11 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::state::{self, Place, Shared, Stores};
+use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
 use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
-    Config, Db, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
+    Config, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +43,9 @@ const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long the threads that serve connections may take to end once their requests had their time.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
+
+/// How long the end of forks and the removal of replaced stores may take.
+const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(5);
 
 /// How long the store may take to close.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
@@ -192,6 +195,8 @@ async fn serve_until_stopped(
     announce::closing(&services, "service is closing...", out);
     app.console.close();
     serving.stop().await;
+    // What is not removed in time is removed at the next start.
+    let _ = tokio::time::timeout(CLOSE_OTHERS_MAX, app.stores.close_others()).await;
     close(app).await?;
     announce::closing(&services, "service successfully closed", out);
     Ok(())
@@ -215,7 +220,8 @@ fn open_app(
     host: &mut Host<'_>,
     out: &LineWriter,
 ) -> Result<Arc<App>, String> {
-    let (db, place) = open_store(cli, host.take_environment())?;
+    let directory = open_directory(cli, host.take_environment())?;
+    let place = directory.place(&cli.location);
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
@@ -224,7 +230,7 @@ fn open_app(
     if let Err(error) = place.remove_copies() {
         tracing::warn!("checkpoints of the secondary endpoint are left: {error}");
     }
-    let app = App::open(cli, accounts, db, host.clock(), access_log)?;
+    let app = App::open(cli, accounts, directory, host.clock(), access_log)?;
     let made = cli.names_at_start().make(
         &app.stores.current().services,
         app.stores.accounts().first().0,
@@ -457,8 +463,7 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     Err(Refusal { holder, sentence })
 }
 
-/// The store, and how another one beside it would be opened.
-fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<(Db, Place), String> {
+fn open_directory(cli: &Cli, environment: Option<Environment>) -> Result<DataDirectory, String> {
     let durability = cli.durability();
     let config = Config {
         durability,
@@ -472,19 +477,13 @@ fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<(Db, Place)
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
     }
-    let place = Place {
-        directory: cli.location.clone(),
-        config,
-        environment,
-    };
-    let (config, environment) = (place.config.clone(), place.environment.clone());
-    let db = Db::open_with(&cli.location, config, environment)
+    let directory = DataDirectory::open(&cli.location, config, environment)
         .map_err(|error| cannot_open(&cli.location, &error))?;
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
     }
-    Ok((db, place))
+    Ok(directory)
 }
 
 fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
@@ -509,11 +508,11 @@ fn memory_limit(cli: &Cli) -> Result<u64, String> {
 }
 
 impl App {
-    /// The services on an open store.
+    /// The services on an open data directory.
     pub(crate) fn open(
         cli: &Cli,
         accounts: Accounts,
-        db: Db,
+        directory: DataDirectory,
         clock: Arc<dyn WallClock>,
         access_log: AccessLog,
     ) -> Result<App, String> {
@@ -530,7 +529,7 @@ impl App {
         });
         let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
         let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
-        let stores = Arc::new(Stores::open(db, store_settings, shared.clone())?);
+        let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
         let requests = Arc::new(Ring::new(
             cli.requests_kept as usize,
             cli.requests_megabytes as usize * 1_000_000,
@@ -586,6 +585,11 @@ fn store_settings(
         blob_versioning: cli.blob_versioning,
         container_retention_days: cli.container_retention,
         log_interval: Duration::from_secs(cli.log_interval.into()),
+        forks: ForkSettings {
+            at_first_use: cli.forks.clone(),
+            lifetime: Duration::from_secs(cli.fork_lifetime.into()),
+            count_max: cli.forks_max as usize,
+        },
     })
 }
 

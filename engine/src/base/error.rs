@@ -111,7 +111,7 @@ pub enum Error {
 
 impl Error {
     /// The operating system's refusal of `action` on `path`. A full disk is a variant of its own, because it is temporary.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::NoSpace {
                 path: path.to_path_buf(),
@@ -126,7 +126,7 @@ impl Error {
 
     /// A failed sync. A lack of space is not temporary here: writes that the disk has not kept are lost, and the next sync would not
     /// report it.
-    pub(crate) fn sync(path: &Path, source: io::Error) -> Error {
+    pub fn sync(path: &Path, source: io::Error) -> Error {
         Error::Io {
             action: "sync",
             path: path.to_path_buf(),
@@ -134,7 +134,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
+    /// Bytes of `path` that differ from those written.
+    pub fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
         Error::Corrupt {
             path: path.to_path_buf(),
             offset,

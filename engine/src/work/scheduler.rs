@@ -98,7 +98,7 @@ impl Work {
     }
 
     /// A lack of space passes; any other failure of background work stops writing.
-    fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
+    pub(super) fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
         match &result {
             Ok(_) => lock(&self.shortages)[job as usize] = None,
             Err(error @ Error::NoSpace { .. }) => {

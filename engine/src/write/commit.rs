@@ -278,6 +278,16 @@ impl CommitLog {
         self.with_log(|_| tree.seal(self.clock.now()));
     }
 
+    /// Seals all keyspaces between the same two groups, and answers the last sequence number of the first.
+    pub(crate) fn seal_all(&self) -> SequenceNumber {
+        self.with_log(|log| {
+            for tree in self.trees.all() {
+                tree.seal(self.clock.now());
+            }
+            log.last_sequence
+        })
+    }
+
     /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.
     pub(crate) fn seal_largest(&self) {
         self.with_log(|_| {

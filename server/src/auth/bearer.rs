@@ -126,7 +126,11 @@ fn check_times(claims: &Value, now: SystemTime) -> std::result::Result<(), &'sta
 fn is_meant_for(claims: &Value, context: &Context) -> bool {
     let fits = |audience: &str| {
         let audience = audience.strip_suffix('/').unwrap_or(audience);
-        let host = format!("https://{}.{}.", context.account, context.service.label());
+        let host = format!(
+            "https://{}.{}.",
+            context.account_of_client(),
+            context.service.label()
+        );
         AUDIENCES.contains(&audience)
             || audience
                 .strip_prefix(&host)

@@ -378,10 +378,11 @@ impl<'a> Sas<'a> {
 
     /// `/blob/account/container/name`, decoded: the resource that a service SAS is bound to.
     fn canonicalized_resource(&self, context: &Context, names: &Names) -> String {
+        let account = context.account_of_client();
         let prefix = if self.version.is_at_least("2015-02-21") {
-            format!("/{}/{}", context.service.label(), context.account)
+            format!("/{}/{account}", context.service.label())
         } else {
-            format!("/{}", context.account)
+            format!("/{account}")
         };
         match context.service {
             ServiceKind::Table => format!("{prefix}/{}", self.table_name()),
@@ -403,7 +404,7 @@ impl<'a> Sas<'a> {
 
     fn string_to_sign(&self, context: &Context, resource: &str) -> String {
         match self.kind {
-            Kind::Account => self.account_string(&context.account),
+            Kind::Account => self.account_string(&context.account_of_client()),
             Kind::Service => self.service_string(context.service, resource),
             Kind::UserDelegation => self.user_delegation_string(context, resource),
         }

@@ -65,10 +65,10 @@ enum PathForm {
 pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]) -> Result<()> {
     let (scheme, account, signature) = parse(authorization)?;
     let context = request.context;
-    if account != context.account {
+    if account != context.account_of_client() {
         return Err(failed(format!(
             "The account in the Authorization header, '{account}', is not the account of the request, '{}'.",
-            context.account
+            context.account_of_client()
         )));
     }
     check_date(context)?;
@@ -348,7 +348,7 @@ fn push_values<'a>(text: &mut String, values: impl IntoIterator<Item = &'a Heade
 fn push_resource(text: &mut String, context: &Context, form: Form) {
     let path = path(context, form.path);
     text.push('/');
-    text.push_str(&context.account);
+    text.push_str(&context.account_of_client());
     text.push_str(if path.is_empty() { "/" } else { &path });
 }
 

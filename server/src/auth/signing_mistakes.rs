@@ -22,7 +22,7 @@ pub fn client_signed(
     if text.len() > TEXT_BYTES_MAX {
         return None;
     }
-    let (account, path) = (&context.account, &context.raw_path);
+    let (account, path) = (context.account_of_client(), &context.raw_path);
     let resource = format!("/{account}{path}");
     let without_account = path.strip_prefix(&format!("/{account}")).unwrap_or(path);
     let candidates = [

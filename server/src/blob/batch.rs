@@ -91,7 +91,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
         request_id: outer.state.request_ids.next(),
     };
     let mut context = match Context::new(&arrival, &outer.state.services.accounts, &parts) {
-        Ok(context) if context.account == outer.context.account => context,
+        Ok(context) if context.has_account_of(&outer.context) => context,
         // Some clients leave the account out of the path, and sign the path as they send it.
         _ => outer.context.within(&arrival, &parts)?,
     };

@@ -116,7 +116,7 @@ fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Co
     let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
     credentials == Credentials::Shared
         && request.is_owner()
-        && source.account == request.context.account
+        && source.has_account_of(&request.context)
         && !has_its_own
 }
 
@@ -152,6 +152,11 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
         request_id: outer.request_id.clone(),
     };
     let mut context = Context::new(&arrival, &request.state.services.accounts, &parts)?;
+    if context.fork != outer.fork {
+        return Err(Failure::unsupported(format!(
+            "Copying from a fork of the store into another one ({COPY_SOURCE})"
+        )));
+    }
     context.apply_default_version(Some(&outer.version));
     Ok(context)
 }

@@ -33,7 +33,7 @@ pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
     if !kind.eq_ignore_ascii_case("web") {
         return None;
     }
-    accounts.find(account).map(|(account, _)| account)
+    accounts.find(account).map(|found| found.account)
 }
 
 /// Serves one request to the website of an account.

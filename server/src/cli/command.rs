@@ -6,9 +6,9 @@ use std::path::PathBuf;
 /// A command, instead of serving.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Check every checksum, every order and every reference of a store that no server has open
+    /// Check every checksum, every order and every reference of a store that no server has open, and of its snapshots
     ///
-    /// Prints one line for each damage, with its file and offset. The exit status is 0 only if there is none. Changes nothing.
+    /// Prints one line for each damage, with its file and offset, and one for each store. The exit status is 0 only if there is none. Changes nothing.
     Verify {
         /// The directory of the store
         #[arg(value_name = "DIR", default_value = ".lazurite")]
@@ -97,6 +97,23 @@ pub enum Command {
             global = true
         )]
         connection_string: Option<String>,
+    },
+    /// Reset the store of a running server, keep it as a snapshot, restore it, or fork it for a test
+    ///
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.
+    State {
+        #[command(subcommand)]
+        action: StateAction,
+        /// The connection string that leads to the server (default: as for `doctor`)
+        #[arg(
+            long = "connection-string",
+            value_name = "CONNECTION STRING",
+            global = true
+        )]
+        connection_string: Option<String>,
+        /// Print the answer of the server
+        #[arg(long, global = true)]
+        json: bool,
     },
     /// List containers, queues and tables; or the blobs of a container, one level of directories at a time
     Ls {
@@ -259,6 +276,48 @@ pub enum FaultsAction {
     },
     /// Remove all rules
     Clear,
+}
+
+/// An action of `lazurite state`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum StateAction {
+    /// Delete everything in the store
+    Reset,
+    /// Keep the store as it is now
+    Snapshot {
+        /// 1 to 64 letters, digits, dots, hyphens and underscores
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Print the snapshots and the forks
+    List,
+    /// Put a snapshot in the place of the store, whose contents are gone then
+    Restore {
+        /// The snapshot
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Delete a snapshot
+    Delete {
+        /// The snapshot
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Make a fork and print its connection string
+    Fork {
+        /// The snapshot that it begins as (default: the store as it is now)
+        #[arg(value_name = "SNAPSHOT")]
+        from: Option<String>,
+        /// Its name: 1 to 40 lower-case letters, digits and hyphens (default: a random one)
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// End a fork
+    Release {
+        /// The fork
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
 }
 
 /// An action of `lazurite shim`.

@@ -305,7 +305,7 @@ impl Target {
             format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
         })?;
         match answer.status {
-            200 => serde_json::from_str(&answer.body)
+            200 | 201 => serde_json::from_str(&answer.body)
                 .map_err(|error| format!("the answer of the server cannot be read: {error}")),
             401 => Err(format!(
                 "{authority} asks for the password of its console: set {CONSOLE_PASSWORD}"

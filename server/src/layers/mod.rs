@@ -5,5 +5,6 @@ pub mod analytics;
 pub mod browser_guard;
 pub mod errors;
 pub mod health;
+pub mod retirement;
 pub mod secondary;
 pub mod wrong_service;

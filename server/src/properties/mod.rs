@@ -344,9 +344,10 @@ mod tests {
     use crate::cli::Cli;
     use crate::layers::access_log::AccessLog;
     use crate::request::context::tests::request;
+    use crate::state::DataDirectory;
     use clap::Parser;
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
-    use lazurite_engine::{Config, Db, Durability, Environment, SystemWallClock};
+    use lazurite_engine::{Config, Durability, Environment, SystemWallClock};
     use std::time::Duration;
 
     fn open(disk: &FaultFs) -> Arc<PropertiesStore> {
@@ -359,11 +360,11 @@ mod tests {
             durability,
             ..Config::default()
         };
-        let db = Db::open_with("data".as_ref(), config, environment).unwrap();
+        let directory = DataDirectory::open("data".as_ref(), config, environment).unwrap();
         let cli = Cli::try_parse_from(["lazurite"]).unwrap();
         let clock = Arc::new(SystemWallClock::default());
         let accounts = Accounts::development();
-        let app = App::open(&cli, accounts, db, clock, AccessLog::silent()).unwrap();
+        let app = App::open(&cli, accounts, directory, clock, AccessLog::silent()).unwrap();
         app.stores.current().properties.clone()
     }
 

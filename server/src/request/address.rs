@@ -1,6 +1,6 @@
 //! The account and the resource that a request addresses.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Addressed};
 use crate::request::parameters::decode;
 use crate::response::error::Failure;
 use crate::service_kind::ServiceKind;
@@ -10,6 +10,8 @@ use std::net::IpAddr;
 /// The address in the host and the path of a request.
 pub struct Address {
     pub account: String,
+    /// The fork of the store, if the account is named with one.
+    pub fork: Option<String>,
     pub account_as_sent: String,
     pub secondary: bool,
     pub path_style: bool,
@@ -29,11 +31,12 @@ pub fn address(
     host: &str,
     raw_path: &str,
 ) -> Option<Address> {
-    if let Some((account, secondary)) = account_of_host(accounts, host) {
+    if let Some(found) = account_of_host(accounts, host) {
         return Some(Address {
             account_as_sent: first_label(host).to_owned(),
-            account,
-            secondary,
+            account: found.account,
+            fork: found.fork,
+            secondary: found.secondary,
             path_style: false,
             resource: raw_path.strip_prefix('/').unwrap_or(raw_path).to_owned(),
             path: raw_path.to_owned(),
@@ -52,11 +55,12 @@ pub fn address(
 
 fn address_of_path(accounts: &Accounts, raw_path: &str) -> Option<Address> {
     let (first, rest) = split_path(raw_path);
-    let (account, secondary) = accounts.find(&first)?;
+    let found = accounts.find(&first)?;
     Some(Address {
-        account,
+        account: found.account,
+        fork: found.fork,
         account_as_sent: first.into_owned(),
-        secondary,
+        secondary: found.secondary,
         path_style: true,
         // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write two: that for Rust does.
         resource: rest.trim_start_matches('/').to_owned(),
@@ -69,12 +73,16 @@ fn address_of_path(accounts: &Accounts, raw_path: &str) -> Option<Address> {
 fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
     let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
     let (account, _) = rest.split_once('/')?;
-    let (named, secondary) = accounts.find(location)?;
-    (secondary && named == account).then(|| &path[1 + location.len()..])
+    let location_of = Addressed {
+        secondary: true,
+        ..accounts.find(account)?
+    };
+    (account != location && accounts.find(location)? == location_of)
+        .then(|| &path[1 + location.len()..])
 }
 
 /// The account that the first label of a host name with dots names. Host names have no case.
-fn account_of_host(accounts: &Accounts, host: &str) -> Option<(String, bool)> {
+fn account_of_host(accounts: &Accounts, host: &str) -> Option<Addressed> {
     if accounts.path_style_only || !host.contains('.') {
         return None;
     }

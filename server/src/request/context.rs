@@ -7,7 +7,7 @@ pub use crate::request::parameters::{Query, decode};
 pub use crate::request::request_id::RequestIds;
 pub use crate::service_kind::ServiceKind;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, name_of_fork};
 use crate::request::address::{address, no_account};
 use crate::request::headers::RequestHeaders;
 use crate::response::error::{Failure, Result, common};
@@ -69,8 +69,10 @@ pub struct Context {
     pub target: Uri,
     /// Path as sent, percent-encoded, account included in path style.
     pub raw_path: String,
-    /// Without the `-secondary` suffix.
+    /// Without the `-secondary` suffix, and without its fork.
     pub account: String,
+    /// The fork of the store that the account is named with.
+    pub fork: Option<String>,
     pub secondary: bool,
     pub replication: Replication,
     /// Percent-encoded path after the account, without the first slash.
@@ -132,6 +134,7 @@ impl Context {
             query,
             target: parts.uri,
             account: address.account,
+            fork: address.fork,
             secondary: address.secondary,
             replication: Replication::default(),
             resource: address.resource,
@@ -162,12 +165,26 @@ impl Context {
             target: parts.uri.clone(),
             raw_path: path.to_owned(),
             account: self.account.clone(),
+            fork: self.fork.clone(),
             secondary: self.secondary,
             replication: self.replication,
             resource: path.trim_start_matches('/').to_owned(),
             base_url: self.base_url.clone(),
             metadata_names: Vec::new(),
         })
+    }
+
+    /// The account as clients know it, and sign it: with its fork, without the `-secondary` suffix.
+    pub fn account_of_client(&self) -> Cow<'_, str> {
+        match &self.fork {
+            Some(fork) => name_of_fork(&self.account, fork).into(),
+            None => self.account.as_str().into(),
+        }
+    }
+
+    /// Whether both are for the same account of the same store.
+    pub fn has_account_of(&self, other: &Context) -> bool {
+        self.account == other.account && self.fork == other.fork
     }
 
     /// Whether the response may hold a secret: the request came over HTTPS, or from this machine.

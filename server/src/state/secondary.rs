@@ -10,6 +10,7 @@ use crate::connection::on_blocking_pool;
 use crate::request::context::Replication;
 use crate::response::error::Result;
 use crate::state::store::{Settings, Shared, Store};
+use crate::state::stores_file::StoreNumber;
 use lazurite_engine::fs::Fs;
 use lazurite_engine::{Background, Config, Db, Environment, remove_store};
 use std::collections::VecDeque;
@@ -87,10 +88,10 @@ struct Copied {
     /// It holds everything that was written before.
     complete_to: Mutex<SystemTime>,
     /// Of which store it is a checkpoint, at which sequence number.
-    source: (usize, u64),
+    source: (StoreNumber, u64),
     clock: Arc<Clock>,
-    /// The store, with the number of references to it while no request has any; the error is a sentence.
-    opened: OnceLock<std::result::Result<(Arc<Store>, usize), String>>,
+    /// The store; the error is a sentence.
+    opened: OnceLock<std::result::Result<Arc<Store>, String>>,
 }
 
 impl Secondary {
@@ -144,10 +145,7 @@ impl Secondary {
         let _one_at_a_time = lock(&self.copying);
         let (db, clock) = (&store.services.db, &store.services.clock);
         let before = clock.now();
-        let source = (
-            Arc::as_ptr(&store.services) as usize,
-            db.stats().last_sequence,
-        );
+        let source = (store.number, db.stats().last_sequence);
         if !lock(&self.copies).is_as_before(source, before) {
             let path = self.next_path();
             db.flush_all()?;
@@ -197,12 +195,10 @@ impl Secondary {
     }
 
     fn opened(&self, copied: &Copied) -> std::result::Result<Arc<Store>, String> {
-        let opened = copied.opened.get_or_init(|| {
-            let store = Arc::new(self.open(copied)?);
-            let uses = uses(&store);
-            Ok((store, uses))
-        });
-        opened.clone().map(|(store, _)| store)
+        let opened = copied
+            .opened
+            .get_or_init(|| self.open(copied).map(Arc::new));
+        opened.clone()
     }
 
     fn open(&self, copied: &Copied) -> std::result::Result<Store, String> {
@@ -224,11 +220,11 @@ impl Secondary {
             clock: copied.clock.clone(),
             ..self.settings.clone()
         };
-        Store::open(db, &settings, self.shared.clone())
+        Store::open(db, copied.source.0, None, &settings, self.shared.clone())
     }
 
     fn remove(&self, copied: &Copied) -> lazurite_engine::Result<()> {
-        if let Some(Ok((store, _))) = copied.opened.get() {
+        if let Some(Ok(store)) = copied.opened.get() {
             store.services.db.abandon();
         }
         remove_store(&self.place.environment.fs, &copied.path)
@@ -261,7 +257,7 @@ fn listed(fs: &Arc<dyn Fs>, directory: &Path) -> Vec<PathBuf> {
 
 impl Copies {
     /// Whether the last checkpoint is of the same store at the same sequence number. It is then complete up to `now`.
-    fn is_as_before(&self, source: (usize, u64), now: SystemTime) -> bool {
+    fn is_as_before(&self, source: (StoreNumber, u64), now: SystemTime) -> bool {
         let last = self.present.back();
         let same = last.filter(|last| last.source == source);
         if let Some(same) = same {
@@ -271,6 +267,12 @@ impl Copies {
     }
 
     fn add(&mut self, copied: Arc<Copied>) {
+        // A reset or a restore took the moves of the clock back: the earlier checkpoints would be read until it is there again.
+        if let Some(last) = self.present.back()
+            && last.made_at > copied.made_at
+        {
+            self.retired.extend(self.present.drain(..));
+        }
         if self.present.len() == COPIES_MAX
             && let Some(last) = self.present.pop_back()
         {
@@ -314,8 +316,7 @@ impl Copies {
 
 impl Copied {
     fn store(&self) -> Option<std::result::Result<Arc<Store>, String>> {
-        let opened = self.opened.get()?.clone();
-        Some(opened.map(|(store, _)| store))
+        self.opened.get().cloned()
     }
 
     /// Whether no request reads it. The caller holds the lock under which requests find it.
@@ -323,21 +324,10 @@ impl Copied {
         // A request that is about to open it holds it.
         Arc::strong_count(self) == 1
             && match self.opened.get() {
-                Some(Ok((store, idle))) => {
-                    uses(store) <= *idle && store.services.db.stats().snapshots == 0
-                }
+                Some(Ok(store)) => !store.is_in_use() && store.services.db.stats().snapshots == 0,
                 Some(Err(_)) | None => true,
             }
     }
-}
-
-/// References to the store and to its parts that requests hold.
-fn uses(store: &Arc<Store>) -> usize {
-    Arc::strong_count(store)
-        + Arc::strong_count(&store.services)
-        + Arc::strong_count(&store.blob)
-        + Arc::strong_count(&store.queue)
-        + Arc::strong_count(&store.table)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

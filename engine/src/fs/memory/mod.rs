@@ -215,7 +215,13 @@ impl Fs for MemoryFs {
         let state = lock(&self.state);
         let directory = state.directories.get(path);
         let directory = directory.ok_or(io::ErrorKind::NotFound)?;
-        Ok(directory.now.keys().cloned().collect())
+        let inner = state
+            .directories
+            .keys()
+            .filter(|inner| inner.parent() == Some(path))
+            .filter_map(|inner| inner.file_name())
+            .map(|name| name.to_string_lossy().into_owned());
+        Ok(directory.now.keys().cloned().chain(inner).collect())
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -11,7 +11,9 @@ pub use render::{ErrorFormat, render, table_json_body};
 use crate::codec::date;
 use crate::memory::MemoryExhausted;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
+use axum::http::header::{
+    CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER,
+};
 use common::CommonError;
 use std::borrow::Cow;
 
@@ -73,6 +75,12 @@ impl Failure {
             "NotImplemented",
             format!("{feature} is not supported by this version of Lazurite."),
         )
+    }
+
+    /// `503 ServerBusy` for a state that ends within a second.
+    pub fn busy(message: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(503, "ServerBusy", message)
+            .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Failure {
