@@ -12,6 +12,9 @@ mod messages;
 mod query;
 mod requests;
 mod shim;
+mod transfer;
+
+pub use transfer::{Existing, seed};
 
 use crate::cli::{Command, ShimAction, StoreArguments};
 use lazurite_engine::{Config, Db, Durability, Environment, dump_file};
@@ -74,6 +77,12 @@ impl Command {
                 format,
                 store,
             } => query::run(&store.client()?, table, filter, *top as usize, *format),
+            Command::Export { path, store } => transfer::run_export(&store.client()?, path),
+            Command::Import {
+                path,
+                existing,
+                store,
+            } => transfer::run_import(&store.client()?, path, *existing),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

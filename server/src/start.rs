@@ -19,7 +19,7 @@ use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
 use crate::state::{self, Place, Shared, Stores};
-use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
+use crate::{data_directory, leases, limits, log, platform, port_holder, private_files, seed};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
     Config, Db, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
@@ -191,6 +191,12 @@ async fn serve_until_stopped(
     let carriers = ConnectionThreads::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
         .map_err(|error| format!("cannot start its threads: {error}"))?;
     let carriers = Arc::new(carriers);
+    if let Some(path) = &cli.seed {
+        let sentences = seed::seed(&app, &carriers, path.clone()).await?;
+        if matches!(host, Host::Program(_)) {
+            output::say(format!("lazurite: seed: {}", sentences.join("; ")));
+        }
+    }
     if let Some(seconds) = cli.secondary_lag {
         let lag = Duration::from_secs(seconds.into());
         app.stores.keep_secondary(lag, place)?;
