@@ -238,17 +238,11 @@ async fn handle(
     }
     let (mut context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
     let secondary = if context.secondary && store.fork.is_none() {
-        Box::pin(app.stores.secondary(origin.now)).await?
+        Box::pin(secondary_store(app, origin, &mut context)).await?
     } else {
         None
     };
-    let store = match &secondary {
-        Some(reading) => {
-            context.replication = reading.replication;
-            &reading.store
-        }
-        None => store,
-    };
+    let store = secondary.as_ref().unwrap_or(store);
     if context.method == Method::OPTIONS {
         facts.operation = "PreflightRequest";
         return cors::preflight(&properties.cors_rules(), &context);
@@ -304,6 +298,19 @@ async fn handle(
         }
         outcome => outcome,
     }
+}
+
+/// The store that a request to the secondary endpoint reads, if it is not the current one.
+async fn secondary_store(
+    app: &App,
+    origin: &RequestOrigin,
+    context: &mut Context,
+) -> Result<Option<Arc<Store>>> {
+    let Some(reading) = app.stores.secondary(origin.now).await? else {
+        return Ok(None);
+    };
+    context.replication = reading.replication;
+    Ok(Some(reading.store))
 }
 
 /// Whether the router serves a request. The pages of the advisor below the host name of an account are for the owner of its key.

@@ -120,6 +120,11 @@ pub struct Cli {
     )]
     pub tables: Vec<String>,
 
+    /// Import this directory or archive, of the layout of `lazurite export`, before the server is ready; containers, queues and tables
+    /// that are there stay as they are
+    #[arg(long, value_name = "PATH", help_heading = "Storage")]
+    pub seed: Option<PathBuf>,
+
     /// Most that the data directory may take, in megabytes: writes beyond it are answered 507, reads go on
     #[arg(
         long = "disk-quota",

@@ -13,6 +13,9 @@ mod query;
 mod requests;
 mod shim;
 mod state;
+mod transfer;
+
+pub use transfer::{Existing, seed};
 
 use crate::cli::{Command, ShimAction, StoreArguments};
 use crate::state::Directories;
@@ -81,6 +84,12 @@ impl Command {
                 format,
                 store,
             } => query::run(&store.client()?, table, filter, *top as usize, *format),
+            Command::Export { path, store } => transfer::run_export(&store.client()?, path),
+            Command::Import {
+                path,
+                existing,
+                store,
+            } => transfer::run_import(&store.client()?, path, *existing),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

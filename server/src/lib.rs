@@ -43,6 +43,7 @@ mod properties;
 mod queue;
 mod request;
 mod response;
+mod seed;
 mod service_kind;
 mod services;
 mod signed_request;

@@ -74,10 +74,10 @@ impl NamesAtStart<'_> {
 }
 
 /// The names of those that `make` made.
-fn make_each<'n>(
-    names: &'n [String],
+fn make_each(
+    names: &[String],
     make: impl Fn(&str) -> Result<bool, String>,
-) -> Result<Vec<&'n str>, String> {
+) -> Result<Vec<&str>, String> {
     let mut made = Vec::new();
     for name in names {
         if make(name).map_err(|error| format!("cannot make {name}: {error}"))? {

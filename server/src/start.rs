@@ -17,8 +17,8 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
-use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
+use crate::state::{self, DataDirectory, ForkSettings, Place, Shared, Stores};
+use crate::{data_directory, leases, limits, log, platform, port_holder, private_files, seed};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
     Config, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
@@ -183,12 +183,18 @@ async fn serve_until_stopped(
         .map(|(service, listener)| Address::of(*service, listener));
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
-    let app = open_app(cli, accounts, &mut host, out)?;
+    let (app, place) = open_app(cli, accounts, &mut host, out)?;
+    let threads = connection_threads(cli)?;
+    fill(cli, &app, &host, &threads).await?;
+    if let Some(seconds) = cli.secondary_lag {
+        let lag = Duration::from_secs(seconds.into());
+        app.stores.keep_secondary(lag, place)?;
+    }
     app.console.set_addresses(addresses.clone());
     let control = host.ready(cli, &app, tls.as_ref(), &addresses, out)?;
     // Before the first request, which the account may want logged.
     app.stores.start_housekeeping();
-    let serving = Serving::start(cli, &app, tls.as_ref(), listeners)?;
+    let serving = Serving::start(cli, &app, tls.as_ref(), threads, listeners);
     let reload = || reload(cli, app.stores.accounts(), &addresses, tls.as_ref());
     wait_for_stop(cli, control, reload).await;
     app.stores.stop_sweeping();
@@ -219,7 +225,7 @@ fn open_app(
     accounts: Accounts,
     host: &mut Host<'_>,
     out: &LineWriter,
-) -> Result<Arc<App>, String> {
+) -> Result<(Arc<App>, Place), String> {
     let directory = open_directory(cli, host.take_environment())?;
     let place = directory.place(&cli.location);
     let access_log = if cli.silent {
@@ -231,18 +237,40 @@ fn open_app(
         tracing::warn!("checkpoints of the secondary endpoint are left: {error}");
     }
     let app = App::open(cli, accounts, directory, host.clock(), access_log)?;
-    let made = cli.names_at_start().make(
-        &app.stores.current().services,
-        app.stores.accounts().first().0,
-    )?;
-    if let (Some(line), Host::Program(_)) = (made, &*host) {
-        output::say(format!("lazurite: {line}"));
+    Ok((Arc::new(app), place))
+}
+
+/// Makes the names and imports the seed that the flags ask for, before the first request.
+async fn fill(
+    cli: &Cli,
+    app: &Arc<App>,
+    host: &Host<'_>,
+    threads: &Arc<ConnectionThreads>,
+) -> Result<(), String> {
+    let mut done = Vec::new();
+    let account = app.stores.accounts().first().0;
+    let services = app.stores.current().services.clone();
+    done.extend(cli.names_at_start().make(&services, account)?);
+    if let Some(path) = &cli.seed {
+        let sentences = seed::seed(app, threads, path.clone()).await?;
+        done.push(format!("seed: {}", sentences.join("; ")));
     }
-    if let Some(seconds) = cli.secondary_lag {
-        let lag = Duration::from_secs(seconds.into());
-        app.stores.keep_secondary(lag, place)?;
+    if matches!(host, Host::Program(_)) {
+        for line in done {
+            output::say(format!("lazurite: {line}"));
+        }
     }
-    Ok(Arc::new(app))
+    Ok(())
+}
+
+/// The threads that serve connections.
+fn connection_threads(cli: &Cli) -> Result<Arc<ConnectionThreads>, String> {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let pollers_max = if cli.busy_poll { processors / 2 } else { 0 };
+    let threads = processors + THREADS_SPARE;
+    let threads = ConnectionThreads::start(threads, BLOCKING_THREADS_MAX, pollers_max);
+    let threads = threads.map_err(|error| format!("cannot start its threads: {error}"))?;
+    Ok(Arc::new(threads))
 }
 
 impl Host<'_> {
@@ -284,14 +312,9 @@ impl Serving {
         cli: &Cli,
         app: &Arc<App>,
         tls: Option<&Tls>,
+        threads: Arc<ConnectionThreads>,
         listeners: Vec<(ServiceKind, TcpListener)>,
-    ) -> Result<Serving, String> {
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        let pollers_max = if cli.busy_poll { processors / 2 } else { 0 };
-        let threads = processors + THREADS_SPARE;
-        let threads = ConnectionThreads::start(threads, BLOCKING_THREADS_MAX, pollers_max);
-        let threads = threads.map_err(|error| format!("cannot start its threads: {error}"))?;
-        let threads = Arc::new(threads);
+    ) -> Serving {
         let (stop, stopped) = watch::channel(false);
         let mut accepting = JoinSet::new();
         for (service, listener) in listeners {
@@ -305,11 +328,11 @@ impl Serving {
             let (threads, stopped) = (threads.clone(), stopped.clone());
             accepting.spawn(serve(app.clone(), endpoint, threads, stopped));
         }
-        Ok(Serving {
+        Serving {
             stop,
             accepting,
             threads,
-        })
+        }
     }
 
     /// Ends the connections, after the requests that are under way had their time.

@@ -1,5 +1,6 @@
 //! The commands of the program beside serving, with their help.
 
+use crate::commands::Existing;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -210,6 +211,27 @@ pub enum Command {
         /// How they are printed; json is one object a line
         #[arg(long, value_enum, default_value_t = QueryFormat::Table)]
         format: QueryFormat,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Write everything that an account stores to a directory or an archive
+    ///
+    /// Files that people can read and edit: see docs/export.md. The exit status is 0 only if nothing was left out.
+    Export {
+        /// A directory, or an archive if it ends with .tar.zst; it must not exist
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Read an export, or a directory of the same layout, into a store
+    Import {
+        /// A directory, or an archive that an export has written
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
+        /// What happens to containers, queues and tables that are there
+        #[arg(long, value_enum, default_value_t = Existing::Refuse)]
+        existing: Existing,
         #[command(flatten)]
         store: StoreArguments,
     },

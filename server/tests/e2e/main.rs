@@ -26,6 +26,7 @@ mod crash;
 mod credentials;
 mod drop_in;
 mod errors;
+mod export;
 mod exposed;
 mod faults;
 mod forks;
