@@ -45,7 +45,7 @@ const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
 /// How long the end of forks and the removal of replaced stores may take.
-const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(5);
+const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(2);
 
 /// How long the store may take to close.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
