@@ -12,6 +12,7 @@ use crate::services::ServicesArgs;
 use crate::slow_disk::SlowDiskArgs;
 use crate::soak::SoakArgs;
 use crate::start::StartArgs;
+use crate::state::StateArgs;
 
 /// Real work against a running server, measured and checked.
 ///
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Gigabyte(GigabyteArgs),
     /// The time from starting a server on an empty directory until it answers, and its memory when idle.
     Start(StartArgs),
+    /// Snapshot, fork, restore and reset of a store with entities beside an empty one, and a thousand forks at once.
+    State(StateArgs),
     /// Well-behaved clients next to thousands of idle, slow and costly ones: their latency, and the server's memory.
     ///
     /// Sixteen connections get a blob of a kibibyte: alone; with idle connections and slow readers of 64 MiB, slow senders of bodies

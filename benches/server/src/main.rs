@@ -20,6 +20,7 @@ mod services;
 mod slow_disk;
 mod soak;
 mod start;
+mod state;
 mod target;
 
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::BusyNeighbours(args) => busy_neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
+        Command::State(args) => state::run(&args).map(shown),
         Command::Guide(args) => guide::run(&args),
         Command::Services(args) => services::run(&args),
         Command::MinimalHandler => services::run_minimal_handler(),
