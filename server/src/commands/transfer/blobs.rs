@@ -8,6 +8,7 @@ use super::{ask, code_of, header, in_query, metadata_headers, policies, send, se
 use super::{text_field, texts_field};
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
+use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -258,7 +259,7 @@ fn read_content(
                 resource: resource.clone(),
                 headers: headers.clone(),
             };
-            client.send(call, &mut io::empty(), 0)
+            client.send(call, Upload::empty())
         });
         let mut reply = reply.map_err(|error| match code_of(&error) {
             "ConditionNotMet" | "BlobNotFound" => {
@@ -266,8 +267,7 @@ fn read_content(
             }
             _ => at_blob(error),
         })?;
-        let read =
-            io::copy(&mut reply.body, &mut file).map_err(|error| at_blob(error.to_string()))?;
+        let read = io::copy(reply.body(), &mut file).map_err(|error| at_blob(error.to_string()))?;
         if read != job.bytes {
             return Err(at_blob(format!(
                 "it ended after {read} of {} bytes",
@@ -587,7 +587,7 @@ impl Upload<'_> {
                 .ok_or_else(missing)?;
             file.seek(SeekFrom::Start(offset))
                 .map_err(|error| error.to_string())?;
-            Ok((file, length))
+            Ok(Upload::new(file, length))
         };
         let client = self.import.client;
         send_opened(client, ServiceKind::Blob, "PUT", &resource, headers, open).map(drop)

@@ -32,6 +32,7 @@ pub use import::Existing;
 
 use crate::commands::client::{Call, Client, Reply};
 use crate::commands::{plain, print_line};
+use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::io::{self, Read};
@@ -102,18 +103,18 @@ fn send(
     headers: &[(String, String)],
     body: &[u8],
 ) -> Result<Reply, String> {
-    let open = || Ok((body, body.len() as u64));
+    let open = || Ok(Upload::of(body.to_vec()));
     send_opened(client, service, method, resource, headers, open)
 }
 
 /// Sends a request whose body `open` opens anew for each try.
-fn send_opened<R: Read>(
+fn send_opened(
     client: &Client,
     service: ServiceKind,
     method: &str,
     resource: &str,
     headers: &[(String, String)],
-    open: impl Fn() -> Result<(R, u64), String>,
+    open: impl Fn() -> Result<Upload, String>,
 ) -> Result<Reply, String> {
     // Values stand in files that nobody has checked.
     let is_plain = |text: &str| !text.chars().any(char::is_control);
@@ -127,14 +128,14 @@ fn send_opened<R: Read>(
         ));
     }
     patiently(|| {
-        let (mut body, length) = open()?;
+        let body = open()?;
         let call = Call {
             service,
             method,
             resource: resource.to_owned(),
             headers: headers.to_vec(),
         };
-        client.send(call, &mut body, length)
+        client.send(call, body)
     })
 }
 

@@ -7,6 +7,7 @@ use super::{ask, code_of, header, metadata_headers, policies, send};
 use crate::codec::date;
 use crate::codec::xml::{Element, escape_into};
 use crate::commands::client::{Call, Client, Reply, encode};
+use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -95,7 +96,7 @@ fn peek(client: &Client, queue: &str, from: &str) -> Result<Reply, String> {
             resource: resource.clone(),
             headers: vec![header(PEEK_FROM, from)],
         };
-        client.send(call, &mut io::empty(), 0)
+        client.send(call, Upload::empty())
     })
 }
 

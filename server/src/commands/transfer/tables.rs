@@ -28,8 +28,7 @@ type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 fn get(client: &Client, resource: &str) -> Result<Reply, String> {
     let headers = [header("Accept", JSON)];
-    let open = || Ok((std::io::empty(), 0));
-    super::send_opened(client, ServiceKind::Table, "GET", resource, &headers, open)
+    super::send(client, ServiceKind::Table, "GET", resource, &headers, &[])
 }
 
 /// Writes all tables.
