@@ -307,7 +307,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
 
 fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
     import.source.open(&put.path)?.ok_or(MISSING)?;
-    let upload = Upload {
+    let upload = BlobImport {
         import,
         put,
         resource: String::new(),
@@ -492,7 +492,7 @@ fn content_type(name: &str) -> &'static str {
 fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<(), String> {
     let file = import.source.open(&put.path)?.ok_or(MISSING)?;
     let length = file.metadata().map_err(|error| error.to_string())?.len();
-    let upload = Upload {
+    let upload = BlobImport {
         import,
         put,
         resource: resource(container, &put.name),
@@ -510,14 +510,14 @@ fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<(), St
 }
 
 /// One blob that is put.
-struct Upload<'a> {
+struct BlobImport<'a> {
     import: &'a Import<'a>,
     put: &'a Put,
     resource: String,
     length: u64,
 }
 
-impl Upload<'_> {
+impl BlobImport<'_> {
     fn field(&self, name: &str) -> Result<Option<&str>, String> {
         text_field(&self.put.fields, name)
     }

@@ -35,7 +35,7 @@ use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;

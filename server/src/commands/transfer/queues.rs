@@ -10,7 +10,7 @@ use crate::commands::client::{Call, Client, Reply, encode};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io::Write;
 
 /// The endings of the files of a queue.
 pub const ENDINGS: [&str; 2] = ["json", "messages.jsonl"];
