@@ -275,6 +275,10 @@ pub struct Cli {
     #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
     pub requests_megabytes: u32,
 
+    /// Most of each body that is kept with a request, in KiB; 0 keeps none
+    #[arg(long = "requests-body-kib", value_name = "KIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Console")]
+    pub requests_body_kib: u32,
+
     /// Ignore the headers and parameters that an operation does not read, instead of refusing some of them
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,

@@ -180,17 +180,19 @@ pub enum Done {
     Imported,
     Moved,
     Put,
+    Restored,
     Saved,
 }
 
 impl Done {
-    const ALL: [Done; 7] = [
+    const ALL: [Done; 8] = [
         Done::Cleared,
         Done::Created,
         Done::Deleted,
         Done::Imported,
         Done::Moved,
         Done::Put,
+        Done::Restored,
         Done::Saved,
     ];
 
@@ -202,6 +204,7 @@ impl Done {
             Done::Imported => "imported",
             Done::Moved => "moved",
             Done::Put => "put",
+            Done::Restored => "restored",
             Done::Saved => "saved",
         }
     }
@@ -214,6 +217,7 @@ impl Done {
             Done::Imported => "Imported.",
             Done::Moved => "Moved.",
             Done::Put => "Put one message.",
+            Done::Restored => "Restored.",
             Done::Saved => "Saved.",
         }
     }

@@ -3,6 +3,7 @@
 use crate::connection::on_blocking_pool;
 use crate::memory::PACE_BYTES;
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
+use crate::request::body_copy::BodyCopy;
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
@@ -52,6 +53,8 @@ pub struct RequestBody {
     pace: Pace,
     /// Of the body, as far as it is held in memory and not free.
     grant: Option<MemoryGrant>,
+    /// Takes the start of what passes.
+    copy: Option<Arc<BodyCopy>>,
 }
 
 /// What the sender of a body is held to, if it is not a client but another server.
@@ -84,7 +87,14 @@ impl RequestBody {
             bounds: None,
             pace: Pace::default(),
             grant: None,
+            copy: None,
         }
+    }
+
+    /// The body, of which `copy` takes the start as it is read.
+    pub fn copied_to(mut self, copy: Option<Arc<BodyCopy>>) -> RequestBody {
+        self.copy = copy;
+        self
     }
 
     /// What another server answers. It has no connection that is worth reading on for.
@@ -105,6 +115,7 @@ impl RequestBody {
             bounds: None,
             pace: Pace::default(),
             grant: None,
+            copy: None,
         }
     }
 
@@ -180,6 +191,9 @@ impl RequestBody {
                 self.pace.came(data.len() as u64);
                 if let Some(bounds) = &mut self.bounds {
                     bounds.take(data.len() as u64)?;
+                }
+                if let Some(copy) = &self.copy {
+                    copy.take(&data);
                 }
                 return Ok(Some(data));
             }

@@ -31,6 +31,7 @@ mod framing;
 mod guide;
 mod limits;
 mod matrix;
+mod mcp;
 mod nonsense;
 mod packages;
 mod parameters;
