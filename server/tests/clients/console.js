@@ -336,9 +336,9 @@ describe("the console", () => {
     await page.getByLabel("Select 1").check();
     await page.getByLabel("Select 3").check();
     await page.getByText("Change a property of the selected rows").click();
-    await page.getByLabel("Property", { exact: true }).fill("Serial");
-    await page.getByLabel("Type", { exact: true }).selectOption("Int64");
-    await page.getByLabel("Value", { exact: true }).fill("9007199254740993");
+    await page.locator('input[name="name"]').fill("Serial");
+    await page.locator('select[name="type"]').selectOption("Int64");
+    await page.locator('input[name="value"]').fill("9007199254740993");
     await page.getByRole("button", { name: "Change the selected rows" }).click();
     await page.getByText("Saved.").waitFor();
     const stored = await all(some.listEntities());
