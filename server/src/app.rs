@@ -9,7 +9,7 @@ use crate::auth::{Caller, bearer, identity};
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
-use crate::console::requests::{Answer, Ring, WhyRefused};
+use crate::console::requests::{Answer, Begun, Ring, WhyRefused};
 use crate::console::{self, Console};
 use crate::faults::targets::Subject;
 use crate::faults::{self, Ending};
@@ -24,6 +24,7 @@ use crate::memory::MemoryGrant;
 use crate::properties::{ServiceProperties, cors};
 use crate::request::address::address;
 use crate::request::body::RequestBody;
+use crate::request::body_copy::BodyCopy;
 use crate::request::context::{self, ApiVersion, Context, RequestOrigin, ServiceKind};
 use crate::request::limits::check_framing;
 use crate::request::operation::Facts;
@@ -90,7 +91,10 @@ async fn serve(
     let errors = ErrorLayer::new(&request, app.durability == "memory");
     let begun = app.requests.begin(&request, log.started());
     let agent = wrong_service::agent(&request);
-    let mut facts = ResponseFacts::default();
+    let mut facts = ResponseFacts {
+        request_copy: begun.as_ref().and_then(Begun::request_copy),
+        ..ResponseFacts::default()
+    };
     let outcome = {
         let head = notes.take_head();
         let handling = pin!(handle(&app, &store, &origin, request, head, &mut facts));
@@ -138,6 +142,7 @@ async fn serve(
         &response,
     );
     if let Some(begun) = begun {
+        begun.copy_response(facts.operation, &mut response);
         let answer = Answer {
             account: facts.account,
             operation: facts.operation,
@@ -183,6 +188,8 @@ struct ResponseFacts {
     ending: Option<Ending>,
     /// Memory for a response that may be long.
     memory: Option<MemoryGrant>,
+    /// Takes the start of the request's body, if that is kept.
+    request_copy: Option<Arc<BodyCopy>>,
 }
 
 impl ResponseFacts {
@@ -213,7 +220,8 @@ async fn handle(
 ) -> Result<Response<Body>> {
     check_framing(&request, &raw)?;
     let (parts, body) = request.into_parts();
-    let body = RequestBody::new(body, &parts.headers, facts.must_close.clone());
+    let body = RequestBody::new(body, &parts.headers, facts.must_close.clone())
+        .copied_to(facts.request_copy.take());
     let host = context::host(&parts)?;
     browser_guard::check_host(&host, &parts.headers, &app.allowed_hosts)?;
     if let Some(website) = website_account(app, origin, &host) {

@@ -329,6 +329,10 @@ pub struct Cli {
     #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
     pub requests_megabytes: u32,
 
+    /// Most of each body that is kept with a request, in KiB; 0 keeps none
+    #[arg(long = "requests-body-kib", value_name = "KIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Console")]
+    pub requests_body_kib: u32,
+
     /// Have the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them, and the time for which the name of a
     /// deleted container, queue or table is not free. `PUT /_lazurite/faults` sets each of them
     #[arg(long = "as-azure", help_heading = "Protocol")]

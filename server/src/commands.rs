@@ -8,6 +8,7 @@ mod doctor;
 mod faults;
 mod files;
 mod health;
+mod mcp;
 mod messages;
 mod query;
 mod requests;
@@ -90,6 +91,10 @@ impl Command {
                 existing,
                 store,
             } => transfer::run_import(&store.client()?, path, *existing),
+            Command::Mcp {
+                allow_writes,
+                store,
+            } => mcp::run(store.client()?, *allow_writes),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),

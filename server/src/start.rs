@@ -553,10 +553,11 @@ impl App {
         let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
         let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
         let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
-        let requests = Arc::new(Ring::new(
+        let requests = Ring::new(
             cli.requests_kept as usize,
             cli.requests_megabytes as usize * 1_000_000,
-        ));
+        );
+        let requests = Arc::new(requests.with_bodies(cli.requests_body_kib as usize * 1024));
         let settings = console::Settings {
             is_on: !cli.no_console,
             password: cli.console_password.clone(),

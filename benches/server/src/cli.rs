@@ -8,6 +8,7 @@ use crate::guide::GuideArgs;
 use crate::job::JobArgs;
 use crate::many_clients::ManyClientsArgs;
 use crate::neighbours::NeighboursArgs;
+use crate::pages::PagesArgs;
 use crate::services::ServicesArgs;
 use crate::slow_disk::SlowDiskArgs;
 use crate::soak::SoakArgs;
@@ -63,6 +64,11 @@ pub(crate) enum Command {
     /// The busy processes are in the scheduling group of the server and the client. The poll may not make the client slower, with 0 to
     /// 4 of them.
     BusyNeighbours(BusyNeighboursArgs),
+    /// Pages of the console over a million blobs in one container, a million entities and 100,000 messages.
+    ///
+    /// Each page is asked for eleven times: its first answer may take 50 ms until its last byte, and be 150 KiB long. `--scale 0.01` takes
+    /// a hundredth of the store.
+    Pages(PagesArgs),
     /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
     ///
     /// Runs in this process, by calls or, with --http, through the server. Every two seconds the system clock is set by up to two

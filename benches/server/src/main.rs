@@ -14,6 +14,7 @@ mod ledger;
 mod load;
 mod many_clients;
 mod neighbours;
+mod pages;
 mod report;
 mod server;
 mod services;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Gigabyte(args) => gigabyte::run(&args).map(shown),
         Command::ManyClients(args) => many_clients::run(&args).map(shown),
         Command::Neighbours(args) => neighbours::run(&args).map(shown),
+        Command::Pages(args) => pages::run(&args).map(shown),
         Command::SlowDisk(args) => slow_disk::run(&args).map(shown),
         Command::BusyNeighbours(args) => busy_neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),

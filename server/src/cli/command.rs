@@ -235,6 +235,16 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
+    /// Serve the store to a coding assistant: the Model Context Protocol over standard input and output
+    ///
+    /// Tools: list, read_blob, query_entities, peek_messages, requests, request, advice. See docs/console.md.
+    Mcp {
+        /// Offer tools that write, too: put_blob, delete_blob, send_message, put_entity, delete_entity, create
+        #[arg(long = "allow-writes")]
+        allow_writes: bool,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the command fails.

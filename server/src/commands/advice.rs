@@ -1,6 +1,6 @@
 //! `lazurite advice`: prints the advice of a running server for people.
 
-use crate::commands::doctor::{Target, connection_string};
+use crate::commands::client::Client;
 use crate::commands::print_line;
 use serde_json::Value;
 use std::fmt::Write;
@@ -8,13 +8,7 @@ use std::process::ExitCode;
 
 /// Asks the server of a connection string, or of the one in the environment. The error is a sentence.
 pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
-    let (_, text) = connection_string(text);
-    let target = Target::read(&text)?;
-    // All services of a server give the same advice.
-    let (title, endpoint) = &target.endpoints[0];
-    let answer = target.get(title, endpoint, "_lazurite/advice")?;
-    let report: Value = serde_json::from_str(&answer.body)
-        .map_err(|error| format!("the answer of the server cannot be read: {error}"))?;
+    let report = Client::new(text)?.advice()?;
     print_line(printed(&report).trim_end());
     Ok(ExitCode::SUCCESS)
 }

@@ -64,6 +64,19 @@ impl Client {
             .ok_or_else(|| format!("the connection string has no {title}Endpoint"))
     }
 
+    /// Asks the server itself for JSON: see [`Target::administer`].
+    pub fn administer(&self, page: &str) -> Result<serde_json::Value, String> {
+        self.target.administer("GET", page, "")
+    }
+
+    /// A page of the advisor, which is for the owner of the account's key.
+    pub fn advice(&self) -> Result<serde_json::Value, String> {
+        let (title, endpoint) = &self.target.endpoints[0];
+        let answer = self.target.get(title, endpoint, "_lazurite/advice")?;
+        serde_json::from_str(&answer.body)
+            .map_err(|error| format!("the answer of the server cannot be read: {error}"))
+    }
+
     pub fn has(&self, service: ServiceKind) -> bool {
         self.endpoint(service).is_ok()
     }

@@ -13,14 +13,38 @@ use std::process::ExitCode;
 
 /// Lists containers, queues and tables; or what is in a container, below a prefix: one level, or all with `is_deep`.
 pub fn list(client: &Client, path: &str, is_deep: bool, as_json: bool) -> Result<ExitCode, String> {
+    let mut above: Vec<String> = Vec::new();
+    facts(client, path, is_deep, &mut |fact| {
+        let text = |name: &str| fact[name].as_str().unwrap_or_default();
+        let line = match text("kind") {
+            "blob" if is_deep => branch(text("name"), &mut above),
+            "blob" => {
+                let bytes = size(fact["bytes"].as_u64().unwrap_or(0));
+                format!("{}  {bytes}  {}", text("name"), text("last_modified"))
+            }
+            "directory" => text("name").to_owned(),
+            kind => format!("{kind}  {}", text("name")),
+        };
+        print(&fact, as_json, &line);
+        true
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Hands containers, queues and tables to `take`, or what is in a container, until it returns false.
+pub fn facts(
+    client: &Client,
+    path: &str,
+    is_deep: bool,
+    take: &mut dyn FnMut(Value) -> bool,
+) -> Result<(), String> {
     if path.is_empty() {
-        for service in ServiceKind::ALL
-            .into_iter()
-            .filter(|service| client.has(*service))
-        {
-            resources(client, service, as_json)?;
+        for service in ServiceKind::ALL {
+            if client.has(service) && !resources(client, service, take)? {
+                break;
+            }
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let (container, prefix) = path.split_once('/').unwrap_or((path, ""));
     let delimiter = if is_deep { "" } else { "&delimiter=%2F" };
@@ -29,37 +53,23 @@ pub fn list(client: &Client, path: &str, is_deep: bool, as_json: bool) -> Result
         encode(container),
         encode(prefix).replace('/', "%2F")
     );
-    let mut above: Vec<String> = Vec::new();
     pages(client, ServiceKind::Blob, &base, &mut |page| {
         let Some(page) = page.child("Blobs") else {
-            return;
+            return true;
         };
-        for directory in page.all("BlobPrefix") {
-            let name = text(directory, "Name");
-            print(&json!({"kind": "directory", "name": name}), as_json, name);
-        }
-        for blob in page.all("Blob") {
-            print_blob(blob, is_deep.then_some(&mut above), as_json);
-        }
+        let directory = |directory| json!({"kind": "directory", "name": text(directory, "Name")});
+        page.all("BlobPrefix").map(directory).all(&mut *take)
+            && page.all("Blob").map(blob_fact).all(&mut *take)
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Prints a blob; as a leaf of a tree if the directories `above` are given.
-fn print_blob(blob: &Element, above: Option<&mut Vec<String>>, as_json: bool) {
-    let name = text(blob, "Name");
-    let property = |name| {
-        blob.child("Properties")
-            .map_or("", |properties| text(properties, name))
-    };
+fn blob_fact(blob: &Element) -> Value {
+    let properties = blob.child("Properties");
+    let property = |name| properties.map_or("", |properties| text(properties, name));
     let bytes: u64 = property("Content-Length").parse().unwrap_or(0);
     let modified = property("Last-Modified");
-    let line = match above {
-        Some(above) if !as_json => branch(name, above),
-        _ => format!("{name}  {}  {modified}", size(bytes)),
-    };
-    let fact = json!({"kind": "blob", "name": name, "bytes": bytes, "last_modified": modified});
-    print(&fact, as_json, &line);
+    json!({"kind": "blob", "name": text(blob, "Name"), "bytes": bytes, "last_modified": modified})
 }
 
 fn text<'a>(element: &'a Element, name: &str) -> &'a str {
@@ -84,48 +94,51 @@ fn branch(name: &str, above: &mut Vec<String>) -> String {
     lines + &leaf
 }
 
-fn resources(client: &Client, service: ServiceKind, as_json: bool) -> Result<(), String> {
-    let show = |kind: &str, name: &str| {
-        print(
-            &json!({"kind": kind, "name": name}),
-            as_json,
-            &format!("{kind}  {name}"),
-        )
-    };
-    if service == ServiceKind::Table {
-        let mut more = String::new();
-        loop {
-            let reply = client.ask(service, "GET", format!("Tables?$top=1000{more}"))?;
-            more = reply.continuation();
-            let document: Value = serde_json::from_str(&reply.text()?)
-                .map_err(|error| format!("the answer cannot be read: {error}"))?;
-            for table in document["value"].as_array().into_iter().flatten() {
-                show("table", table["TableName"].as_str().unwrap_or_default());
-            }
-            if more.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-    let (list, kind) = if service == ServiceKind::Blob {
-        ("Containers", "container")
-    } else {
-        ("Queues", "queue")
+/// Hands the containers, queues or tables to `take`. Returns whether it wants more.
+fn resources(
+    client: &Client,
+    service: ServiceKind,
+    take: &mut dyn FnMut(Value) -> bool,
+) -> Result<bool, String> {
+    let (list, kind) = match service {
+        ServiceKind::Table => return tables(client, take),
+        ServiceKind::Blob => ("Containers", "container"),
+        ServiceKind::Queue => ("Queues", "queue"),
     };
     pages(client, service, "?comp=list", &mut |page| {
-        for item in page.child(list).iter().flat_map(|items| &items.children) {
-            show(kind, text(item, "Name"));
-        }
+        let listed = page.child(list).into_iter();
+        let items = listed.flat_map(|items| &items.children);
+        let mut facts = items.map(|item| json!({"kind": kind, "name": text(item, "Name")}));
+        facts.all(&mut *take)
     })
 }
 
-/// Reads the pages of a listing.
+fn tables(client: &Client, take: &mut dyn FnMut(Value) -> bool) -> Result<bool, String> {
+    let mut more = String::new();
+    loop {
+        let resource = format!("Tables?$top=1000{more}");
+        let reply = client.ask(ServiceKind::Table, "GET", resource)?;
+        more = reply.continuation();
+        let document: Value = serde_json::from_str(&reply.text()?)
+            .map_err(|error| format!("the answer cannot be read: {error}"))?;
+        let listed = document["value"].as_array().into_iter().flatten();
+        let mut facts = listed.map(|table| json!({"kind": "table", "name": table["TableName"]}));
+        if !facts.all(&mut *take) {
+            return Ok(false);
+        }
+        if more.is_empty() {
+            return Ok(true);
+        }
+    }
+}
+
+/// Reads the pages of a listing until `read` returns false. Returns whether it wants more.
 fn pages(
     client: &Client,
     service: ServiceKind,
     base: &str,
-    read: &mut dyn FnMut(&Element),
-) -> Result<(), String> {
+    read: &mut dyn FnMut(&Element) -> bool,
+) -> Result<bool, String> {
     let mut marker = String::new();
     loop {
         let resource = if marker.is_empty() {
@@ -134,10 +147,12 @@ fn pages(
             format!("{base}&marker={}", encode(&marker).replace('/', "%2F"))
         };
         let page = client.ask(service, "GET", resource)?.xml()?;
-        read(&page);
+        if !read(&page) {
+            return Ok(false);
+        }
         marker = text(&page, "NextMarker").to_owned();
         if marker.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
     }
 }
@@ -152,7 +167,7 @@ fn print(fact: &Value, as_json: bool, line: &str) {
 }
 
 /// The resource of a blob. Error: the path names none.
-fn blob(path: &str) -> Result<String, String> {
+pub fn blob(path: &str) -> Result<String, String> {
     match path.split_once('/') {
         Some((container, name)) if !container.is_empty() && !name.is_empty() => Ok(encode(path)),
         _ => Err(format!("{path:?} names no blob: CONTAINER/NAME")),
@@ -188,21 +203,31 @@ pub fn put(
         let length = opened.metadata().map_err(unreadable)?.len();
         Upload::new(opened, length)
     };
+    put_content(client, path, content_type, body)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Puts a block blob.
+pub fn put_content(
+    client: &Client,
+    path: &str,
+    content_type: &str,
+    body: Upload,
+) -> Result<(), String> {
     let headers = [
         ("x-ms-blob-type", "BlockBlob"),
         ("Content-Type", content_type),
     ];
-    let headers = headers
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
     let call = Call {
         service: ServiceKind::Blob,
         method: "PUT",
         resource: blob(path)?,
-        headers,
+        headers: headers
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
     };
     client.send(call, body)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Deletes a blob.

@@ -1,37 +1,47 @@
 //! `lazurite peek|send`: the next messages of a queue, and one more.
 
+use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io;
 use std::process::ExitCode;
 
 /// Prints the next messages; no delivery is counted.
 pub fn peek(client: &Client, queue: &str, count: u32, as_json: bool) -> Result<ExitCode, String> {
+    for message in peeked(client, queue, count)? {
+        if as_json {
+            print_line(message);
+        } else {
+            let text = |name: &str| plain(message[name].as_str().unwrap_or_default());
+            print_line(format_args!(
+                "{}  {}  {}",
+                text("inserted"),
+                message["dequeue_count"],
+                text("text")
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The next messages as JSON.
+pub fn peeked(client: &Client, queue: &str, count: u32) -> Result<Vec<Value>, String> {
     let resource = format!(
         "{}/messages?peekonly=true&numofmessages={count}",
         encode(queue)
     );
     let messages = client.ask(ServiceKind::Queue, "GET", resource)?.xml()?;
-    for message in messages.all("QueueMessage") {
+    let fact = |message: &Element| {
         let text = |name: &str| message.child(name).map_or("", |child| &*child.text);
-        if as_json {
-            print_line(json!({
-                "id": text("MessageId"), "inserted": text("InsertionTime"), "expires": text("ExpirationTime"),
-                "dequeue_count": text("DequeueCount").parse::<u32>().unwrap_or(0), "text": text("MessageText"),
-            }));
-        } else {
-            print_line(format_args!(
-                "{}  {}  {}",
-                text("InsertionTime"),
-                text("DequeueCount"),
-                plain(text("MessageText"))
-            ));
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+        json!({
+            "id": text("MessageId"), "inserted": text("InsertionTime"), "expires": text("ExpirationTime"),
+            "dequeue_count": text("DequeueCount").parse::<u32>().unwrap_or(0), "text": text("MessageText"),
+        })
+    };
+    Ok(messages.all("QueueMessage").map(fact).collect())
 }
 
 /// Puts a message; `-` reads standard input.
@@ -41,8 +51,14 @@ pub fn send(client: &Client, queue: &str, text: &str) -> Result<ExitCode, String
             .map_err(|error| format!("cannot read standard input: {error}"))?,
         text => text.to_owned(),
     };
+    put(client, queue, &text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Puts a message with this text.
+pub fn put(client: &Client, queue: &str, text: &str) -> Result<(), String> {
     let mut body = String::from("<QueueMessage><MessageText>");
-    crate::codec::xml::escape_into(&mut body, &text);
+    crate::codec::xml::escape_into(&mut body, text);
     body.push_str("</MessageText></QueueMessage>");
     let headers = vec![("Content-Type".to_owned(), "application/xml".to_owned())];
     let call = Call {
@@ -52,5 +68,5 @@ pub fn send(client: &Client, queue: &str, text: &str) -> Result<ExitCode, String
         headers,
     };
     client.send(call, Upload::of(body.into_bytes()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

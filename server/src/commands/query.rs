@@ -13,6 +13,14 @@ const CELL_MAX: usize = 40;
 
 type Row = Map<String, Value>;
 
+/// The entities that a filter finds.
+pub struct Found {
+    pub rows: Vec<Row>,
+    /// The plan of the first page and its cost, if the server says so.
+    pub plan: Option<String>,
+    pub has_more: bool,
+}
+
 /// Prints at most `top` entities, and on standard error what the first page cost if the server says so.
 pub fn run(
     client: &Client,
@@ -21,44 +29,57 @@ pub fn run(
     top: usize,
     format: QueryFormat,
 ) -> Result<ExitCode, String> {
-    let mut rows: Vec<Row> = Vec::new();
-    let mut more = String::new();
+    let found = find(client, table, filter, top)?;
+    if let Some(plan) = &found.plan {
+        eprintln!("{plan}");
+    }
+    print(&found.rows, format);
+    if found.has_more {
+        eprintln!("there are more: --top {}", top.saturating_mul(10));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads pages until there are `top` entities.
+pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<Found, String> {
+    let (mut rows, mut plan, mut more) = (Vec::new(), None, String::new());
+    let filter = match filter {
+        "" => String::new(),
+        filter => format!("&$filter={}", encode(filter).replace('/', "%2F")),
+    };
     while rows.len() < top {
         let page = (top - rows.len()).min(1000);
-        let filter = if filter.is_empty() {
-            String::new()
-        } else {
-            format!("&$filter={}", encode(filter).replace('/', "%2F"))
-        };
         let resource = format!("{}()?$top={page}{filter}{more}", encode(table));
         let reply = client.ask(ServiceKind::Table, "GET", resource)?;
-        if let Some(plan) = reply.header("x-lazurite-plan").filter(|_| more.is_empty()) {
-            eprintln!(
-                "plan {plan}, {} examined",
-                reply.header("x-lazurite-examined").unwrap_or("0")
-            );
+        if let Some(name) = reply.header("x-lazurite-plan").filter(|_| more.is_empty()) {
+            let examined = reply.header("x-lazurite-examined").unwrap_or("0");
+            plan = Some(format!("plan {name}, {examined} examined"));
         }
         more = reply.continuation();
-        let document: Value = serde_json::from_str(&reply.text()?)
-            .map_err(|error| format!("the answer cannot be read: {error}"))?;
-        let Value::Object(mut document) = document else {
-            break;
-        };
-        if let Some(Value::Array(values)) = document.remove("value") {
-            rows.extend(values.into_iter().filter_map(|value| match value {
-                Value::Object(row) => Some(row),
-                _ => None,
-            }));
-        }
+        rows.extend(rows_of(&reply.text()?)?);
         if more.is_empty() {
             break;
         }
     }
-    print(&rows, format);
-    if !more.is_empty() {
-        eprintln!("there are more: --top {}", top.saturating_mul(10));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(Found {
+        rows,
+        plan,
+        has_more: !more.is_empty(),
+    })
+}
+
+/// The entities of a page.
+fn rows_of(text: &str) -> Result<Vec<Row>, String> {
+    let mut document: Value = serde_json::from_str(text)
+        .map_err(|error| format!("the answer cannot be read: {error}"))?;
+    let Value::Array(values) = document["value"].take() else {
+        return Ok(Vec::new());
+    };
+    let row = |value| match value {
+        Value::Object(row) => Some(row),
+        _ => None,
+    };
+    Ok(values.into_iter().filter_map(row).collect())
 }
 
 fn print(rows: &[Row], format: QueryFormat) {

@@ -56,56 +56,66 @@ fn text_of(value: &Value) -> String {
 
 /// The entities of a file. A property without a type is a String. Errors: a sentence that names the line.
 pub fn entities(text: &str) -> Result<Vec<Entity>> {
-    let wrong = |line: u64, what: &str| {
-        Failure::new(
-            400,
-            "InvalidInput",
-            format!("Line {line} of the CSV: {what}."),
-        )
+    let unreadable = |error: csv::Error| {
+        let line = error.position().map_or(1, csv::Position::line);
+        wrong(line, "it cannot be read")
     };
-    let records = records(text).map_err(|error| {
-        wrong(
-            error.position().map_or(1, csv::Position::line),
-            "it cannot be read",
-        )
-    })?;
-    let mut records = records.into_iter();
-    let names = records.next().unwrap_or_default();
-    let place = |wanted: &str| names.iter().position(|name| name == wanted);
-    let (Some(partition_key), Some(row_key)) = (place("PartitionKey"), place("RowKey")) else {
-        return Err(wrong(
-            1,
-            "the first line names the columns, PartitionKey and RowKey among them",
-        ));
-    };
-    let is_property =
-        |name: &str| !name.is_empty() && !KEYS.contains(&name) && !name.ends_with("@type");
-    let columns: Vec<_> = (0..names.len())
-        .filter(|&at| is_property(&names[at]))
-        .map(|at| (at, place(&format!("{}@type", &names[at]))))
-        .collect();
-    let mut entities = Vec::new();
-    for record in records {
+    let mut records = records(text).map_err(unreadable)?.into_iter();
+    let columns = Columns::of(&records.next().unwrap_or_default())?;
+    records.map(|record| columns.entity(&record)).collect()
+}
+
+fn wrong(line: u64, reason: &str) -> Failure {
+    let message = format!("Line {line} of the CSV: {reason}.");
+    Failure::new(400, "InvalidInput", message)
+}
+
+/// The places of keys and properties in a record.
+struct Columns {
+    partition_key: usize,
+    row_key: usize,
+    /// Name, place of the value, and place of the type if there is a column for it.
+    properties: Vec<(String, usize, Option<usize>)>,
+}
+
+impl Columns {
+    /// From the first line of a file.
+    fn of(names: &csv::StringRecord) -> Result<Columns> {
+        let place = |wanted: &str| names.iter().position(|name| name == wanted);
+        let keys = place("PartitionKey").zip(place("RowKey"));
+        let reason = "the first line names the columns, PartitionKey and RowKey among them";
+        let (partition_key, row_key) = keys.ok_or_else(|| wrong(1, reason))?;
+        let is_property =
+            |name: &str| !name.is_empty() && !KEYS.contains(&name) && !name.ends_with("@type");
+        let named = names.iter().enumerate();
+        let properties = named
+            .filter(|(_, name)| is_property(name))
+            .map(|(at, name)| (name.to_owned(), at, place(&format!("{name}@type"))));
+        Ok(Columns {
+            partition_key,
+            row_key,
+            properties: properties.collect(),
+        })
+    }
+
+    fn entity(&self, record: &csv::StringRecord) -> Result<Entity> {
         let line = record.position().map_or(1, csv::Position::line);
         let cell = |at: usize| record.get(at).unwrap_or_default();
         let mut properties = Vec::new();
-        for &(at, type_at) in &columns {
-            let (name, type_name) = (&names[at], type_at.map_or("", cell));
-            if cell(at).is_empty() && type_name.is_empty() {
+        for (name, at, type_at) in &self.properties {
+            let type_name = type_at.map_or("", cell);
+            if cell(*at).is_empty() && type_name.is_empty() {
                 continue;
             }
-            let value = value(type_name, cell(at));
-            let value = value.ok_or_else(|| {
-                wrong(
-                    line,
-                    &format!("the value of {name} is not of the type {type_name}"),
-                )
+            let value = value(type_name, cell(*at)).ok_or_else(|| {
+                let reason = format!("the value of {name} is not of the type {type_name}");
+                wrong(line, &reason)
             })?;
-            properties.push((name.to_owned(), value));
+            properties.push((name.clone(), value));
         }
-        entities.push(Entity::new(cell(partition_key), cell(row_key), properties));
+        let (partition_key, row_key) = (cell(self.partition_key), cell(self.row_key));
+        Ok(Entity::new(partition_key, row_key, properties))
     }
-    Ok(entities)
 }
 
 fn value(type_name: &str, text: &str) -> Option<Value> {

@@ -15,13 +15,23 @@ use serde::de::IgnoredAny;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+/// Bytes of the rows of a page: all of it stays under 150 KiB.
+pub const ROWS_BYTES_MAX: usize = 100 << 10;
 /// Deeper structures are not indented further: each line would have more blanks than text.
 const JSON_DEPTH_SHOWN: usize = 20;
 
 const STYLE: &str = include_str!("assets/console.css");
-const SCRIPT: &str = include_str!("assets/console.js");
-/// Runs before the page is drawn, so that a chosen theme does not flash.
-const THEME_SCRIPT: &str = include_str!("assets/theme.js");
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+/// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a chosen theme does not flash; `console.js`
+/// is for all pages, each of the others for one.
+const SCRIPTS: [(&str, &str); 6] = [
+    ("theme.js", include_str!("assets/theme.js")),
+    ("console.js", include_str!("assets/console.js")),
+    ("engine.js", include_str!("assets/engine.js")),
+    ("har.js", include_str!("assets/har.js")),
+    ("queue.js", include_str!("assets/queue.js")),
+    ("table.js", include_str!("assets/table.js")),
+];
 const ICON: &str = include_str!("assets/icon.svg");
 
 /// The sections of the console: title, path, key.
@@ -45,20 +55,34 @@ pub fn assets() -> Router<Arc<Console>> {
             response
         })
     };
-    let script = "text/javascript; charset=utf-8";
-    Router::new()
+    let fixed = Router::new()
         .route(
             "/_lazurite/assets/console.css",
             asset("text/css; charset=utf-8", STYLE),
         )
-        .route("/_lazurite/assets/console.js", asset(script, SCRIPT))
-        .route("/_lazurite/assets/theme.js", asset(script, THEME_SCRIPT))
-        .route("/_lazurite/assets/icon.svg", asset("image/svg+xml", ICON))
+        .route("/_lazurite/assets/icon.svg", asset("image/svg+xml", ICON));
+    SCRIPTS.into_iter().fold(fixed, |routes, (name, script)| {
+        routes.route(&format!("/_lazurite/assets/{name}"), asset(SCRIPT, script))
+    })
+}
+
+/// The script of one page.
+pub fn script(name: &str) -> Markup {
+    debug_assert!(SCRIPTS.iter().any(|(known, _)| *known == name), "{name}");
+    html! { script type="module" src=(format!("/_lazurite/assets/{name}")) {} }
+}
+
+/// The title of the section with this folder in its path.
+pub fn section_title(folder: &str) -> &'static str {
+    let found = SECTIONS
+        .into_iter()
+        .find(|(_, path)| path.ends_with(folder));
+    found.map_or("", |(title, _)| title)
 }
 
 /// A page. `section` is the title of the one that is marked in the navigation; `content` begins with the heading.
 pub fn page(console: &Console, section: &str, title: &str, content: Markup) -> Html {
-    Html(frame(Some(&console.token), section, title, content))
+    Html(frame(Some(console), section, title, content))
 }
 
 /// A refusal as a page.
@@ -72,7 +96,8 @@ pub fn refusal(failure: &Failure) -> Markup {
     frame(None, "", &failure.code, content)
 }
 
-fn frame(token: Option<&str>, section: &str, title: &str, content: Markup) -> Markup {
+fn frame(console: Option<&Console>, section: &str, title: &str, content: Markup) -> Markup {
+    let now = console.map(|console| date::iso8601(console.services().clock.now()));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -80,7 +105,8 @@ fn frame(token: Option<&str>, section: &str, title: &str, content: Markup) -> Ma
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                @if let Some(token) = token { meta name="lazurite-token" content=(token); }
+                @if let Some(console) = console { meta name="lazurite-token" content=(console.token); }
+                @if let Some(now) = now { meta name="lazurite-now" content=(now); }
                 title { (title) " · Lazurite" }
                 link rel="icon" type="image/svg+xml" href="/_lazurite/assets/icon.svg";
                 link rel="stylesheet" href="/_lazurite/assets/console.css";
@@ -271,6 +297,28 @@ pub fn cut(text: &str, bytes_max: usize) -> Markup {
     }
     let start = &text[..text.floor_char_boundary(bytes_max)];
     html! { (start) span.more { "… " (size(text.len() as u64)) } }
+}
+
+/// The bytes of a text in a page, escaped for HTML.
+pub fn escaped_bytes(text: &str) -> usize {
+    let more = text.bytes().map(|byte| match byte {
+        b'"' => 5,
+        b'&' => 4,
+        b'<' | b'>' => 3,
+        _ => 0,
+    });
+    text.len() + more.sum::<usize>()
+}
+
+/// The first of some rows, as many as fit into [`ROWS_BYTES_MAX`]; at least one, if there is any.
+pub fn fitting_rows(rows: impl Iterator<Item = Markup>) -> Vec<Markup> {
+    let mut bytes = 0;
+    let fits = |(index, row): &(usize, Markup)| {
+        bytes += row.0.len();
+        *index == 0 || bytes <= ROWS_BYTES_MAX
+    };
+    let fitting = rows.enumerate().take_while(fits);
+    fitting.map(|(_, row)| row).collect()
 }
 
 /// Everything but letters, digits and a few marks that are safe in paths and queries alike.

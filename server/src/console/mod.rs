@@ -7,7 +7,9 @@
 mod blobs;
 mod connect;
 pub mod csv;
+mod diff;
 mod engine;
+mod entity_json;
 mod form;
 mod guard;
 mod home;
@@ -16,11 +18,13 @@ mod lists;
 mod names;
 mod open_pages;
 mod openapi;
+mod preview;
 mod queues;
 pub mod requests;
 mod respond;
 mod routing;
 mod rows;
+mod sas;
 mod state;
 mod state_pages;
 mod tables;
@@ -195,6 +199,8 @@ pub fn router(console: Arc<Console>) -> Router {
             .route("/_lazurite/connect/{account}", get(connect::page))
             .route("/_lazurite/openapi.json", get(openapi::document))
             .route("/_lazurite/engine", get(engine::page))
+            .route("/_lazurite/sas/{account}", get(sas::page))
+            .route("/_lazurite/api/engine", get(engine::figures))
             .route("/_lazurite/api/status", get(home::status))
             .route("/_lazurite/api/names", get(names::names))
             .merge(tables::routes())

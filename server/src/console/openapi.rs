@@ -19,10 +19,10 @@ mod tests {
     /// Where routes are.
     const SOURCES: [&str; 10] = [
         include_str!("mod.rs"),
-        include_str!("blobs.rs"),
+        include_str!("blobs/mod.rs"),
         include_str!("layout.rs"),
         include_str!("open_pages.rs"),
-        include_str!("queues.rs"),
+        include_str!("queues/mod.rs"),
         include_str!("requests/mod.rs"),
         include_str!("state.rs"),
         include_str!("state_pages.rs"),
@@ -38,10 +38,12 @@ mod tests {
         }
         let section = path.split('/').next().unwrap_or_default();
         let is_page = [
-            "", "blobs", "queues", "tables", "requests", "engine", "connect", "assets",
+            "", "blobs", "queues", "tables", "requests", "engine", "connect", "sas", "assets",
         ]
         .contains(&section);
-        is_page && !path.ends_with(".csv") && !path.ends_with("/live")
+        is_page
+            && ![".csv", ".json"].iter().any(|end| path.ends_with(end))
+            && !path.ends_with("/live")
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Many rows of a table at once: those that are selected are deleted, and files of comma-separated values are read and written.
+//! Many rows of a table at once: those that are selected are changed or deleted, and files of CSV or JSON are read and written.
 
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
 use crate::console::csv;
+use crate::console::entity_json;
 use crate::console::form::Form;
 use crate::console::layout;
 use crate::console::respond::{Done, Page, SeeOther, Visit, text, written};
+use crate::console::value_text::{TYPES, parse};
 use crate::response::error::{Failure, Result};
 use axum::Extension;
 use axum::body::Body;
@@ -30,17 +32,43 @@ const COLUMNS_MAX: usize = 2000;
 pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Markup {
     let path =
         |name: &str, query: &[(&str, &str)]| layout::path(&["tables", account, table, name], query);
+    let found = if filter.is_empty() {
+        "the table"
+    } else {
+        "what the filter finds"
+    };
     html! {
         details {
-            summary { "Import or export as CSV" }
-            p { a.button href=(path("export.csv", &[("filter", filter)])) download { "Export " @if filter.is_empty() { "the table" } @else { "what the filter finds" } } }
+            summary { "Import or export as CSV or JSON" }
+            p.actions {
+                a.button href=(path("export.csv", &[("filter", filter)])) download { "Export " (found) " as CSV" }
+                a.button href=(path("export.json", &[("filter", filter)])) download { "Export " (found) " as JSON" }
+            }
             form.fields method="post" action=(path("import", &[])) {
                 (layout::token(console))
-                label.wide.only-script hidden { "A file " input type="file" accept=".csv,text/csv" data-text-into="csv"; }
-                label.wide { "CSV " textarea name="csv" rows="4" required placeholder="PartitionKey,RowKey,Age,Age@type" spellcheck="false" {} }
+                label.wide.only-script hidden { "A file " input type="file" accept=".csv,.json,text/csv,application/json" data-text-into="text"; }
+                label.wide { "CSV, or a JSON array of entities " textarea name="text" rows="4" required placeholder="PartitionKey,RowKey,Age,Age@type" spellcheck="false" {} }
                 p.limits { "At most 4 MB at a time. Each entity is inserted or replaced; those of a partition go together, a hundred at a time." }
                 button { "Import" }
             }
+        }
+    }
+}
+
+/// The buttons of the form around the grid. Each acts on the rows that are selected.
+pub fn acts(account: &str, table: &str) -> Markup {
+    let change = layout::path(&["tables", account, table, "rows", "change"], &[]);
+    html! {
+        p.selected { button.danger { "Delete the selected rows" } span.limits data-selected role="status" {} }
+        details {
+            summary { "Change a property of the selected rows" }
+            div.fields {
+                label { "Property " input name="name" autocomplete="off" list="properties"; }
+                label { "Type " select name="type" { @for known in TYPES { option { (known) } } } }
+                label { "Value " input name="value" autocomplete="off"; }
+                button formaction=(change) { "Change the selected rows" }
+            }
+            p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if nobody has changed one since this page was made." }
         }
     }
 }
@@ -55,27 +83,61 @@ pub fn selection(entity: &Entity) -> String {
     .to_string()
 }
 
+/// Keys and ETag of each selected row.
+fn selected(form: &Form) -> Result<Vec<(String, String, ETag)>> {
+    let keys = |row: &str| {
+        let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
+        let (partition_key, row_key, etag): (String, String, String) =
+            serde_json::from_str(row).map_err(wrong)?;
+        Ok((partition_key, row_key, ETag::parse(&etag)?))
+    };
+    form.all("row").map(keys).collect()
+}
+
+/// The grid after an act on its rows.
+fn grid_path(account: &str, table: &str, form: &Form) -> String {
+    layout::path(
+        &["tables", account, table],
+        &[("filter", form.text("filter"))],
+    )
+}
+
 /// Deletes the selected rows, unless one was changed meanwhile.
 pub async fn delete(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let mut operations = Vec::new();
-    for row in form.all("row") {
-        let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
-        let (partition_key, row_key, etag): (String, String, String) =
-            serde_json::from_str(row).map_err(wrong)?;
-        operations.push(Operation {
-            write: Write::Delete(IfMatch::ETag(ETag::parse(&etag)?)),
-            entity: Entity::new(partition_key, row_key, Vec::new()),
-        });
-    }
-    let path = layout::path(
-        &["tables", &account, &table],
-        &[("filter", form.text("filter"))],
-    );
+    let operation = |(partition_key, row_key, etag)| Operation {
+        write: Write::Delete(IfMatch::ETag(etag)),
+        entity: Entity::new(partition_key, row_key, Vec::new()),
+    };
+    let operations = selected(&form)?.into_iter().map(operation).collect();
+    let path = grid_path(&account, &table, &form);
     written(console, path, Done::Deleted, move |console| {
+        execute(console, &account, &table, operations)
+    })
+    .await
+}
+
+/// Gives a property of the selected rows a value, unless one was changed meanwhile.
+pub async fn change(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let (name, kind) = (form.required("name")?.to_owned(), form.text("type"));
+    let value = parse(kind, form.text("value")).ok_or_else(|| {
+        let message = format!("The value is not one of the type {kind}.");
+        Failure::new(400, "InvalidInput", message)
+    })?;
+    let operation = |(partition_key, row_key, etag)| Operation {
+        write: Write::Merge(IfMatch::ETag(etag)),
+        entity: Entity::new(partition_key, row_key, vec![(name.clone(), value.clone())]),
+    };
+    let operations = selected(&form)?.into_iter().map(operation).collect();
+    let path = grid_path(&account, &table, &form);
+    written(console, path, Done::Saved, move |console| {
         execute(console, &account, &table, operations)
     })
     .await
@@ -88,17 +150,18 @@ pub async fn import(
 ) -> Page<SeeOther> {
     let path = layout::path(&["tables", &account, &table], &[]);
     written(console, path, Done::Imported, move |console| {
-        let entities = csv::entities(form.text("csv"))?;
+        let text = form.text("text");
+        let entities = if text.trim_start().starts_with('[') {
+            entity_json::entities(text)?
+        } else {
+            csv::entities(text)?
+        };
         let operation = |entity| Operation {
             write: Write::InsertOrReplace,
             entity,
         };
-        execute(
-            console,
-            &account,
-            &table,
-            entities.into_iter().map(operation).collect(),
-        )
+        let operations = entities.into_iter().map(operation).collect();
+        execute(console, &account, &table, operations)
     })
     .await
 }
@@ -120,35 +183,30 @@ fn execute(
             .take_while(|operation| operation.entity.partition_key == *partition_key)
             .count();
         let batch = &operations[done..done + count];
-        match console
-            .services()
-            .tables
-            .execute_transaction(account, table, batch)
-        {
-            Ok((_, ticket)) => last = Some(ticket),
-            Err(error) => {
-                let failure = Failure::from(error.error);
-                let (row, keys) = (
-                    done + error.index,
-                    batch
-                        .get(error.index)
-                        .map(|operation| &operation.entity.row_key),
-                );
-                let message = format!(
-                    "Row {} (RowKey {}): {} The {done} rows before this partition's were changed.",
-                    row + 1,
-                    keys.map_or("", String::as_str),
-                    failure.message
-                );
-                return Err(Failure {
-                    message: message.into(),
-                    ..failure
-                });
-            }
-        }
+        let services = console.services();
+        let executed = services.tables.execute_transaction(account, table, batch);
+        let (_, ticket) = executed.map_err(|error| {
+            let failed = batch.get(error.index);
+            let row_key = failed.map_or("", |operation| &operation.entity.row_key);
+            of_row(done, error.index, row_key, Failure::from(error.error))
+        })?;
+        last = Some(ticket);
         done += count;
     }
     last.ok_or_else(|| Failure::new(400, "NothingSelected", "No row is selected."))
+}
+
+/// The failure of an operation behind `done` others, with its place.
+fn of_row(done: usize, index: usize, row_key: &str, failure: Failure) -> Failure {
+    let row = done + index + 1;
+    let message = format!(
+        "Row {row} (RowKey {row_key}): {} The {done} rows before this partition's were changed.",
+        failure.message
+    );
+    Failure {
+        message: message.into(),
+        ..failure
+    }
 }
 
 /// A page of what is exported, with where the next one begins.
@@ -202,38 +260,116 @@ impl Source {
     }
 }
 
+/// The form of a file, with the columns of one of comma-separated values.
+#[derive(Clone)]
+enum FileForm {
+    Csv(Arc<[String]>),
+    Json,
+}
+
+impl FileForm {
+    fn header(&self) -> String {
+        match self {
+            FileForm::Csv(columns) => csv::header(columns),
+            FileForm::Json => "[".to_owned(),
+        }
+    }
+
+    /// The lines of some entities. `is_first` says that none comes before them.
+    fn lines(&self, entities: &[Entity], is_first: bool) -> String {
+        match self {
+            FileForm::Csv(columns) => entities
+                .iter()
+                .map(|entity| csv::line(entity, columns))
+                .collect(),
+            FileForm::Json => {
+                let lines = entities.iter().enumerate().map(|(index, entity)| {
+                    let separator = if is_first && index == 0 { "\n" } else { ",\n" };
+                    format!("{separator}{}", entity_json::line(entity))
+                });
+                lines.collect()
+            }
+        }
+    }
+
+    fn footer(&self) -> &'static str {
+        match self {
+            FileForm::Csv(_) => "",
+            FileForm::Json => "\n]\n",
+        }
+    }
+}
+
+fn source(console: Arc<Console>, account: String, table: String, visit: &Visit) -> Source {
+    let filter = visit.parameter("filter");
+    Source {
+        console,
+        account,
+        table,
+        filter,
+    }
+}
+
 /// `/_lazurite/tables/ACCOUNT/TABLE/export.csv`: all entities that a filter finds, read while they are sent.
-pub async fn export(
+pub async fn export_csv(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
     visit: Visit,
 ) -> Page<Response<Body>> {
     let disposition = format!("attachment; filename=\"{table}.csv\"");
-    let filter = visit.parameter("filter");
-    let source = Source {
-        console,
-        account,
-        table,
-        filter,
-    };
+    let source = source(console, account, table, &visit);
     let reading = source.clone();
     let columns = on_blocking_pool(move || reading.columns()).await?;
-    let first = Bytes::from(csv::header(&columns));
-    let export = Export {
+    let form = FileForm::Csv(columns.into());
+    Ok(exported(
         source,
-        columns: columns.into(),
-        first: Some(first),
+        form,
+        "text/csv; charset=utf-8",
+        disposition,
+    ))
+}
+
+/// `/_lazurite/tables/ACCOUNT/TABLE/export.json`: the same as a JSON array.
+pub async fn export_json(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    visit: Visit,
+) -> Page<Response<Body>> {
+    let disposition = format!("attachment; filename=\"{table}.json\"");
+    let source = source(console, account, table, &visit);
+    let reading = source.clone();
+    // A filter that cannot be read is refused before the file begins.
+    let _ = on_blocking_pool(move || reading.page(None)).await?;
+    Ok(exported(
+        source,
+        FileForm::Json,
+        "application/json",
+        disposition,
+    ))
+}
+
+fn exported(
+    source: Source,
+    form: FileForm,
+    kind: &'static str,
+    disposition: String,
+) -> Response<Body> {
+    let export = Export {
+        first: Some(Bytes::from(form.header())),
+        source,
+        form,
+        is_begun: false,
         next: None,
         is_ended: false,
         reading: None,
     };
-    let mut response = text("text/csv; charset=utf-8", Body::new(export));
+    let mut response = text(kind, Body::new(export));
     if let Ok(disposition) = HeaderValue::try_from(disposition) {
         response
             .headers_mut()
             .insert(CONTENT_DISPOSITION, disposition);
     }
-    Ok(response)
+    response
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<(Bytes, Option<(String, String)>)>> + Send>>;
@@ -241,8 +377,10 @@ type Reading = Pin<Box<dyn Future<Output = Result<(Bytes, Option<(String, String
 /// The lines of an export, page by page.
 struct Export {
     source: Source,
-    columns: Arc<[String]>,
+    form: FileForm,
     first: Option<Bytes>,
+    /// Whether entities have been sent.
+    is_begun: bool,
     next: Option<(String, String)>,
     is_ended: bool,
     reading: Option<Reading>,
@@ -250,14 +388,14 @@ struct Export {
 
 impl Export {
     fn read(&self) -> Reading {
-        let (source, columns, from) =
-            (self.source.clone(), self.columns.clone(), self.next.clone());
+        let (source, form, from) = (self.source.clone(), self.form.clone(), self.next.clone());
+        let is_first = !self.is_begun;
         Box::pin(on_blocking_pool(move || {
             let (entities, next) = source.page(from.as_ref())?;
-            let lines: String = entities
-                .iter()
-                .map(|entity| csv::line(entity, &columns))
-                .collect();
+            let mut lines = form.lines(&entities, is_first);
+            if next.is_none() {
+                lines.push_str(form.footer());
+            }
             Ok((Bytes::from(lines), next))
         }))
     }
@@ -289,6 +427,7 @@ impl HttpBody for Export {
         let (lines, next) =
             read.map_err(|failure| std::io::Error::other(failure.message.into_owned()))?;
         self.is_ended = next.is_none();
+        self.is_begun |= !lines.is_empty();
         self.next = next;
         Poll::Ready(Some(Ok(Frame::data(lines))))
     }

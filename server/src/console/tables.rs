@@ -17,10 +17,14 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Tables of a page.
+const TABLES_SHOWN: u32 = 300;
 /// Rows of a page, unless the address asks for more.
 const ROWS_DEFAULT: u32 = 100;
-/// Bytes of cells after which a page ends: the whole of it stays below 150 KiB.
-const CELL_BYTES_MAX: usize = 60 << 10;
+/// Markup of a cell beside its text, of the cell of a property that an entity does not have, and of a row beside its cells.
+const CELL_BYTES: usize = 40;
+const ABSENT_BYTES: usize = 56;
+const ROW_BYTES: usize = 500;
 /// Bytes of one cell in the grid.
 const CELL_BYTES_SHOWN: usize = 120;
 /// Columns of the grid; the page of an entity has all its properties.
@@ -45,12 +49,20 @@ pub fn routes() -> Router<Arc<Console>> {
             post(rows::delete),
         )
         .route(
+            "/_lazurite/tables/{account}/{table}/rows/change",
+            post(rows::change),
+        )
+        .route(
             "/_lazurite/tables/{account}/{table}/import",
             post(rows::import),
         )
         .route(
             "/_lazurite/tables/{account}/{table}/export.csv",
-            get(rows::export),
+            get(rows::export_csv),
+        )
+        .route(
+            "/_lazurite/tables/{account}/{table}/export.json",
+            get(rows::export_json),
         )
         .route(
             "/_lazurite/tables/{account}/{table}/entity",
@@ -83,6 +95,7 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let from = visit.parameter("from");
     let query = TableQuery {
         continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
+        top: Some(TABLES_SHOWN),
         ..TableQuery::default()
     };
     let services = console.services();
@@ -165,6 +178,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         h1 { (table) }
         (layout::note(visit))
         (filter_box(&filter, &chosen, top))
+        @if let Ok(rows) = &rows { (names_of_properties(&rows.entities)) }
         @match &rows {
             Ok(rows) => { (cost(rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), top, rows)) },
             Err(failure) => (bad_filter(failure)),
@@ -174,6 +188,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         }
         (rows::forms(console, account, table, &filter))
         (danger(console, account, table))
+        (layout::script("table.js"))
     };
     Ok(layout::page(console, "Tables", table, content))
 }
@@ -187,16 +202,11 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
         .tables
         .query_entities(account, table, query, &expired)?;
     let (mut entities, mut next, took) = (page.entities, page.next, started.elapsed());
+    let columns = columns(&entities).len().min(COLUMNS_MAX);
     let mut bytes = 0;
     let fitting = entities.iter().position(|entity| {
-        bytes += entity
-            .properties
-            .iter()
-            .map(|(_, value)| cell_bytes(value))
-            .sum::<usize>()
-            + 450
-            + 4 * (entity.partition_key.len() + entity.row_key.len());
-        bytes > CELL_BYTES_MAX
+        bytes += row_bytes(entity, columns);
+        bytes > layout::ROWS_BYTES_MAX
     });
     let is_cut = fitting.is_some();
     if let Some(first_left) = fitting
@@ -216,14 +226,35 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
     })
 }
 
+/// Bytes of an entity in a grid of so many columns, markup included: at most that, of properties that are not shown as well.
+fn row_bytes(entity: &Entity, columns: usize) -> usize {
+    let cells = entity.properties.iter().map(|(_, value)| cell_bytes(value));
+    let absent = columns.saturating_sub(entity.properties.len());
+    let shown = |key: &str| {
+        let start = &key[..key.floor_char_boundary(CELL_BYTES_SHOWN)];
+        layout::escaped_bytes(start)
+    };
+    let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
+    // Whole, and encoded, in the address and in the value of the box.
+    let keys = 6 * (partition_key.len() + row_key.len());
+    ROW_BYTES
+        + keys
+        + shown(partition_key)
+        + shown(row_key)
+        + cells.sum::<usize>()
+        + absent * ABSENT_BYTES
+}
+
 /// Bytes of a value in the grid, markup included.
 fn cell_bytes(value: &Value) -> usize {
     let text = match value {
-        Value::String(text) => text.len(),
-        Value::Binary(bytes) => bytes.len() * 2,
-        _ => 20,
+        Value::String(text) => {
+            layout::escaped_bytes(&text[..text.floor_char_boundary(CELL_BYTES_SHOWN)])
+        }
+        Value::Binary(bytes) => (bytes.len() * 2).min(CELL_BYTES_SHOWN),
+        _ => 40,
     };
-    text.min(CELL_BYTES_SHOWN) + 30
+    text + CELL_BYTES
 }
 
 fn filter_box(filter: &str, columns: &str, top: u32) -> Markup {
@@ -234,6 +265,19 @@ fn filter_box(filter: &str, columns: &str, top: u32) -> Markup {
             label.columns-choice { "Columns " input name="columns" value=(columns) placeholder="all" autocomplete="off" spellcheck="false"; }
             @if top != ROWS_DEFAULT { input type="hidden" name="top" value=(top); }
             button { "Query" }
+        }
+    }
+}
+
+/// The properties of the page with their types, for the completion of the filter and of forms.
+fn names_of_properties(entities: &[Entity]) -> Markup {
+    let keys = ["PartitionKey", "RowKey"].map(|key| (key, "String".to_owned()));
+    let columns = columns(entities).into_iter().take(COLUMNS_MAX);
+    let columns = columns.map(|column| (column, types(entities, column)));
+    html! {
+        datalist #properties {
+            @for (name, types) in keys.into_iter().chain(columns) { option value=(name) data-types=(types) {} }
+            option value="Timestamp" data-types="DateTime" {}
         }
     }
 }
@@ -304,22 +348,28 @@ fn entities(
             form method="post" action=(layout::path(&["tables", account, table, "rows"], &[])) {
                 (layout::token(console))
                 input type="hidden" name="filter" value=(filter);
-                div.scroll tabindex="0" role="region" aria-label="Entities" {
-                    table.grid data-list {
-                        caption.hidden { "Entities in storage order" }
-                        thead { tr {
-                            th.pick scope="col" { span.hidden { "Selected" } }
-                            @for key in ["PartitionKey", "RowKey"] { th scope="col" { (key) small { "String" } } }
-                            @for column in shown { th scope="col" { (column) small { (types(&rows.entities, column)) } } }
-                            th scope="col" { "Timestamp" small { "DateTime" } }
-                        } }
-                        tbody { @for entity in &rows.entities { (entity_row(account, table, entity, shown)) } }
-                    }
-                }
-                p.selected { button.danger { "Delete the selected rows" } span.limits data-selected role="status" {} }
+                (entity_rows((account, table), &rows.entities, shown))
+                (rows::acts(account, table))
             }
             @if columns.len() > shown.len() {
                 p.limits { "Showing " (shown.len()) " of " (columns.len()) " properties; open an entity for all of its own." }
+            }
+        }
+    }
+}
+
+fn entity_rows((account, table): (&str, &str), entities: &[Entity], columns: &[&str]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Entities" {
+            table.grid data-list {
+                caption.hidden { "Entities in storage order" }
+                thead { tr {
+                    th.pick scope="col" { span.hidden { "Selected" } }
+                    @for key in ["PartitionKey", "RowKey"] { th scope="col" { (key) small { "String" } } }
+                    @for column in columns { th scope="col" { (column) small { (types(entities, column)) } } }
+                    th scope="col" { "Timestamp" small { "DateTime" } }
+                } }
+                tbody { @for entity in entities { (entity_row(account, table, entity, columns)) } }
             }
         }
     }

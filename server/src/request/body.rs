@@ -3,6 +3,7 @@
 use crate::connection::on_blocking_pool;
 use crate::memory::PACE_BYTES;
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
+use crate::request::body_copy::BodyCopy;
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
@@ -53,6 +54,8 @@ pub struct RequestBody {
     pace: Pace,
     /// Of the body, as far as it is held in memory and not free.
     grant: Option<MemoryGrant>,
+    /// Takes the start of what passes.
+    copy: Option<Arc<BodyCopy>>,
 }
 
 /// Limits on a body from another server.
@@ -85,7 +88,14 @@ impl RequestBody {
             bounds: None,
             pace: Pace::default(),
             grant: None,
+            copy: None,
         }
+    }
+
+    /// The body, of which `copy` takes the start as it is read.
+    pub fn copied_to(mut self, copy: Option<Arc<BodyCopy>>) -> RequestBody {
+        self.copy = copy;
+        self
     }
 
     /// The body of a response from another server. Its connection is not reused, so that the rest is never drained.
@@ -106,6 +116,7 @@ impl RequestBody {
             bounds: None,
             pace: Pace::default(),
             grant: None,
+            copy: None,
         }
     }
 
@@ -181,6 +192,9 @@ impl RequestBody {
                 self.pace.came(data.len() as u64);
                 if let Some(bounds) = &mut self.bounds {
                     bounds.take(data.len() as u64)?;
+                }
+                if let Some(copy) = &self.copy {
+                    copy.take(&data);
                 }
                 return Ok(Some(data));
             }

@@ -4,6 +4,7 @@ pub mod address;
 pub mod api_version;
 pub mod blob_names;
 pub mod body;
+pub mod body_copy;
 pub mod context;
 pub mod headers;
 pub mod inputs;

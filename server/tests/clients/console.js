@@ -29,6 +29,9 @@ const sales = table("Orders");
 const PIXEL = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
 const typed = (contentType) => ({ blobHTTPHeaders: { blobContentType: contentType } });
 
+let snapshot;
+let hidden;
+
 async function seed() {
   for (const container of [photos, blobs.getContainerClient("invoices"), blobs.getContainerClient("thumbnails-of-everything-that-was-ever-uploaded-here")]) {
     await container.create();
@@ -41,6 +44,11 @@ async function seed() {
   await upload("pixel.png", PIXEL, "image/png");
   await upload("sensor.bin", Buffer.from([...Array(300).keys()].map((n) => n & 0xff)), "application/octet-stream");
   await upload(`${EVIL}.html`, EVIL, "text/html");
+  await upload("people.csv", `name,age\n"Lee, Ann",34\n${EVIL.replaceAll('"', "'")},7\n`, "text/csv");
+  await upload("plan.txt", "first\nsecond\nthird\n", "text/plain");
+  snapshot = (await photos.getBlobClient("plan.txt").createSnapshot()).snapshot;
+  await upload("plan.txt", "first\n2nd\nthird\nfourth\n", "text/plain");
+  await photos.getBlobClient("plan.txt").getBlobLeaseClient().acquireLease(-1);
   await photos.getBlobClient("notes.txt").setMetadata({ camera: "X100", evil: "<script>1</script>" });
   for (const name of ["orders", "orders-poison"]) await queues.getQueueClient(name).create();
   for (let number = 0; number < 6; number += 1) {
@@ -48,6 +56,10 @@ async function seed() {
   }
   await orders.sendMessage(Buffer.from(JSON.stringify({ order: 7, gift: true })).toString("base64"));
   await orders.sendMessage(EVIL);
+  await queues.getQueueClient("orders-poison").sendMessage(JSON.stringify({ order: 99, note: "cannot be read" }));
+  await queues.getQueueClient("taken").create();
+  await queues.getQueueClient("taken").sendMessage(JSON.stringify({ order: 1, customer: "c-1" }));
+  hidden = (await queues.getQueueClient("taken").receiveMessages({ visibilityTimeout: 3600 })).receivedMessageItems[0].messageId;
   await sales.createTable();
   for (let number = 0; number < 40; number += 1) {
     const entity = {
@@ -71,6 +83,7 @@ async function seed() {
     () => photos.getBlobClient("notes.txt").setMetadata({ camera: EVIL.replaceAll(/[^ -~]/g, "") }, { conditions: { ifMatch: '"0x1"' } }),
   ];
   for (const attempt of failing) await attempt().catch(() => {});
+  await sales.submitTransaction([["create", { partitionKey: "batch", rowKey: "1", Note: EVIL }], ["create", { partitionKey: "batch", rowKey: "2" }]]);
 }
 
 const link = (...segments) => segments.map(encodeURIComponent).join("/");
@@ -84,6 +97,12 @@ const PAGES = {
   "blob-picture": `blobs/${link(account, "photos", "blob")}?name=pixel.png`,
   "blob-hex": `blobs/${link(account, "photos", "blob")}?name=sensor.bin`,
   "blob-evil": `blobs/${link(account, "photos", "blob")}?name=${encodeURIComponent(EVIL)}.html`,
+  "blob-csv": `blobs/${link(account, "photos", "blob")}?name=people.csv`,
+  "blob-leased": `blobs/${link(account, "photos", "blob")}?name=plan.txt`,
+  "container-delete": `blobs/${link(account, "photos", "delete")}`,
+  deleted: `blobs/${link(account, "photos")}?view=flat&deleted=yes`,
+  "sas-container": `sas/${link(account)}?service=blob&name=photos`,
+  "sas-queue": `sas/${link(account)}?service=queue&name=orders&hours=2&may-r=yes&may-p=yes&https=yes`,
   queues: "queues",
   "queue-poison": `queues/${link(account, "orders-poison")}`,
   queue: `queues/${link(account, "orders")}`,
@@ -96,6 +115,7 @@ const PAGES = {
   "entity-new": `tables/${link(account, "Orders", "new")}`,
   requests: "requests",
   "requests-errors": "requests?errors=yes&filter=PartitionKey",
+  "requests-open": "requests/open",
   engine: "engine",
   connect: `connect/${link(account)}`,
 };
@@ -105,6 +125,7 @@ describe("the console", () => {
   let signatureRefused;
   let missing;
   let conflict;
+  let batch;
 
   before(async () => {
     await seed();
@@ -113,6 +134,7 @@ describe("the console", () => {
     browser = await chromium.launch({ executablePath: await sparticuz.executablePath(), args });
     const { requests } = await (await fetch(`${base}api/requests?after=0`)).json();
     [missing, conflict] = ["BlobNotFound", "ConditionNotMet"].map((code) => requests.find((request) => request.code === code));
+    batch = requests.find((request) => request.operation === "Batch");
     signatureRefused = requests.find((request) => request.code === "AuthenticationFailed" && request.operation !== "GetBlob");
   });
 
@@ -130,7 +152,10 @@ describe("the console", () => {
     return { page, context, response, complaints };
   }
 
-  const places = () => ({ ...PAGES, "request-403": `requests/${signatureRefused.request_id}`, "request-404": `requests/${missing.request_id}`, "request-412": `requests/${conflict.request_id}` });
+  const blobOf = (more, name) => `blobs/${link(account, "photos", "blob")}${more}?name=${name}`;
+  const ofSnapshot = (more) => `${blobOf(more, "plan.txt")}&snapshot=${encodeURIComponent(snapshot)}`;
+  const more = () => ({ "blob-snapshot": ofSnapshot(""), "blob-compare": ofSnapshot("/compare"), message: `queues/${link(account, "taken", "message")}?id=${hidden}`, "queue-hidden": `queues/${link(account, "taken")}`, "request-batch": `requests/${batch.request_id}` });
+  const places = () => ({ ...PAGES, ...more(), "request-403": `requests/${signatureRefused.request_id}`, "request-404": `requests/${missing.request_id}`, "request-412": `requests/${conflict.request_id}` });
 
   it("shows every page at every width, dark and light, without a complaint of the browser", async () => {
     const problems = [];
@@ -257,7 +282,7 @@ describe("the console", () => {
     await page.keyboard.press("p");
     await page.locator("tbody tr", { hasText: "/alive" }).waitFor();
     await page.goto(`${base}requests/${signatureRefused.request_id}`);
-    await page.getByText("What the server signed").waitFor();
+    await page.getByText("String to sign of the server").waitFor();
     assert.ok(!(await page.content()).includes("SharedKey devstoreaccount1:F"));
     assert.deepEqual(complaints, []);
     await context.close();
@@ -267,9 +292,9 @@ describe("the console", () => {
     const many = table("Many");
     await many.createTable();
     const { page, context, complaints } = await opened(`tables/${link(account, "Many")}`);
-    await page.getByText("Import or export as CSV").click();
+    await page.getByText("Import or export as CSV or JSON").click();
     await page.getByLabel("A file").setInputFiles({ name: "many.csv", mimeType: "text/csv", buffer: Buffer.from("PartitionKey,RowKey,Note\np,1,one\np,2,two\nq,3,three\n") });
-    await page.waitForFunction(() => document.querySelector('textarea[name="csv"]').value.includes("three"));
+    await page.waitForFunction(() => document.querySelector('textarea[name="text"]').value.includes("three"));
     await page.getByRole("button", { name: "Import" }).click();
     await page.getByText("Imported.").waitFor();
     await page.getByLabel("Select 1").check();
@@ -284,6 +309,101 @@ describe("the console", () => {
     await page.getByLabel("Headers").fill(headers.split("\n").filter((line) => !line.startsWith("if-match")).join("\n"));
     await page.getByRole("button", { name: "Send" }).click();
     await page.getByRole("heading", { name: "SetBlobMetadata 200" }).waitFor();
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("completes a filter, sorts a page, and changes selected rows in one transaction", async () => {
+    const some = table("Some");
+    await some.createTable();
+    for (const [rowKey, Age] of [["1", 20], ["2", 3], ["3", 100]]) await some.createEntity({ partitionKey: "p", rowKey, Age });
+    const { page, context, complaints } = await opened(`tables/${link(account, "Some")}`);
+    await page.keyboard.press("/");
+    await page.keyboard.type("Ag");
+    await page.getByRole("option", { name: "Age" }).waitFor();
+    for (const key of ["ArrowDown", "Enter", "g", "e", "ArrowDown", "Enter", "ArrowDown", "Enter", "Escape"]) await page.keyboard.press(key);
+    assert.equal(await page.getByRole("combobox").inputValue(), "Age ge 0 ");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/filter=Age\+ge\+0/);
+    const ages = () => page.locator("table.grid tbody tr td:nth-child(4)").allTextContents();
+    await page.getByRole("columnheader", { name: /^Age/ }).getByRole("button").click();
+    await page.getByText("Sorted in this page only").waitFor();
+    assert.deepEqual(await ages(), ["3", "20", "100"]);
+    await page.getByRole("columnheader", { name: /^Age/ }).getByRole("button").click();
+    assert.deepEqual(await ages(), ["100", "20", "3"]);
+    await page.getByRole("columnheader", { name: /^Age/ }).getByRole("button").click();
+    assert.deepEqual(await ages(), ["20", "3", "100"]);
+    await page.getByLabel("Select 1").check();
+    await page.getByLabel("Select 3").check();
+    await page.getByText("Change a property of the selected rows").click();
+    await page.locator('input[name="name"]').fill("Serial");
+    await page.locator('select[name="type"]').selectOption("Int64");
+    await page.locator('input[name="value"]').fill("9007199254740993");
+    await page.getByRole("button", { name: "Change the selected rows" }).click();
+    await page.getByText("Saved.").waitFor();
+    const stored = await all(some.listEntities());
+    assert.deepEqual(stored.map((entity) => entity.Serial), [9007199254740993n, undefined, 9007199254740993n]);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("restores a snapshot without JavaScript, and shares a blob by a link that opens it", async () => {
+    const notes = photos.getBlockBlobClient("restored.txt");
+    await notes.upload("old", 3);
+    await notes.createSnapshot();
+    await notes.upload("new", 3);
+    const { page, context, complaints } = await opened(blobOf("", "restored.txt"), { javaScriptEnabled: false });
+    await page.getByRole("button", { name: /^Restore snapshot/ }).click();
+    await page.getByText("Restored.", { exact: true }).waitFor();
+    assert.equal((await notes.downloadToBuffer()).toString(), "old");
+    await page.getByRole("link", { name: "Share" }).click();
+    await page.getByLabel("Delete", { exact: true }).check();
+    await page.getByRole("button", { name: "Make the link" }).click();
+    const url = await page.locator(".copied code").textContent();
+    assert.ok((await page.textContent("main")).includes("delete it"));
+    assert.equal(await (await fetch(url)).text(), "old");
+    assert.equal((await fetch(url, { method: "DELETE", headers: { "x-ms-version": "2021-12-02", "x-ms-delete-snapshots": "include" } })).status, 202);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("edits a message on its way out of the poison queue, and counts down a hidden one", async () => {
+    const poison = queues.getQueueClient("late-poison");
+    const late = queues.getQueueClient("late");
+    for (const queue of [poison, late]) await queue.create();
+    await poison.sendMessage("wrong");
+    const { page, context, complaints } = await opened(`queues/${link(account, "late-poison")}`);
+    await page.locator("ol.messages a").click();
+    await page.getByRole("button", { name: "Save the text" }).waitFor();
+    await page.locator('textarea[name="text"]').fill("right");
+    await page.getByLabel("Queue to move to").fill("late");
+    await page.getByRole("button", { name: "Move to the other queue" }).click();
+    await page.getByText("Moved.").waitFor();
+    await page.goto(`${base}queues/${link(account, "late")}`);
+    await late.receiveMessages({ visibilityTimeout: 600 });
+    // The page fetches itself again.
+    await page.locator("[data-until]", { hasText: "min" }).waitFor();
+    await page.getByRole("button", { name: "Make visible now" }).click();
+    await page.getByText("Saved.").waitFor();
+    const { peekedMessageItems: [message] } = await late.peekMessages();
+    assert.deepEqual([message.messageText, message.dequeueCount], ["right", 1]);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("opens a HAR file in the page, markup in it included, and draws the engine's charts", async () => {
+    const { page, context, complaints } = await opened("requests/open");
+    const archive = JSON.parse(await (await fetch(`${base}requests.har`)).text());
+    archive.log.entries.unshift({ startedDateTime: "2026-11-26T00:00:00Z", time: 1, comment: `Bad: ${EVIL}`, _operation: EVIL, request: { method: EVIL, url: `http://h/${EVIL}`, headers: [{ name: "user-agent", value: EVIL }], postData: { text: EVIL } }, response: { status: 400, headers: [] } });
+    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "saved.har", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(archive)) });
+    await page.getByText(/^Showing .* of saved.har/).waitFor();
+    await page.locator("tbody tr a").first().click();
+    await page.getByRole("region", { name: "Request body" }).waitFor();
+    assert.equal(await page.evaluate(() => document.documentElement.dataset.ran), undefined);
+    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "no.har", mimeType: "application/json", buffer: Buffer.from("[") });
+    await page.getByText("no.har is not a HAR file").waitFor();
+    await page.goto(`${base}engine`);
+    await page.waitForFunction(() => document.querySelector('[data-chart="put"] polyline').getAttribute("points").split(" ").length >= 2);
     assert.deepEqual(complaints, []);
     await context.close();
   });

@@ -34,6 +34,7 @@ mod framing;
 mod guide;
 mod limits;
 mod matrix;
+mod mcp;
 mod nonsense;
 mod packages;
 mod parameters;

@@ -82,12 +82,10 @@ fn other_requests(ours: &Finding, theirs: &Finding) -> Vec<String> {
     }
     let pairs = ours.designs.iter().zip(&theirs.designs);
     let differing = pairs.flat_map(|(ours, theirs)| {
-        let counts: [(&str, fn(&Measured) -> u64); 2] = [
-            ("to write", |design| design.build.requests),
-            ("to answer", |design| design.ask.requests),
-        ];
-        counts.into_iter().filter_map(move |(what, count)| {
-            let [here, there] = [ours, theirs].map(count);
+        let counts = |design: &Measured| [design.build.requests, design.ask.requests];
+        let counted_here = counts(ours).into_iter().zip(counts(theirs));
+        let named = counted_here.zip(["to write", "to answer"]);
+        named.filter_map(move |((here, there), what)| {
             let requests = counted(there as usize, "request");
             (here != there).then(|| {
                 format!(

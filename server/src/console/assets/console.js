@@ -2,11 +2,11 @@
 // names and texts of the store never become markup.
 
 const token = document.querySelector('meta[name="lazurite-token"]')?.content;
-const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-const one = (selector, within = document) => within.querySelector(selector);
+export const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+export const one = (selector, within = document) => within.querySelector(selector);
 
 /** An element with attributes and children; strings become text. */
-function element(name, attributes = {}, ...children) {
+export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value !== undefined && value !== null) made.setAttribute(key, value);
@@ -176,6 +176,21 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
+export const size = (bytes) => (bytes === null ? "" : bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+
+/** A request, in the form of the server's JSON, as a row of a table of requests. */
+export const requestRow = (request) =>
+  element("tr", { class: "new", "data-number": request.number },
+    element("td", {}, element("time", { datetime: request.at, title: request.at }, request.at.slice(11, 23))),
+    element("td", {}, element("span", { class: `status s${Math.floor(request.status / 100)}` }, String(request.status))),
+    element("td", {}, element("a", { href: request.href ?? `/_lazurite/requests/${encodeURIComponent(request.request_id)}` }, request.operation || request.method), request.plan ? element("small", {}, ` ${request.plan}`) : null),
+    element("td", { class: "resource" },
+      element("span", { class: "path" }, `${request.method} ${request.target.slice(0, 160)}`),
+      request.code ? element("small", {}, element("b", {}, request.code), ` ${(request.reason ?? "").slice(0, 200)}`) : null),
+    element("td", { class: "number" }, `${request.duration_ms.toFixed(1)} ms`),
+    element("td", { class: "number" }, size(request.response_bytes)),
+    element("td", {}, (request.client ?? "").slice(0, 80)));
+
 // Live requests. New rows go to the top; while the view is paused, or its reader has scrolled down, they are only counted.
 const live = one("[data-live]");
 if (live) {
@@ -188,23 +203,9 @@ if (live) {
   let missed = 0;
   let source;
   const paused = () => pause.getAttribute("aria-pressed") === "true";
-  const size = (bytes) => (bytes === null ? "" : bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
-
-  const row = (request) =>
-    element("tr", { class: "new", "data-number": request.number },
-      element("td", {}, element("time", { datetime: request.at, title: request.at }, request.at.slice(11, 23))),
-      element("td", {}, element("span", { class: `status s${Math.floor(request.status / 100)}` }, String(request.status))),
-      element("td", {}, element("a", { href: `/_lazurite/requests/${encodeURIComponent(request.request_id)}` }, request.operation || request.method), request.plan ? element("small", {}, ` ${request.plan}`) : null),
-      element("td", { class: "resource" },
-        element("span", { class: "path" }, `${request.method} ${request.target.slice(0, 160)}`),
-        request.code ? element("small", {}, element("b", {}, request.code), ` ${(request.reason ?? "").slice(0, 200)}`) : null),
-      element("td", { class: "number" }, `${request.duration_ms.toFixed(1)} ms`),
-      element("td", { class: "number" }, size(request.response_bytes)),
-      element("td", {}, request.client));
-
   function draw() {
     const fresh = waiting.splice(0).slice(-ROWS_MAX);
-    body.prepend(...fresh.reverse().map(row));
+    body.prepend(...fresh.reverse().map(requestRow));
     while (body.children.length > ROWS_MAX) body.lastElementChild.remove();
     one("[data-empty]")?.remove();
     one("[data-shown]").textContent = String(body.children.length);

@@ -5,6 +5,7 @@ use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout;
 use crate::console::requests::Record;
+use crate::console::requests::body;
 use crate::console::requests::detail::find;
 use crate::console::respond::{Page, SeeOther};
 use crate::http_client::{self, Upload};
@@ -19,6 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest body that the form is filled with.
+const BODY_BYTES_MAX: usize = 16 << 10;
 /// Headers that are written anew.
 const HEADERS_LEFT_OUT: [&str; 9] = [
     "authorization",
@@ -49,7 +52,8 @@ pub fn form(console: &Console, record: &Record) -> Markup {
         .filter(is_kept)
         .map(|(name, value)| format!("{name}: {value}\n"))
         .collect();
-    let has_body = record.request_bytes.is_some_and(|bytes| bytes > 0);
+    let body = body::whole_request_text(record, BODY_BYTES_MAX);
+    let is_missing = body.is_none() && record.request_bytes.is_some_and(|bytes| bytes > 0);
     html! {
         details {
             summary { "Send again, changed or not" }
@@ -58,8 +62,9 @@ pub fn form(console: &Console, record: &Record) -> Markup {
                 label { "Method " input name="method" value=(record.method()) required; }
                 label.wide { "Path and query " input name="target" value=(target) required; }
                 label.wide { "Headers " textarea name="headers" rows=(headers.lines().count().clamp(2, 12)) { "\n" (headers) } }
-                label.wide { "Body " textarea name="body" rows="3" {} }
-                @if has_body { p.limits { "The body of the request was not kept: write one." } }
+                // The first line break in a text area is dropped by browsers.
+                label.wide { "Body " textarea name="body" rows="3" { "\n" (body.unwrap_or_default()) } }
+                @if is_missing { p.limits { "The body of the request is not kept as a whole text of at most 16 KiB: write one." } }
                 p.limits { "Signed with a key of the account, whatever the request was signed with." }
                 button { "Send" }
             }
@@ -103,9 +108,45 @@ pub async fn send(
     Ok(SeeOther(layout::path(&["requests", &sent], &[])))
 }
 
+fn wrong(message: &str) -> Failure {
+    Failure::new(400, "InvalidInput", message.to_owned())
+}
+
 /// Sends the request of a form, and returns the id that its response has.
 async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
-    let wrong = |message: &str| Failure::new(400, "InvalidInput", message.to_owned());
+    let line = request_line(form)?;
+    let mut headers = headers_of(form.text("headers"))
+        .ok_or_else(|| wrong("Each line of the headers is 'name: value'."))?;
+    let body = form.text("body").replace("\r\n", "\n");
+    let account = record.account.as_deref().unwrap_or_default();
+    if let Some(key) = console.services().accounts.keys(account).first() {
+        signed_request::sign(record.service, (account, key), line, &mut headers);
+    }
+    let address = address_of(console, record)?;
+    let host = record.header("host").unwrap_or_else(|| address.to_string());
+    let body = Upload::of(body.into_bytes());
+    let request = http_client::request(&host, line, &headers, body)
+        .map_err(|error| wrong(&format!("No such request can be sent: {error}.")))?;
+    let not_sent = |message: String| Failure::new(502, "NotSent", message);
+    let failed =
+        |error: std::io::Error| not_sent(format!("The request could not be sent: {error}."));
+    let stream = http_client::connect(address, PATIENCE)
+        .await
+        .map_err(failed)?;
+    let response = http_client::send(stream, request, PATIENCE)
+        .await
+        .map_err(failed)?;
+    let id = response.headers().get("x-ms-request-id").map(text_of);
+    id.ok_or_else(|| {
+        let status = response.status();
+        not_sent(format!(
+            "The request was answered, but not by a service: {status}."
+        ))
+    })
+}
+
+/// Method and target of the form. Errors: `400` for what is none, and for pages of the console.
+fn request_line(form: &Form) -> Result<(&str, &str)> {
     let (method, target) = (form.required("method")?, form.required("target")?);
     let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_word(method) || !is_word(target) || !target.starts_with('/') {
@@ -116,51 +157,15 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     if target.starts_with(crate::console::PREFIX) {
         return Err(wrong("Pages of the console are not sent again."));
     }
-    let mut headers = headers_of(form.text("headers"))
-        .ok_or_else(|| wrong("Each line of the headers is 'name: value'."))?;
-    let body = form.text("body").replace("\r\n", "\n");
-    let account = record.account.as_deref().unwrap_or_default();
-    if let Some(key) = console.services().accounts.keys(account).first() {
-        signed_request::sign(
-            record.service,
-            (account, key),
-            (method, target),
-            &mut headers,
-        );
-    }
-    let address = console
-        .addresses()
-        .iter()
-        .find(|address| address.service == record.service);
+    Ok((method, target))
+}
+
+/// Where the service of a request listens.
+fn address_of(console: &Console, record: &Record) -> Result<SocketAddr> {
+    let mut addresses = console.addresses().iter();
+    let address = addresses.find(|address| address.service == record.service);
     let address = address.ok_or_else(|| wrong("The service of this request is not served."))?;
-    let address = SocketAddr::new(reachable(address.ip), address.port);
-    let host = record.header("host").unwrap_or_else(|| address.to_string());
-    let body = Upload::of(body.into_bytes());
-    let request = http_client::request(&host, (method, target), &headers, body);
-    let request =
-        request.map_err(|error| wrong(&format!("No such request can be sent: {error}.")))?;
-    let failed = |error: std::io::Error| {
-        Failure::new(
-            502,
-            "NotSent",
-            format!("The request could not be sent: {error}."),
-        )
-    };
-    let stream = http_client::connect(address, PATIENCE)
-        .await
-        .map_err(failed)?;
-    let response = http_client::send(stream, request, PATIENCE)
-        .await
-        .map_err(failed)?;
-    let id = response.headers().get("x-ms-request-id").map(text_of);
-    id.ok_or_else(|| {
-        let status = response.status();
-        Failure::new(
-            502,
-            "NotSent",
-            format!("The request was answered, but not by a service: {status}."),
-        )
-    })
+    Ok(SocketAddr::new(reachable(address.ip), address.port))
 }
 
 fn headers_of(text: &str) -> Option<Headers> {

@@ -1,11 +1,11 @@
-//! One request: its headers, why it was refused, and the same again as curl.
+//! One request: its headers and bodies, why it was refused, and the same again as curl and as code.
 
 use crate::codec::date;
 use crate::console::Console;
 use crate::console::layout::{self, copy_button, count, cut};
 use crate::console::requests::ring::Header;
 use crate::console::requests::{
-    Record, again, client, code, is_shown, milliseconds, plan, related, summary,
+    Record, again, batch, body, client, code, is_shown, milliseconds, plan, related, summary,
 };
 use crate::console::respond::{Html, Json, Page, made};
 use crate::response::error::{ClientSigned, Failure};
@@ -43,6 +43,13 @@ pub async fn json(
         let signed = why.client_signed.as_ref()?;
         Some(json!({"text": signed.text, "mistake": signed.mistake}))
     }));
+    let bodies = body::shown(&record);
+    let [request, response] = bodies.map_or([Value::Null, Value::Null], |bodies| {
+        bodies.map(|body| body.json())
+    });
+    document["request_body"] = request;
+    document["response_body"] = response;
+    document["operations"] = batch::json(&record);
     document["calls"] = json!(code::calls(&record).into_iter().collect::<BTreeMap<_, _>>());
     document["curl"] = json!(code::curl(&record));
     Ok(Json(document))
@@ -71,6 +78,8 @@ fn request_page(console: &Console, id: &str) -> Result<Html, Failure> {
             section { h2 { "Request headers" } (headers(&request)) }
             section { h2 { "Response headers" } (headers(&response)) }
         }
+        (batch::section(&record))
+        (body::section(&record))
         (as_code(&record))
         (again::form(console, &record))
     };
@@ -82,7 +91,7 @@ fn as_code(record: &Record) -> Markup {
     html! {
         section {
             h2 { "As curl" }
-            p.limits { "Without the body, and without the signature: sign it again, or use a SAS." }
+            p.limits { "Without the signature: sign it again, or use a SAS." }
             div.copied { pre { code { (curl) } } (copy_button(&curl)) }
             @for (language, call) in code::calls(record) {
                 details {
@@ -101,7 +110,7 @@ fn facts(record: &Record) -> Markup {
             div { dt { "Time" } dd { (date::iso8601(record.at)) } }
             div { dt { "Duration" } dd { (milliseconds(record)) } }
             div { dt { "Service" } dd { (record.service.title()) (secure) } }
-            div { dt { "Client" } dd { (client(record)) " at " (record.peer) } }
+            div { dt { "Client" } dd { (cut(&client(record), 300)) " at " (record.peer) } }
             @if let Some(bytes) = record.request_bytes { div { dt { "Sent" } dd { (count(bytes)) " bytes" } } }
             @if let Some(bytes) = record.response_bytes { div { dt { "Answered" } dd { (count(bytes)) " bytes" } } }
             @if let Some(plan) = plan(record) { div { dt { "Plan" } dd { (plan) } } }
@@ -178,12 +187,12 @@ fn signature_card(record: &Record, signed: &str, by_client: Option<&ClientSigned
             }
             div.columns {
                 div {
-                    h3 { "What the server signed" }
+                    h3 { "String to sign of the server" }
                     (signed_text(signed, by_client.map(|client| client.text.as_str()), meanings))
                 }
                 @if let Some(client) = by_client.filter(|client| client.text != signed) {
                     div {
-                        h3 { "What the client signed" }
+                        h3 { "String to sign of the client" }
                         (signed_text(&client.text, Some(signed), &[]))
                     }
                 }

@@ -1,7 +1,9 @@
-//! Requests as a file of other tools. Source: HTTP Archive (HAR) 1.2. Without bodies, which are not kept.
+//! Requests as a file of other tools, and the page that opens such a file. Source: HTTP Archive (HAR) 1.2.
 
 use crate::codec::date;
 use crate::console::Console;
+use crate::console::layout;
+use crate::console::requests::body::{self, Content, Shown};
 use crate::console::requests::ring::Header;
 use crate::console::requests::{Record, Wanted, held, is_shown, url};
 use crate::console::respond::{Page, Visit, text};
@@ -9,6 +11,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::html;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -49,7 +54,7 @@ fn entry(record: &Record) -> Value {
         .refusal
         .as_ref()
         .map(|why| format!("{}: {}", why.code, why.reason));
-    json!({
+    let mut entry = json!({
         "startedDateTime": date::iso8601(record.at),
         "time": milliseconds,
         "request": {
@@ -66,7 +71,59 @@ fn entry(record: &Record) -> Value {
         "comment": why,
         "_operation": record.operation,
         "_request_id": record.request_id,
-    })
+    });
+    if let Some([request, response]) = body::shown(record) {
+        if request.passed > 0 {
+            entry["request"]["postData"] = content(request);
+        }
+        if response.passed > 0 {
+            let size = entry["response"]["content"]["size"].take();
+            entry["response"]["content"] = content(response);
+            entry["response"]["content"]["size"] = size;
+        }
+    }
+    entry
+}
+
+/// A body in the form of `postData` and `content`. One that is cut off says so.
+fn content(body: Shown) -> Value {
+    let comment = (!body.is_whole).then(|| format!("the start of {} bytes", body.passed));
+    let mut content = json!({"mimeType": body.content_type, "comment": comment});
+    match body.content {
+        Content::Text(text) => content["text"] = json!(text),
+        Content::Bytes(bytes) => {
+            content["text"] = json!(STANDARD.encode(bytes));
+            content["encoding"] = json!("base64");
+        }
+    }
+    content
+}
+
+/// `/_lazurite/requests/open`: shows the requests of a file. The file is read in the page and sent nowhere.
+pub async fn open(State(console): State<Arc<Console>>) -> Page {
+    let content = html! {
+        (layout::trail(&[("Requests", layout::path(&["requests"], &[]))], "Open a HAR"))
+        h1 { "Requests of a file" }
+        p { "A HAR file, from this console or from another tool. It is read in this page and sent nowhere." }
+        section data-har hidden {
+            label { "File " input type="file" accept=".har,.json,application/json"; }
+            p.limits data-har-state role="status" {}
+            div.scroll tabindex="0" role="region" aria-label="Requests of the file" hidden {
+                table.requests data-list {
+                    caption.hidden { "Requests of the file" }
+                    thead { tr {
+                        th scope="col" { "Time" } th scope="col" { "Status" } th scope="col" { "Operation" } th scope="col" { "Resource" }
+                        th.number scope="col" { "Duration" } th.number scope="col" { "Bytes" } th scope="col" { "Client" }
+                    } }
+                    tbody {}
+                }
+            }
+            div data-har-entry {}
+        }
+        noscript { p.limits { "Opening a file needs JavaScript." } }
+        (layout::script("har.js"))
+    };
+    Ok(layout::page(&console, "Requests", "Open a HAR", content))
 }
 
 fn pairs(headers: &[Header]) -> Vec<Value> {

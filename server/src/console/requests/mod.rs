@@ -1,6 +1,9 @@
 //! Requests: the last requests as they come in, and everything about one of them.
 
 mod again;
+mod batch;
+mod body;
+mod calls;
 mod code;
 mod detail;
 mod groups;
@@ -9,7 +12,7 @@ mod live;
 mod related;
 mod ring;
 
-pub use ring::{Answer, Record, Ring, WhyRefused, head_of, push_headers};
+pub use ring::{Answer, Begun, Record, Ring, WhyRefused, head_of, push_headers};
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
@@ -30,6 +33,9 @@ use std::sync::Arc;
 
 /// Rows of the page.
 const ROWS_SHOWN: usize = 100;
+/// Bytes of a target as it was sent, and of a client, in a row.
+const TITLE_BYTES_MAX: usize = 300;
+const CLIENT_BYTES_MAX: usize = 80;
 /// Most requests in one answer of the JSON interface.
 const BATCH_MAX: usize = 500;
 /// Bytes of records after which such an answer ends; `next` says where to go on.
@@ -40,9 +46,11 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/requests", get(page))
         .route("/_lazurite/requests/live", get(live::events))
         .route("/_lazurite/requests.har", get(har::export))
+        .route("/_lazurite/requests/open", get(har::open))
         .route("/_lazurite/requests/{id}", get(detail::page))
         .route("/_lazurite/requests/{id}/again", post(again::send))
-        .route("/_lazurite/api/requests", get(batch))
+        .route("/_lazurite/requests/{id}/body/{side}", get(body::page))
+        .route("/_lazurite/api/requests", get(records))
         .route("/_lazurite/api/requests/{id}", get(detail::json))
 }
 
@@ -169,6 +177,26 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         wanted.matches(record) && is_shown(console, record)
     });
     let totals = console.requests.totals();
+    let rows = layout::fitting_rows(records.iter().map(|record| row(record)));
+    let content = html! {
+        h1 { "Requests" }
+        (filter_form(visit, &wanted))
+        (groups::section(console))
+        p.limits {
+            "Showing the last " span data-shown { (rows.len()) } " of " span data-seen { (count(totals.seen)) } " since the start; the newest "
+            (count(totals.kept)) " are kept."
+            @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
+            span data-live-state role="status" {}
+        }
+        div.scroll tabindex="0" role="region" aria-label="Requests" data-live=(layout::path(&["requests", "live"], &[])) data-after=(totals.newest) {
+            (table(&rows, "Requests, newest first"))
+        }
+        @if records.is_empty() { p.empty data-empty { "No request yet. Send one, and it is here." } }
+    };
+    layout::page(console, "Requests", "Requests", content)
+}
+
+fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
     let filter = visit.parameter("filter");
     let errors = if wanted.errors_only { "yes" } else { "" };
     let narrowed = [
@@ -177,8 +205,7 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         ("errors", errors),
     ];
     let har = layout::path(&["requests.har"], &narrowed);
-    let content = html! {
-        h1 { "Requests" }
+    html! {
         form.filter method="get" role="search" {
             label for="filter" { "Filter" }
             input #filter name="filter" value=(filter) data-filter placeholder="words, or status:404 code:BlobNotFound operation:GetBlob client:python in:photos" autocomplete="off" spellcheck="false";
@@ -190,24 +217,18 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
             button { "Filter" }
             button type="button" data-act="pause" aria-pressed="false" hidden { "Pause" }
             a.quiet.button href=(har) download { "Save as HAR" }
+            a.quiet.button href=(layout::path(&["requests", "open"], &[])) { "Open a HAR" }
         }
-        (groups::section(console))
-        p.limits {
-            "Showing the last " span data-shown { (records.len()) } " of " span data-seen { (count(totals.seen)) } " since the start; the newest "
-            (count(totals.kept)) " are kept."
-            @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
-            span data-live-state role="status" {}
-        }
-        div.scroll tabindex="0" role="region" aria-label="Requests" data-live=(layout::path(&["requests", "live"], &[])) data-after=(totals.newest) {
-            (rows(&records, "Requests, newest first"))
-        }
-        @if records.is_empty() { p.empty data-empty { "No request yet. Send one, and it is here." } }
-    };
-    layout::page(console, "Requests", "Requests", content)
+    }
 }
 
-/// Requests as the rows of a table.
+/// Requests as a table.
 pub fn rows(records: &[Arc<Record>], caption: &str) -> Markup {
+    let rows: Vec<_> = records.iter().map(|record| row(record)).collect();
+    table(&rows, caption)
+}
+
+fn table(rows: &[Markup], caption: &str) -> Markup {
     html! {
         table.requests data-list {
             caption.hidden { (caption) }
@@ -215,7 +236,7 @@ pub fn rows(records: &[Arc<Record>], caption: &str) -> Markup {
                 th scope="col" { "Time" } th scope="col" { "Status" } th scope="col" { "Operation" } th scope="col" { "Resource" }
                 th.number scope="col" { "Duration" } th.number scope="col" { "Bytes" } th scope="col" { "Client" }
             } }
-            tbody { @for record in records { (row(record)) } }
+            tbody { @for row in rows { (row) } }
         }
     }
 }
@@ -223,7 +244,8 @@ pub fn rows(records: &[Arc<Record>], caption: &str) -> Markup {
 fn row(record: &Record) -> Markup {
     let target = record.target();
     let shown = readable(&target);
-    let is_decoded = shown != target;
+    let start = &target[..target.floor_char_boundary(TITLE_BYTES_MAX)];
+    let as_sent = (shown != target).then_some(start);
     let why = record.refusal.as_ref();
     html! {
         tr data-number=(record.number) {
@@ -234,12 +256,12 @@ fn row(record: &Record) -> Markup {
                 @if let Some(plan) = plan(record) { " " small { (plan) } }
             }
             td.resource {
-                span.path title=[is_decoded.then_some(&target)] { (record.method()) " " (cut(&shown, 160)) }
+                span.path title=[as_sent] { (record.method()) " " (cut(&shown, 160)) }
                 @if let Some(why) = why { small { b { (why.code) } " " (cut(&why.reason, 200)) } }
             }
             td.number { (milliseconds(record)) }
             td.number { (record.response_bytes.map(size).unwrap_or_default()) }
-            td { (client(record)) }
+            td { (cut(&client(record), CLIENT_BYTES_MAX)) }
         }
     }
 }
@@ -300,7 +322,7 @@ fn summary(record: &Record) -> Value {
 }
 
 /// `/_lazurite/api/requests?after=N`: the requests behind a position, oldest first.
-async fn batch(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
+async fn records(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
     held(console, move |console| {
         let document = format!("{}\n", batch_of(console, &visit));
         Ok(text("application/json", document))

@@ -87,21 +87,20 @@ pub fn met(console: &Console, record: &Record) -> Markup {
     if !matches!(record.status, 404 | 409 | 412) && code != "PopReceiptMismatch" {
         return html! {};
     }
-    let is_lease = code.contains("Lease");
-    let by = changed_by(console, record, is_lease);
-    let conditions = CONDITIONS.map(|name| (name, record.header(name)));
-    let found = by.as_ref().and_then(|by| by.response_header("etag"));
-    let lease = by
-        .as_ref()
-        .and_then(|by| by.response_header("x-ms-lease-id"));
+    let by = changed_by(console, record, code.contains("Lease"));
+    let was = |name: &str| by.as_ref().and_then(|by| by.response_header(name));
+    let expected = CONDITIONS.map(|name| (format!("Expected {name}"), record.header(name)));
+    let found = [
+        ("ETag that was there".to_owned(), was("etag")),
+        ("Lease that was there".to_owned(), was("x-ms-lease-id")),
+    ];
+    let facts = expected.into_iter().chain(found);
     let nearest = nearest(console, record, code).unwrap_or_default();
     html! {
         section {
-            h2 { "What it met" }
+            h2 { "Expected and found" }
             dl.facts {
-                @for (name, value) in &conditions { @if let Some(value) = value { div { dt { "Expected " (name) } dd { code { (cut(value, 200)) } } } } }
-                @if let Some(found) = found { div { dt { "ETag that was there" } dd { code { (found) } } } }
-                @if let Some(lease) = lease { div { dt { "Lease that was there" } dd { code { (lease) } } } }
+                @for (name, value) in facts { @if let Some(value) = value { div { dt { (name) } dd { code { (cut(&value, 200)) } } } } }
                 div { dt { "Changed last by" } dd { (change(by.as_deref())) } }
                 @if !nearest.is_empty() { div { dt { "Nearest names" } dd { @for (index, name) in nearest.iter().enumerate() { @if index > 0 { ", " } code { (cut(name, 200)) } } } } }
             }
@@ -138,33 +137,29 @@ fn nearest(console: &Console, record: &Record, code: &str) -> Result<Vec<String>
             }
             Ok(closest(rest, names))
         }
-        ServiceKind::Blob => {
-            let request = ListContainers {
-                max_results: Some(CANDIDATES_MAX),
-                ..ListContainers::default()
-            };
-            let page = console
-                .services()
-                .blobs
-                .list_containers(account, &request)?;
-            Ok(closest(
-                first,
-                page.containers.into_iter().map(|(name, _)| name).collect(),
-            ))
-        }
-        ServiceKind::Queue => {
-            let request = ListQueues {
-                maxresults: Some(CANDIDATES_MAX.into()),
-                ..ListQueues::default()
-            };
-            let page = console.services().queues.list_queues(account, request)?;
-            Ok(closest(
-                first,
-                page.queues.into_iter().map(|queue| queue.name).collect(),
-            ))
-        }
+        ServiceKind::Blob => Ok(closest(first, containers(console, account)?)),
+        ServiceKind::Queue => Ok(closest(first, queues(console, account)?)),
         ServiceKind::Table => nearest_in_tables(console, account, &path, code),
     }
+}
+
+fn containers(console: &Console, account: &str) -> Result<Vec<String>> {
+    let request = ListContainers {
+        max_results: Some(CANDIDATES_MAX),
+        ..ListContainers::default()
+    };
+    let services = console.services();
+    let page = services.blobs.list_containers(account, &request)?;
+    Ok(page.containers.into_iter().map(|(name, _)| name).collect())
+}
+
+fn queues(console: &Console, account: &str) -> Result<Vec<String>> {
+    let request = ListQueues {
+        maxresults: Some(CANDIDATES_MAX.into()),
+        ..ListQueues::default()
+    };
+    let page = console.services().queues.list_queues(account, request)?;
+    Ok(page.queues.into_iter().map(|queue| queue.name).collect())
 }
 
 fn blobs(console: &Console, account: &str, container: &str, prefix: &str) -> Result<Vec<String>> {

@@ -1,10 +1,14 @@
 //! The last requests in memory: what the pages of Requests and `lazurite requests` show.
 //!
-//! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, and one short
-//! lock at its end. Watchers poll, so there is no further cost without them. Requests that come faster than people could read them
-//! are only counted, unless they are refused or fail: see [`SECOND_RECORDS_MAX`]. Secrets are cut before a record is kept.
+//! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, one of the start
+//! of each body (`request/body_copy.rs`), and one short lock at its end. Watchers poll, so there is no further cost without them.
+//! Requests that come faster than people could read them are only counted, unless they are refused or fail: see
+//! [`SECOND_RECORDS_MAX`]. Secrets in heads are cut before a record is kept, those in bodies before they are shown.
+//!
+//! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are dropped before the records are.
 
 use crate::layers::access_log::RequestLog;
+use crate::request::body_copy::{BodyCopy, Copied, CopiedBody, CopyBudget};
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
 use crate::request::target::{redact, without_signatures};
 use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
@@ -88,6 +92,14 @@ pub struct Record {
     pub response_bytes: Option<u64>,
     /// The request line, the headers, an empty line, and the headers of the response.
     head: Vec<u8>,
+    bodies: Option<Bodies>,
+}
+
+/// The copies of the two bodies of a request.
+#[derive(Debug, Clone)]
+pub struct Bodies {
+    request: Arc<BodyCopy>,
+    response: Arc<BodyCopy>,
 }
 
 /// Why a request was not served.
@@ -150,12 +162,18 @@ impl Record {
         })
     }
 
+    /// The start of the request's body, then that of the response; `None` if bodies are not kept. May hold secrets.
+    pub fn bodies(&self) -> Option<[Copied; 2]> {
+        let bodies = self.bodies.as_ref()?;
+        Some([bodies.request.get(), bodies.response.get()])
+    }
+
     /// Refused, failed, or a batch of which nothing was done.
     pub fn is_error(&self) -> bool {
         self.status >= 400 || self.refusal.is_some()
     }
 
-    /// Memory that the record takes.
+    /// Memory that the record takes, without the bodies.
     pub fn bytes(&self) -> usize {
         let refusal = self.refusal.as_ref().map_or(0, |why| {
             let details = why.details.iter().map(|(_, text)| text.capacity() + 40);
@@ -185,6 +203,25 @@ fn lines(text: &str) -> Vec<Header> {
 pub struct Begun {
     /// `None` if there are too many requests to keep them all.
     head: Option<Vec<u8>>,
+    bodies: Option<Bodies>,
+}
+
+impl Begun {
+    /// Takes the start of the request's body; `None` if it is not kept.
+    pub fn request_copy(&self) -> Option<Arc<BodyCopy>> {
+        let bodies = self.bodies.as_ref()?;
+        Some(bodies.request.clone())
+    }
+
+    /// Copies the start of the response's body while it is sent, unless the response is a key or a token.
+    pub fn copy_response(&self, operation: &str, response: &mut Response<Body>) {
+        let is_secret = operation == "GetUserDelegationKey"
+            || operation.is_empty() && response.status().is_success();
+        if let Some(bodies) = self.bodies.as_ref().filter(|_| !is_secret) {
+            let body = std::mem::take(response.body_mut());
+            *response.body_mut() = CopiedBody::wrap(body, bodies.response.clone());
+        }
+    }
 }
 
 /// Counts of the ring since the start.
@@ -212,6 +249,7 @@ pub struct Ring {
     in_second: AtomicU32,
     /// Written by each request of a busy server, and far from what each of them reads.
     skipped: OwnLine<AtomicU64>,
+    copies: Arc<CopyBudget>,
     kept: Mutex<Kept>,
 }
 
@@ -226,6 +264,22 @@ struct Kept {
     bytes: usize,
     /// The position of the newest record.
     newest: u64,
+    /// The position before which no record has its bodies any more.
+    bodies_from: u64,
+}
+
+impl Kept {
+    /// Drops the bodies of the oldest record that still has them; `None` if no record has.
+    fn drop_bodies(&mut self) -> Option<[Vec<u8>; 2]> {
+        let first = self.records.front()?.number;
+        self.bodies_from = self.bodies_from.max(first);
+        let record = self.records.get((self.bodies_from - first) as usize)?;
+        self.bodies_from += 1;
+        let bodies = record.bodies.as_ref();
+        Some(bodies.map_or_else(Default::default, |bodies| {
+            [bodies.request.clear(), bodies.response.clear()]
+        }))
+    }
 }
 
 /// Records after a position, oldest first.
@@ -253,8 +307,16 @@ impl Ring {
             second: AtomicU64::new(0),
             in_second: AtomicU32::new(0),
             skipped: OwnLine::default(),
+            copies: Arc::new(CopyBudget::new(0, 0)),
             kept: Mutex::new(kept),
         }
+    }
+
+    /// The same, with at most `body_bytes_max` bytes of each body; 0 for none.
+    pub fn with_bodies(mut self, body_bytes_max: usize) -> Ring {
+        // Requests under way may hold copies that no drop of older ones frees: they get a little more.
+        self.copies = Arc::new(CopyBudget::new(body_bytes_max, self.bytes_max / 4 * 3));
+        self
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -266,12 +328,27 @@ impl Ring {
         if self.count_max == 0 || request.uri().path().starts_with(crate::console::PREFIX) {
             return None;
         }
-        let head = self.has_room(started).then(|| {
-            let mut head = head_of(request.method(), request.uri());
-            push_headers(&mut head, request.headers());
-            head
-        });
-        Some(Begun { head })
+        if !self.has_room(started) {
+            return Some(Begun {
+                head: None,
+                bodies: None,
+            });
+        }
+        let mut head = head_of(request.method(), request.uri());
+        push_headers(&mut head, request.headers());
+        Some(Begun {
+            head: Some(head),
+            bodies: self.copies_for(request.headers()),
+        })
+    }
+
+    /// The copies of a request's bodies. What a client encrypts with its own key is not copied.
+    fn copies_for(&self, headers: &HeaderMap) -> Option<Bodies> {
+        let is_kept = self.copies.is_on() && !headers.contains_key("x-ms-encryption-key");
+        is_kept.then(|| Bodies {
+            request: BodyCopy::new(&self.copies),
+            response: BodyCopy::new(&self.copies),
+        })
     }
 
     /// Whether a request that begins now can be kept.
@@ -322,6 +399,7 @@ impl Ring {
             request_bytes: log.request_bytes(),
             response_bytes: response.body().size_hint().exact(),
             head,
+            bodies: begun.bodies,
         });
     }
 
@@ -332,17 +410,23 @@ impl Ring {
         record.number = kept.newest;
         kept.bytes += bytes;
         kept.records.push_back(Arc::new(record));
+        // Freed without the lock: in the usual case there is one.
+        let mut bodies = None;
+        while self.copies.bytes() > self.bytes_max / 2
+            && let Some(dropped) = kept.drop_bodies()
+        {
+            bodies = Some(dropped);
+        }
         let mut dropped: Option<Arc<Record>> = None;
         while kept.records.len() > self.count_max
-            || kept.bytes > self.bytes_max && kept.records.len() > 1
+            || kept.bytes + self.copies.bytes() > self.bytes_max && kept.records.len() > 1
         {
             dropped = kept.records.pop_front();
             let freed = dropped.as_ref().map_or(0, |record| record.bytes());
             kept.bytes = kept.bytes.saturating_sub(freed);
         }
-        // Freed without the lock: in the usual case there is one.
         drop(kept);
-        drop(dropped);
+        drop((dropped, bodies));
     }
 
     pub fn totals(&self) -> Totals {
@@ -519,28 +603,46 @@ impl WhyRefused {
     }
 }
 
-/// The text of a detail without what opens something: the signature that it quotes, for that of another request could be a good one, and
-/// the secret headers in a string to sign.
-fn without_secrets(text: &str) -> String {
-    let lines = text.split('\n').map(|line| match line.split_once(':') {
-        Some((name, value)) if is_secret(&name.to_ascii_lowercase()) => {
-            format!("{name}:{}", without_secret(name, value))
-        }
-        _ => without_signatures(line),
-    });
-    without_signature(&lines.collect::<Vec<_>>().join("\n"))
+/// A text without what opens something: the signatures that a refusal quotes, for that of another request could be a good one, the values
+/// of secret headers, and signatures of SAS. For details of refusals, strings to sign and bodies. In JSON, line breaks are escaped.
+pub fn without_secrets(text: &str) -> String {
+    let line = |line: &str| {
+        let parts: Vec<_> = line.split("\\n").map(without_secret_value).collect();
+        parts.join("\\n")
+    };
+    let lines: Vec<_> = text.split('\n').map(line).collect();
+    without_quoted_signatures(&lines.join("\n"))
 }
 
-/// The text of a detail without the signature that it quotes.
-fn without_signature(text: &str) -> String {
-    let quoted = "found in the HTTP request '";
-    match text.split_once(quoted) {
-        Some((before, rest)) => {
-            let after = rest.split_once('\'').map_or("", |(_, after)| after);
-            format!("{before}{quoted}…'{after}")
+/// A line without the value of a header that opens something, and without signatures of SAS.
+fn without_secret_value(line: &str) -> String {
+    match line.split_once(':') {
+        Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+            let mut line = format!("{name}: ").into_bytes();
+            push_credentials(&mut line, value.trim_start().as_bytes());
+            String::from_utf8_lossy(&line).into_owned()
         }
-        None => text.to_owned(),
+        Some((name, value)) if is_secret(&name.to_ascii_lowercase()) => {
+            let (value, end) = match value.strip_suffix('\r') {
+                Some(value) => (value, "\r"),
+                None => (value, ""),
+            };
+            let shown = without_secret(&name.to_ascii_lowercase(), value);
+            format!("{name}:{shown}{end}")
+        }
+        _ => without_signatures(line),
     }
+}
+
+/// A text without the signatures that it quotes.
+fn without_quoted_signatures(text: &str) -> String {
+    let quoted = "found in the HTTP request '";
+    let mut parts = text.split(quoted);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |shown, part| {
+        let after = part.split_once('\'').map_or("", |(_, after)| after);
+        format!("{shown}{quoted}…'{after}")
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,318 @@
+//! One blob, or a snapshot or version of it: properties, preview, download, deletion.
+
+use crate::blob::content_body;
+use crate::codec::date;
+use crate::connection::on_blocking_pool;
+use crate::console::Console;
+use crate::console::blobs::{Place, change, content_type, history, lease, visited_state};
+use crate::console::form::Form;
+use crate::console::layout::{self, count, cut, size};
+use crate::console::preview;
+use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::console::value_text::hex;
+use crate::response::error::Result;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::Response;
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+};
+use lazurite_blob::{
+    Blob, BlobAddress, BlobService, BlobState, BlobType, ByteRange, Conditions, DeleteBlob,
+    DeleteSnapshots, TierChanged,
+};
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// Bytes that a preview reads.
+const PREVIEW_BYTES: u64 = 16 << 10;
+/// Pictures that every browser reads as such, whatever is in them.
+const PICTURES: [&str; 6] = [
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "image/avif",
+    "image/bmp",
+];
+/// The policy for the content of a blob: nothing in it runs or loads.
+const CONTENT_POLICY: &str = "default-src 'none'; sandbox";
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        blob_page(console, &account, &container, &visit)
+    })
+    .await
+}
+
+fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
+    let (name, state) = (visit.parameter("name"), visited_state(visit)?);
+    let place = Place { account, container };
+    let address = place.address(&name, state);
+    let services = console.services();
+    let kept = history::read(&services.blobs, &place, &name)?;
+    let blob = match services
+        .blobs
+        .get_blob_properties(&address, &Conditions::default())
+    {
+        Err(lazurite_blob::Error::BlobNotFound)
+            if !kept.is_empty() && state == BlobState::Current =>
+        {
+            None
+        }
+        found => Some(found?),
+    };
+    let content = html! {
+        (place.trail(&name))
+        h1 { (cut(&name, 300)) }
+        (layout::note(visit))
+        (history::banner(console, &place, &name, state, blob.is_none()))
+        @if let Some(blob) = &blob { (parts(console, visit, &address, blob)) }
+        (history::section(console, &place, &name, state, &kept))
+        @if let Some(blob) = blob.as_ref().filter(|_| state == BlobState::Current) {
+            (change::forms(console, &place, &name, blob, visit))
+            (danger(console, &place, &name))
+        }
+    };
+    Ok(layout::page(console, "Blobs", &name, content))
+}
+
+/// The properties and the preview of a blob, snapshot or version.
+fn parts(console: &Console, visit: &Visit, address: &BlobAddress<'_>, blob: &Blob) -> Markup {
+    let place = Place {
+        account: address.account,
+        container: address.container,
+    };
+    let name = address.blob;
+    // What cannot be read, such as an archived blob, has no preview.
+    let start = start_of(&console.services().blobs, address).ok();
+    let start = start.filter(|_| blob.length > 0);
+    let content = place.state_path(&["content"], name, address.state);
+    html! {
+        p.actions {
+            a.button href=(content) download { "Download " (size(blob.length)) }
+            @if address.state == BlobState::Current {
+                a.quiet.button href=(layout::path(&["sas", place.account], &[("service", "blob"), ("name", place.container), ("blob", name)])) { "Share" }
+            }
+        }
+        (properties(blob, visit))
+        (preview_section(name, blob, start.as_deref(), &content))
+    }
+}
+
+/// The first bytes of a blob.
+fn start_of(blobs: &BlobService, address: &BlobAddress<'_>) -> lazurite_blob::Result<Vec<u8>> {
+    let range = ByteRange {
+        first: 0,
+        last: Some(PREVIEW_BYTES - 1),
+    };
+    let mut download = blobs.get_blob(address, Some(range), &Conditions::default())?;
+    let mut start = Vec::new();
+    while let Some(chunk) = download.body.next_chunk(PREVIEW_BYTES as usize)? {
+        start.extend_from_slice(&chunk);
+    }
+    Ok(start)
+}
+
+fn properties(blob: &Blob, visit: &Visit) -> Markup {
+    let headers = &blob.headers;
+    let optional = [
+        ("Content-Encoding", &headers.content_encoding),
+        ("Content-Language", &headers.content_language),
+        ("Cache-Control", &headers.cache_control),
+        ("Content-Disposition", &headers.content_disposition),
+    ];
+    let kind = kind(blob.blob_type());
+    let tier = blob.tiering.tier(visit.origin.now);
+    let rehydrating = blob.tiering.rehydrating(visit.origin.now);
+    html! {
+        dl.facts {
+            div { dt { "Size" } dd { (count(blob.length)) " bytes" } }
+            div { dt { "Kind" } dd { (kind) } }
+            div { dt { "Content-Type" } dd { (content_type(blob)) } }
+            div { dt { "Last modified" } dd { (layout::time(blob.last_modified)) } }
+            div { dt { "Created" } dd { (layout::time(blob.created_at)) } }
+            div { dt { "ETag" } dd { code { (blob.etag.quoted()) } } }
+            div { dt { "Lease" } dd { (lease(blob.lease.state(visit.origin.now))) } }
+            @if let Some(tier) = tier { div { dt { "Tier" } dd { (tier) @if let Some((to, _)) = rehydrating { ", on its way to " (to) } } } }
+            @if let Some(version) = blob.version { div { dt { "Version" } dd { code { (version) } } } }
+            @if let Some(copy) = &blob.copy { div { dt { "Copied from" } dd { (cut(&copy.source, 200)) } } }
+            @if let Some(md5) = &headers.content_md5 { div { dt { "MD5" } dd { code { (hex(md5)) } } } }
+            @for (name, value) in optional { @if let Some(value) = value { div { dt { (name) } dd { (cut(value, 300)) } } } }
+            @if let Some(expires) = blob.expires_at { div { dt { "Expires" } dd { (layout::time(expires)) } } }
+            @if blob.legal_hold { div { dt { "Legal hold" } dd { "yes" } } }
+        }
+        (pairs("Metadata", &blob.metadata))
+        (pairs("Tags", &blob.tags))
+    }
+}
+
+fn kind(kind: BlobType) -> &'static str {
+    match kind {
+        BlobType::BlockBlob => "block blob",
+        BlobType::AppendBlob => "append blob",
+        BlobType::PageBlob => "page blob",
+    }
+}
+
+fn pairs(title: &str, pairs: &[(String, String)]) -> Markup {
+    html! {
+        @if !pairs.is_empty() {
+            table.plain {
+                caption { (title) }
+                tbody { @for (name, value) in pairs { tr { th scope="row" { (name) } td { (cut(value, 4096)) } } } }
+            }
+        }
+    }
+}
+
+/// `content` is the address of the content.
+fn preview_section(name: &str, blob: &Blob, start: Option<&[u8]>, content: &str) -> Markup {
+    let kind = content_type(blob);
+    html! {
+        section {
+            h2 { "Preview" }
+            @match start {
+                None if blob.length == 0 => p.empty { "The blob is empty." },
+                None => p.empty { "The content cannot be read now: it may be in the archive tier, or encrypted with a key of the client." },
+                Some(_) if PICTURES.contains(&kind) => img.preview alt=(name) src=(format!("{content}&show=picture"));,
+                Some(bytes) => (preview::shown("Content", kind, name, bytes, blob.length)),
+            }
+        }
+    }
+}
+
+fn danger(console: &Console, place: &Place<'_>, name: &str) -> Markup {
+    html! {
+        details.danger {
+            summary { "Delete this blob" }
+            form method="post" action=(place.blob_path(&["delete"], name)) {
+                (layout::token(console))
+                label.check { input type="checkbox" name="snapshots" value="include"; " with its snapshots" }
+                button.danger { "Delete the blob" }
+            }
+        }
+    }
+}
+
+pub async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    visit: Visit,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let name = visit.parameter("name");
+    let directory = name.rfind('/').map_or("", |at| &name[..=at]).to_owned();
+    let path = layout::path(&["blobs", &account, &container], &[("prefix", &directory)]);
+    let snapshots = form.get("snapshots").map(|_| DeleteSnapshots::Include);
+    written(console, path, Done::Deleted, move |console| {
+        let request = DeleteBlob {
+            snapshots,
+            permanent: false,
+            conditions: Conditions::default(),
+            tier_changed: TierChanged::default(),
+        };
+        let place = Place {
+            account: &account,
+            container: &container,
+        };
+        let address = place.current(&name);
+        Ok(console.services().blobs.delete_blob(&address, &request)?.1)
+    })
+    .await
+}
+
+/// The content, to be saved; or to be shown on the page of the blob, if it is a picture.
+pub async fn content(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    visit: Visit,
+) -> Page<Response<Body>> {
+    let (name, state) = (visit.parameter("name"), visited_state(&visit)?);
+    let file_name = name.rsplit('/').next().unwrap_or_default().to_owned();
+    let shared = console.clone();
+    let opened = on_blocking_pool(move || {
+        let place = Place {
+            account: &account,
+            container: &container,
+        };
+        let address = place.address(&name, state);
+        let download = shared
+            .services()
+            .blobs
+            .get_blob(&address, None, &Conditions::default())?;
+        let blob = download.blob.clone();
+        Ok((blob, content_body(&shared.services(), &address, download)))
+    });
+    let (blob, body) = opened.await?;
+    let shown = Some(content_type(&blob))
+        .filter(|kind| PICTURES.contains(kind) && visit.parameter("show") == "picture");
+    let shown = shown.and_then(|kind| HeaderValue::try_from(kind).ok());
+    let mut response = Response::new(body);
+    put_content_headers(
+        response.headers_mut(),
+        shown,
+        &file_name,
+        &date::rfc1123(blob.last_modified),
+    );
+    Ok(response)
+}
+
+fn put_content_headers(
+    headers: &mut HeaderMap,
+    shown: Option<HeaderValue>,
+    file_name: &str,
+    modified: &str,
+) {
+    headers.insert(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(CONTENT_POLICY),
+    );
+    if let Ok(modified) = HeaderValue::try_from(modified) {
+        headers.insert(axum::http::header::LAST_MODIFIED, modified);
+    }
+    let Some(kind) = shown else {
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/octet-stream"),
+        );
+        // Source: RFC 6266, section 4.3.
+        let disposition = format!(
+            "attachment; filename*=UTF-8''{}",
+            layout::encode(file_name).replace('$', "%24")
+        );
+        if let Ok(disposition) = HeaderValue::try_from(disposition) {
+            headers.insert(CONTENT_DISPOSITION, disposition);
+        }
+        return;
+    };
+    headers.insert(CONTENT_TYPE, kind);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pictures_are_shown_in_the_origin_of_the_console() {
+        let mut headers = HeaderMap::new();
+        put_content_headers(
+            &mut headers,
+            None,
+            "evil \"page\".html",
+            "Thu, 01 Jan 1970 00:00:00 GMT",
+        );
+        assert_eq!(headers[CONTENT_TYPE], "application/octet-stream");
+        assert_eq!(
+            headers[CONTENT_DISPOSITION],
+            "attachment; filename*=UTF-8''evil%20%22page%22.html"
+        );
+        assert_eq!(headers[CONTENT_SECURITY_POLICY], CONTENT_POLICY);
+        assert!(!PICTURES.contains(&"image/svg+xml"));
+    }
+}

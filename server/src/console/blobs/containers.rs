@@ -1,0 +1,178 @@
+//! Containers: the list, creation, deletion with a count first.
+
+use crate::console::Console;
+use crate::console::blobs::{Place, check_changeable, lease};
+use crate::console::form::Form;
+use crate::console::layout;
+use crate::console::lists::{self, Kind, Listed};
+use crate::console::respond::{Done, Page, SeeOther, Visit, made, written};
+use crate::response::error::Result;
+use axum::Extension;
+use axum::extract::{Path, State};
+use lazurite_blob::{BlobEntry, Conditions, LeaseAction, ListBlobs, ListContainers, PublicAccess};
+use maud::html;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Containers of a page.
+const CONTAINERS_SHOWN: u32 = 250;
+/// How long blobs are counted before a deletion is confirmed.
+const COUNT_TIME_MAX: Duration = Duration::from_millis(30);
+/// Blobs of one step of the count.
+const COUNT_STEP: u32 = 1000;
+
+const CONTAINERS: Kind = Kind {
+    section: "Blobs",
+    folder: "blobs",
+    title: "Containers",
+    noun: "container",
+    pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
+    rule: "3 to 63 lower-case letters, digits and single hyphens",
+};
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    account: Option<Path<String>>,
+    visit: Visit,
+) -> Page {
+    lists::page(console, account, visit, &CONTAINERS, listed).await
+}
+
+fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
+    let request = ListContainers {
+        marker: Some(visit.parameter("from")),
+        max_results: Some(CONTAINERS_SHOWN),
+        system: true,
+        ..ListContainers::default()
+    };
+    let page = console
+        .services()
+        .blobs
+        .list_containers(account, &request)?;
+    Ok(Listed {
+        count: page.containers.len(),
+        next: page.next_marker,
+        table: html! {
+            thead { tr { th scope="col" { "Name" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
+            tbody { @for (name, container) in &page.containers {
+                tr {
+                    td { a href=(layout::path(&["blobs", account, name], &[])) { (name) } }
+                    td { (access(container.public_access)) }
+                    td { (lease(container.lease.state(visit.origin.now))) }
+                    td { (layout::time(container.last_modified)) }
+                }
+            } }
+        },
+    })
+}
+
+fn access(access: PublicAccess) -> &'static str {
+    match access {
+        PublicAccess::Private => "private",
+        PublicAccess::Blob => "blobs",
+        PublicAccess::Container => "container",
+    }
+}
+
+pub async fn create(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let container = form.required("container")?.to_owned();
+    let path = layout::path(&["blobs", &account, &container], &[]);
+    written(console, path, Done::Created, move |console| {
+        let services = console.services();
+        let blobs = &services.blobs;
+        let access = PublicAccess::Private;
+        Ok(blobs
+            .create_container(&account, &container, access, Vec::new())?
+            .1)
+    })
+    .await
+}
+
+/// The page that asks before a container is deleted: it says how many blobs go with it.
+pub async fn confirm(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+) -> Page {
+    made(console, move |console| {
+        let place = Place {
+            account: &account,
+            container: &container,
+        };
+        let (blobs, is_all) = count_blobs(console, &place)?;
+        let content = html! {
+            (place.trail(""))
+            h1 { "Delete " (container) }
+            p.alert role="alert" {
+                "The container has " @if !is_all { "more than " } b { (layout::counted(blobs, "blob")) }
+                ", snapshots and versions not counted. All of them are deleted with it."
+            }
+            form.actions method="post" action=(layout::path(&["blobs", &account, &container, "delete"], &[])) {
+                (layout::token(console))
+                button.danger { "Delete " (container) " and " @if !is_all { "more than " } (layout::counted(blobs, "blob")) }
+                a.quiet.button href=(place.tree_path(&[])) { "Keep it" }
+            }
+        };
+        Ok(layout::page(console, "Blobs", &container, content))
+    })
+    .await
+}
+
+/// The number of blobs, and whether all were counted in the time that there is.
+fn count_blobs(console: &Console, place: &Place<'_>) -> Result<(u64, bool)> {
+    let services = console.services();
+    let started = Instant::now();
+    let (mut blobs, mut marker) = (0, None);
+    loop {
+        let request = ListBlobs {
+            marker,
+            max_results: Some(COUNT_STEP),
+            ..ListBlobs::default()
+        };
+        let page = services
+            .blobs
+            .list_blobs(place.account, place.container, &request)?;
+        let listed = page.entries.iter();
+        blobs += listed
+            .filter(|entry| matches!(entry, BlobEntry::Blob(_)))
+            .count() as u64;
+        marker = page.next_marker;
+        if marker.is_none() || started.elapsed() > COUNT_TIME_MAX {
+            return Ok((blobs, marker.is_none()));
+        }
+    }
+}
+
+pub async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    check_changeable(&container)?;
+    let path = layout::path(&["blobs", &account], &[]);
+    written(console, path, Done::Deleted, move |console| {
+        let services = console.services();
+        let blobs = &services.blobs;
+        Ok(blobs.delete_container(&account, &container, &Conditions::default())?)
+    })
+    .await
+}
+
+pub async fn break_lease(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    let path = layout::path(&["blobs", &account, &container], &[]);
+    written(console, path, Done::Saved, move |console| {
+        let services = console.services();
+        let action = LeaseAction::Break(Some(0));
+        let none = Conditions::default();
+        let (_, _, ticket) = services
+            .blobs
+            .lease_container(&account, &container, action, &none)?;
+        Ok(ticket)
+    })
+    .await
+}

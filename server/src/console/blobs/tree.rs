@@ -1,0 +1,278 @@
+//! The names of a container, as a tree or as one list, and the upload of files.
+
+use crate::blob::upload::drain;
+use crate::connection::blocking_pool;
+use crate::console::Console;
+use crate::console::blobs::{Place, check_changeable, content_type, lease};
+use crate::console::layout::{self, count, cut, size};
+use crate::console::respond::{HandedBody, Html, Page, Visit, made};
+use crate::response::error::{Failure, Result};
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
+use lazurite_blob::{
+    BlobEntry, BlobHeaders, BlobSettings, BlobState, Checksums, Conditions, LeaseState, ListBlobs,
+    ListBlobsPage, ListedBlob, PutBlob, PutBlobOutcome, Ticket, Upload, UploadKind,
+};
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// Entries of a page.
+const ENTRIES_SHOWN: u32 = 250;
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        tree_page(console, &account, &container, &visit)
+    })
+    .await
+}
+
+/// What the form of the page asks for.
+struct View {
+    prefix: String,
+    is_flat: bool,
+    /// Deleted blobs that are still kept, and names of which only versions are left.
+    with_deleted: bool,
+}
+
+impl View {
+    fn of(visit: &Visit) -> View {
+        View {
+            prefix: visit.parameter("prefix"),
+            is_flat: visit.parameter("view") == "flat",
+            with_deleted: visit.query.has("deleted"),
+        }
+    }
+
+    /// The page of the same view that begins at a marker, or below another prefix.
+    fn path(&self, place: &Place<'_>, prefix: &str, from: &str) -> String {
+        let view = if self.is_flat { "flat" } else { "" };
+        let deleted = if self.with_deleted { "yes" } else { "" };
+        place.tree_path(&[
+            ("prefix", prefix),
+            ("view", view),
+            ("deleted", deleted),
+            ("from", from),
+        ])
+    }
+
+    fn request(&self, marker: String, count: u32) -> ListBlobs {
+        ListBlobs {
+            prefix: self.prefix.clone(),
+            delimiter: if self.is_flat { "" } else { "/" }.to_owned(),
+            marker: Some(marker),
+            max_results: Some(count),
+            deleted: self.with_deleted,
+            deleted_with_versions: self.with_deleted,
+            ..ListBlobs::default()
+        }
+    }
+}
+
+fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
+    let view = View::of(visit);
+    let place = Place { account, container };
+    let (page, rows) = listed(console, &place, &view, visit)?;
+    let services = console.services();
+    let properties = services
+        .blobs
+        .get_container_properties(account, container)?;
+    let state = properties.lease.state(visit.origin.now);
+    let content = html! {
+        (place.trail(&view.prefix))
+        h1 { (container) @if !view.prefix.is_empty() { "/" (cut(&view.prefix, 200)) } }
+        (layout::note(visit))
+        form.filter method="get" role="search" {
+            label for="prefix" { "Names beginning with" }
+            input #prefix name="prefix" value=(view.prefix) data-filter autocomplete="off" spellcheck="false";
+            label.check { input type="checkbox" name="view" value="flat" checked[view.is_flat]; " as one list" }
+            label.check { input type="checkbox" name="deleted" value="yes" checked[view.with_deleted]; " with deleted" }
+            button { "List" }
+            a.quiet.button href=(layout::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
+        }
+        (entries(&place, &view, (&page, &rows), visit))
+        (upload_form(&place, &view.prefix))
+        (container_forms(console, &place, state))
+    };
+    Ok(layout::page(console, "Blobs", container, content))
+}
+
+/// A page of names and its rows. Rows of long names may be too long for a page: then a shorter page is read, which knows where the next
+/// one begins.
+fn listed(
+    console: &Console,
+    place: &Place<'_>,
+    view: &View,
+    visit: &Visit,
+) -> Result<(ListBlobsPage, Vec<Markup>)> {
+    let services = console.services();
+    let from = visit.parameter("from");
+    let list = |count| {
+        let request = view.request(from.clone(), count);
+        let page = services
+            .blobs
+            .list_blobs(place.account, place.container, &request)?;
+        let rows = page
+            .entries
+            .iter()
+            .map(|entry| entry_row(place, view, entry));
+        let rows = layout::fitting_rows(rows);
+        Ok::<_, Failure>((page, rows))
+    };
+    let (page, rows) = list(ENTRIES_SHOWN)?;
+    if rows.len() == page.entries.len() {
+        return Ok((page, rows));
+    }
+    list(rows.len() as u32)
+}
+
+/// Breaks the lease, deletes the container.
+fn container_forms(console: &Console, place: &Place<'_>, state: LeaseState) -> Markup {
+    let path = |more: &[&str]| {
+        layout::path(
+            &[&["blobs", place.account, place.container], more].concat(),
+            &[],
+        )
+    };
+    html! {
+        @if matches!(state, LeaseState::Leased | LeaseState::Breaking) {
+            form.actions method="post" action=(path(&["lease", "break"])) {
+                (layout::token(console))
+                p { "The container is " (lease(state)) ". " }
+                button.danger { "Break the lease now" }
+            }
+        }
+        p.actions { a.danger.button href=(path(&["delete"])) { "Delete this container…" } }
+    }
+}
+
+fn entries(
+    place: &Place<'_>,
+    view: &View,
+    (page, rows): (&ListBlobsPage, &[Markup]),
+    visit: &Visit,
+) -> Markup {
+    html! {
+        @if page.entries.is_empty() { p.empty { "Nothing begins with this." } } @else {
+            div.scroll tabindex="0" role="region" aria-label="Names" {
+                table data-list {
+                    caption.hidden { "Names in byte order" }
+                    thead { tr { th scope="col" { "Name" } th.number scope="col" { "Size" } th scope="col" { "Type" } th scope="col" { "Last modified" } } }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+        }
+        p.limits {
+            "Showing " (count(page.entries.len() as u64)) " in the order of names"
+            @if visit.query.has("from") { ", not from the first" }
+            "."
+            @if let Some(next) = &page.next_marker {
+                " " a rel="next" href=(view.path(place, &view.prefix, next)) { "Next page" }
+            } @else { " That is the end." }
+        }
+    }
+}
+
+fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
+    html! {
+        @match entry {
+            BlobEntry::Prefix(name) => tr {
+                td { a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) } }
+                td.number {} td { "directory" } td {}
+            },
+            BlobEntry::Blob(listed) => (blob_row(place, view, listed)),
+        }
+    }
+}
+
+/// The part of a name behind the prefix.
+fn shown_name(name: &str, view: &View) -> Markup {
+    let rest = name.strip_prefix(&*view.prefix);
+    cut(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
+}
+
+fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
+    let deleted = listed.blob.as_ref().and_then(|blob| blob.deleted);
+    // Only a version is left of a name whose blob was deleted.
+    let is_gone = deleted.is_some() || listed.has_versions_only;
+    html! {
+        tr.gone[is_gone] {
+            td { a href=(place.blob_path(&[], &listed.name)) { (shown_name(&listed.name, view)) } }
+            @match &listed.blob {
+                Some(blob) => {
+                    td.number { (size(blob.length)) }
+                    td { @if is_gone { "deleted" } @else { (content_type(blob)) } }
+                    td { (layout::time(deleted.map_or(blob.last_modified, |deleted| deleted.at))) }
+                },
+                None => { td.number {} td { "uncommitted" } td {} },
+            }
+        }
+    }
+}
+
+/// Files are sent by a script, which streams them and shows progress.
+fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
+    html! {
+        section.upload data-upload=(place.tree_path(&[])) data-prefix=(prefix) hidden {
+            h2 { "Upload" }
+            label { "Files " input type="file" multiple; }
+            p { "or drop them anywhere on this page. They replace blobs of the same name." }
+            ul.progress aria-live="polite" {}
+        }
+        noscript { p.limits { "Uploading files needs JavaScript." } }
+    }
+}
+
+pub async fn upload(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    Extension(body): Extension<HandedBody>,
+    visit: Visit,
+) -> Page<&'static str> {
+    check_changeable(&container)?;
+    let name = visit.parameter("name");
+    let content_type = visit
+        .headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
+    let mut body = body.take();
+    body.reserve_chunks(512 << 10).await?;
+    let upload = console
+        .services()
+        .blobs
+        .begin_upload(UploadKind::PutBlob, Checksums::default())?;
+    let upload = drain(upload, body, &mut None).await?;
+    let shared = console.clone();
+    let headers = BlobHeaders {
+        content_type,
+        ..BlobHeaders::default()
+    };
+    let stored = move || put_blob(&shared, (&account, &container, &name), upload, headers);
+    let (_, ticket) = blocking_pool::change(&console.services().db, stored).await?;
+    ticket.await.map_err(Failure::from)?;
+    Ok("stored\n")
+}
+
+/// Puts a blob of this account, container and name, in place of one that has the name.
+fn put_blob(
+    console: &Console,
+    (account, container, blob): (&str, &str, &str),
+    upload: Upload,
+    headers: BlobHeaders,
+) -> Result<(PutBlobOutcome, Ticket)> {
+    let place = Place { account, container };
+    let address = place.address(blob, BlobState::Current);
+    let request = PutBlob {
+        upload,
+        headers,
+        metadata: Vec::new(),
+        settings: BlobSettings::default(),
+        conditions: Conditions::default(),
+    };
+    Ok(console.services().blobs.put_blob(&address, request)?)
+}

@@ -1,0 +1,212 @@
+//! One message: its text, its state, and the acts on it. None of them counts a delivery but taking.
+//!
+//! The console acts with the receipt that the message has now, so a consumer that holds the message loses it: its receipt is no longer
+//! valid. The page says so where that can happen.
+
+use crate::console::Console;
+use crate::console::form::Form;
+use crate::console::layout;
+use crate::console::queues::moves::put_copy;
+use crate::console::queues::{encoded, inner_text, state_facts, text_block};
+use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::response::error::{Failure, Result};
+use axum::Extension;
+use axum::extract::{Path, State};
+use lazurite_engine::Ticket;
+use lazurite_queue::{GetMessages, QueueService, StoredMessage, UpdateMessage};
+use maud::{Markup, html};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// How long a message that is taken in the console is hidden, unless the form says otherwise.
+const TAKE_SECONDS: i64 = 30;
+
+fn message_path(account: &str, queue: &str, id: &str) -> String {
+    layout::path(&["queues", account, queue, "message"], &[("id", id)])
+}
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        message_page(console, &account, &queue, &visit)
+    })
+    .await
+}
+
+fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
+    let id = visit.parameter("id");
+    let services = console.services();
+    let message = services.queues.stored_message(account, queue, &id)?;
+    let is_hidden = message.visible_at > visit.origin.now;
+    let above = [
+        ("Queues", layout::path(&["queues", account], &[])),
+        (queue, layout::path(&["queues", account, queue], &[])),
+    ];
+    let content = html! {
+        (layout::trail(&above, &message.message_id))
+        h1 { "Message " (message.message_id) }
+        (layout::note(visit))
+        dl.facts {
+            (state_facts(&message, visit.origin.now))
+            div { dt { "Pop receipt" } dd { code { (message.pop_receipt) } } }
+        }
+        (text_block(&message, layout::size(message.text.len() as u64)))
+        @if is_hidden && message.dequeue_count > 0 {
+            p.warned { "A consumer may be working on this message. Each act below gives the message a new receipt: the consumer can no longer delete or update it." }
+        }
+        (edit_form(console, account, queue, &message))
+        (acts(console, (account, queue), &message, is_hidden))
+        (layout::script("queue.js"))
+    };
+    Ok(layout::page(console, "Queues", queue, content))
+}
+
+fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMessage) -> Markup {
+    let (is_base64, text) = inner_text(&message.text);
+    html! {
+        form.fields method="post" action=(layout::path(&["queues", account, queue, "message"], &[])) {
+            (layout::token(console))
+            (keys_of(message))
+            label.wide { "Text " textarea name="text" rows=(text.lines().count().clamp(3, 16)) spellcheck="false" { "\n" (text) } }
+            label.check { input type="checkbox" name="base64" value="yes" checked[is_base64]; " Store as Base64" }
+            label { "Queue to move to " input name="to" autocomplete="off" placeholder="none"; }
+            button name="act" value="save" { "Save the text" }
+            button name="act" value="move" { "Move to the other queue" }
+            p.limits { "Saving makes the message visible now, behind those that are visible already. A message that is moved keeps its expiry and begins with a dequeue count of 0." }
+        }
+    }
+}
+
+/// What each form about a message has: id and receipt of what was shown.
+fn keys_of(message: &StoredMessage) -> Markup {
+    html! {
+        input type="hidden" name="id" value=(message.message_id);
+        input type="hidden" name="receipt" value=(message.pop_receipt);
+    }
+}
+
+/// Buttons that show a message at once or delete it.
+pub fn acts(
+    console: &Console,
+    (account, queue): (&str, &str),
+    message: &StoredMessage,
+    is_hidden: bool,
+) -> Markup {
+    html! {
+        form.actions method="post" action=(layout::path(&["queues", account, queue, "message"], &[])) {
+            (layout::token(console))
+            (keys_of(message))
+            @if is_hidden { button.quiet name="act" value="show" { "Make visible now" } }
+            button.danger name="act" value="delete" { "Delete this message" }
+        }
+    }
+}
+
+/// Carries out one act on a message, unless it was changed or taken since the page was made.
+pub async fn change(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let queue_path = layout::path(&["queues", &account, &queue], &[]);
+    let own_path = message_path(&account, &queue, form.required("id")?);
+    let (path, done) = match form.text("act") {
+        "show" | "save" => (own_path, Done::Saved),
+        "move" => (queue_path, Done::Moved),
+        "delete" => (queue_path, Done::Deleted),
+        act => {
+            let message = format!("There is no act '{act}' on a message.");
+            return Err(Failure::new(400, "InvalidInput", message).into());
+        }
+    };
+    written(console, path, done, move |console| {
+        let services = console.services();
+        carry_out(
+            &services.queues,
+            (&account, &queue),
+            &form,
+            services.clock.now(),
+        )
+    })
+    .await
+}
+
+fn carry_out(
+    queues: &QueueService,
+    (account, queue): (&str, &str),
+    form: &Form,
+    now: SystemTime,
+) -> Result<Ticket> {
+    let (id, receipt) = (form.text("id"), form.text("receipt"));
+    let text = encoded(form);
+    let update = |text| {
+        let request = UpdateMessage {
+            message_id: id,
+            pop_receipt: receipt,
+            visibility_seconds: 0,
+            text,
+        };
+        Ok(queues.update_message(account, queue, request)?.1)
+    };
+    match form.text("act") {
+        "show" => update(None),
+        "save" => update(Some(&text)),
+        "move" => {
+            let to = form.required("to")?;
+            let message = queues.stored_message(account, queue, id)?;
+            if message.pop_receipt != receipt {
+                return Err(lazurite_queue::Error::PopReceiptMismatch.into());
+            }
+            // Before the deletion: a failure in between leaves the message in both queues, and loses none.
+            put_copy(queues, (account, to), &text, message.expires_at, now)?;
+            Ok(queues.delete_message(account, queue, id, receipt)?)
+        }
+        _ => Ok(queues.delete_message(account, queue, id, receipt)?),
+    }
+}
+
+/// The form that takes a message as a consumer does.
+pub fn take_form(console: &Console, account: &str, queue: &str) -> Markup {
+    html! {
+        details {
+            summary { "Take a message, as a consumer does" }
+            form.fields method="post" action=(layout::path(&["queues", account, queue, "take"], &[])) {
+                (layout::token(console))
+                p.warned { "Taking counts a delivery and hides the message from consumers. Looking at messages does neither." }
+                label { "Hidden for, in seconds " input type="number" name="seconds" min="1" max="604800" value=(TAKE_SECONDS); }
+                button.danger { "Take the next message" }
+            }
+        }
+    }
+}
+
+pub async fn take(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let visibility_seconds = form.number("seconds")?.or(Some(TAKE_SECONDS));
+    let request = GetMessages {
+        count: Some(1),
+        visibility_seconds,
+    };
+    let db = console.services().db.clone();
+    let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
+    let taking = move || {
+        let (messages, ticket) = shared
+            .services()
+            .queues
+            .get_messages(&names.0, &names.1, request)?;
+        Ok((messages, ticket))
+    };
+    let (messages, ticket) = crate::connection::blocking_pool::change(&db, taking).await?;
+    ticket.await.map_err(Failure::from)?;
+    let path = match messages.first() {
+        Some(message) => message_path(&account, &queue, &message.message_id),
+        None => layout::path(&["queues", &account, &queue], &[]),
+    };
+    Ok(SeeOther(path))
+}

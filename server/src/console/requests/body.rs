@@ -1,0 +1,170 @@
+//! The bodies of a request, as far as they are kept, without the secrets in them.
+
+use crate::console::Console;
+use crate::console::layout::{self, count, size};
+use crate::console::preview;
+use crate::console::requests::Record;
+use crate::console::requests::detail::find;
+use crate::console::requests::ring::without_secrets;
+use crate::console::respond::{Page, text};
+use crate::request::body_copy::Copied;
+use crate::response::error::Failure;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::Response;
+use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Bytes of a body that its page shows.
+const BYTES_SHOWN: usize = 6 << 10;
+const SIDES: [&str; 2] = ["request", "response"];
+
+/// A body as it is shown.
+pub struct Shown {
+    pub content_type: String,
+    pub content: Content,
+    /// Whether nothing is left out.
+    pub is_whole: bool,
+    /// Bytes of the whole body, as far as it has passed.
+    pub passed: u64,
+}
+
+/// What a body holds.
+pub enum Content {
+    /// Secrets cut.
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Shown {
+    fn new(content_type: Option<String>, copied: Copied) -> Shown {
+        let content_type = content_type.unwrap_or_default();
+        let is_whole = copied.is_whole();
+        // A batch holds the headers of its operations, secret ones among them: never as bytes.
+        let decoded = preview::decode(&content_type, &copied.bytes).map(|text| text.text);
+        let is_batch = content_type.starts_with("multipart/");
+        let decoded = decoded.or_else(|| is_batch.then(|| String::from_utf8_lossy(&copied.bytes)));
+        let content = match decoded {
+            Some(text) => Content::Text(without_secrets(&text)),
+            None => Content::Bytes(copied.bytes),
+        };
+        Shown {
+            content_type,
+            content,
+            is_whole,
+            passed: copied.passed,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.content {
+            Content::Text(text) => text.as_bytes(),
+            Content::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// The text of a body that is one.
+    pub fn text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Text(text) => Some(text),
+            Content::Bytes(_) => None,
+        }
+    }
+
+    /// As JSON: text as it is, other bytes in Base64.
+    pub fn json(&self) -> Value {
+        let (encoding, content) = match &self.content {
+            Content::Text(text) => ("text", text.clone()),
+            Content::Bytes(bytes) => ("base64", STANDARD.encode(bytes)),
+        };
+        json!({"encoding": encoding, "content": content, "bytes": self.passed, "is_whole": self.is_whole})
+    }
+}
+
+/// The bodies of the request and of the response; `None` if they are not kept.
+pub fn shown(record: &Record) -> Option<[Shown; 2]> {
+    let [request, response] = record.bodies()?;
+    let kind = |name: &str| record.header(name);
+    let sent = kind("x-ms-blob-content-type").or_else(|| kind("content-type"));
+    Some([
+        Shown::new(sent, request),
+        Shown::new(record.response_header("content-type"), response),
+    ])
+}
+
+/// The text of the request's body, if it was kept whole, has at most `bytes_max` bytes, and is one that a form can hold.
+pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
+    let [request, _] = shown(record)?;
+    let is_fitting = |text: &&str| request.is_whole && text.len() <= bytes_max;
+    let text = request.text().filter(is_fitting)?;
+    Some(text.replace("\r\n", "\n")).filter(|text| !text.contains('\r'))
+}
+
+/// The section of the page of a request.
+pub fn section(record: &Record) -> Markup {
+    let Some(bodies) = shown(record) else {
+        return html! { p.limits { "Bodies are not kept: " code { "--requests-body-kib" } " is 0, or there was no room, or the client brought a key of its own." } };
+    };
+    html! {
+        div.columns {
+            @for ((side, title), body) in SIDES.iter().zip(["Request body", "Response body"]).zip(&bodies) {
+                section { h2 { (title) } (one(record, (side, title), body)) }
+            }
+        }
+    }
+}
+
+fn one(record: &Record, (side, title): (&str, &str), body: &Shown) -> Markup {
+    let bytes = body.bytes();
+    if body.passed == 0 {
+        return html! { p.empty { "No body." } };
+    }
+    if bytes.is_empty() {
+        return html! { p.empty { (count(body.passed)) " bytes, which are no longer kept: newer ones have taken their room." } };
+    }
+    let start = &bytes[..bytes.len().min(BYTES_SHOWN)];
+    // Secrets were cut, so that the text may be shorter than what was sent.
+    let length = if body.is_whole {
+        bytes.len() as u64
+    } else {
+        body.passed
+    };
+    // Text was decoded: it is UTF-8 now.
+    let kind = body.content_type.split(';').next().unwrap_or_default();
+    html! {
+        (preview::shown(title, kind, "", start, length))
+        @if start.len() < bytes.len() || !body.is_whole {
+            p { a href=(layout::path(&["requests", &record.request_id, "body", side], &[])) {
+                @if body.is_whole { "The whole body" } @else { "The first " (size(bytes.len() as u64)) ", which are kept" }
+            } }
+        }
+    }
+}
+
+/// `/_lazurite/requests/ID/body/request` or `response`: what is kept of a body, as a text or a file.
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((id, side)): Path<(String, String)>,
+) -> Page<Response<Body>> {
+    let record = find(&console, &id)?;
+    let at = SIDES.iter().position(|known| *known == side);
+    let body = at.zip(shown(&record));
+    let body = body.and_then(|(at, bodies)| bodies.into_iter().nth(at));
+    let body = body
+        .ok_or_else(|| Failure::new(404, "BodyNotKept", "No such body of this request is kept."))?;
+    Ok(match body.content {
+        Content::Text(content) => text("text/plain; charset=utf-8", content),
+        Content::Bytes(bytes) => {
+            let mut response: Response<Body> = text("application/octet-stream", bytes);
+            let disposition = HeaderValue::from_static("attachment; filename=\"body.bin\"");
+            response
+                .headers_mut()
+                .insert(CONTENT_DISPOSITION, disposition);
+            response
+        }
+    })
+}

@@ -1,0 +1,213 @@
+//! BodyCopy: the first bytes of a body, copied while the body passes, for the pages of Requests.
+//!
+//! A copy never delays its body: it takes bytes as they pass, at most a fixed number of them, and takes none once the memory of all copies
+//! is used up. The memory is counted from the first byte until the copy is cleared or dropped.
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+/// The memory of all copies.
+#[derive(Debug)]
+pub struct CopyBudget {
+    /// Most bytes of one copy.
+    copy_bytes_max: usize,
+    /// Most bytes of all copies.
+    bytes_max: usize,
+    bytes: AtomicUsize,
+}
+
+impl CopyBudget {
+    pub fn new(copy_bytes_max: usize, bytes_max: usize) -> CopyBudget {
+        CopyBudget {
+            copy_bytes_max,
+            bytes_max,
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Bytes that copies hold now.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are copies at all.
+    pub fn is_on(&self) -> bool {
+        self.copy_bytes_max > 0
+    }
+
+    fn reserve(&self, bytes: usize) -> bool {
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before + bytes <= self.bytes_max;
+        if !fits {
+            self.release(bytes);
+        }
+        fits
+    }
+
+    fn release(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The copy of one body. See the head of this file.
+#[derive(Debug)]
+pub struct BodyCopy {
+    budget: Arc<CopyBudget>,
+    copied: Mutex<Copied>,
+}
+
+/// The copied bytes, and how many bytes have passed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// The start of the body.
+    pub bytes: Vec<u8>,
+    /// Bytes of the body that have passed, copied or not.
+    pub passed: u64,
+    /// Of the budget: the room that `bytes` takes.
+    reserved: usize,
+    /// The copy ended early: it was cleared, or there was no memory for more.
+    is_ended: bool,
+}
+
+impl Copied {
+    /// Whether nothing of what has passed is left out.
+    pub fn is_whole(&self) -> bool {
+        self.bytes.len() as u64 == self.passed
+    }
+}
+
+impl BodyCopy {
+    pub fn new(budget: &Arc<CopyBudget>) -> Arc<BodyCopy> {
+        Arc::new(BodyCopy {
+            budget: budget.clone(),
+            copied: Mutex::default(),
+        })
+    }
+
+    fn copied(&self) -> MutexGuard<'_, Copied> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the next bytes of the body, as far as there is room.
+    pub fn take(&self, chunk: &[u8]) {
+        let mut copied = self.copied();
+        copied.passed += chunk.len() as u64;
+        let room = self.budget.copy_bytes_max - copied.bytes.len();
+        let taken = &chunk[..chunk.len().min(room)];
+        if taken.is_empty() || copied.is_ended {
+            return;
+        }
+        let length = copied.bytes.len() + taken.len();
+        if length > copied.reserved {
+            // Doubled, so that a body that comes byte by byte is not copied each time.
+            let wanted = length.max(copied.reserved * 2);
+            let wanted = wanted.min(self.budget.copy_bytes_max);
+            if !self.budget.reserve(wanted - copied.reserved) {
+                copied.is_ended = true;
+                return;
+            }
+            copied.reserved = wanted;
+            let more = wanted - copied.bytes.len();
+            copied.bytes.reserve_exact(more);
+        }
+        copied.bytes.extend_from_slice(taken);
+    }
+
+    /// The bytes so far.
+    pub fn get(&self) -> Copied {
+        self.copied().clone()
+    }
+
+    /// Gives the memory back; the caller drops what is returned, outside its own locks. Takes no more from now on.
+    pub fn clear(&self) -> Vec<u8> {
+        let mut copied = self.copied();
+        copied.is_ended = true;
+        self.budget.release(std::mem::take(&mut copied.reserved));
+        std::mem::take(&mut copied.bytes)
+    }
+}
+
+impl Drop for BodyCopy {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A body of a response that is copied while it is sent.
+pub struct CopiedBody {
+    body: Body,
+    copy: Arc<BodyCopy>,
+}
+
+impl CopiedBody {
+    /// `body`, of which `copy` takes the start. A body without content stays as it is.
+    pub fn wrap(body: Body, copy: Arc<BodyCopy>) -> Body {
+        if body.is_end_stream() {
+            return body;
+        }
+        Body::new(CopiedBody { body, copy })
+    }
+}
+
+impl HttpBody for CopiedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(task);
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(data) = frame.data_ref()
+        {
+            self.copy.take(data);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_start_of_its_body_and_counts_the_rest() {
+        let budget = Arc::new(CopyBudget::new(10, 100));
+        let copy = BodyCopy::new(&budget);
+        for byte in b"a body that is long" {
+            copy.take(&[*byte]);
+        }
+        let copied = copy.get();
+        assert_eq!((&copied.bytes[..], copied.passed), (&b"a body tha"[..], 19));
+        assert!(!copied.is_whole());
+        assert_eq!(budget.bytes(), 10);
+        assert_eq!(copy.clear().len(), 10);
+        copy.take(b"more");
+        assert_eq!((copy.get().bytes.len(), budget.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn copies_end_where_their_memory_ends_and_give_it_back() {
+        let budget = Arc::new(CopyBudget::new(64, 100));
+        let copies: Vec<_> = (0..3).map(|_| BodyCopy::new(&budget)).collect();
+        copies.iter().for_each(|copy| copy.take(&[7; 40]));
+        let lengths: Vec<_> = copies.iter().map(|copy| copy.get().bytes.len()).collect();
+        assert_eq!((lengths, budget.bytes()), (vec![40, 40, 0], 80));
+        drop(copies);
+        assert_eq!(budget.bytes(), 0);
+    }
+}

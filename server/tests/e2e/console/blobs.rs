@@ -1,0 +1,207 @@
+//! Blobs in the console: snapshots and versions, what is deleted, and changes of one blob.
+
+use super::*;
+
+fn blob_page(more: &str, name: &str) -> String {
+    format!("blobs/{ACCOUNT}/photos/blob{more}?name={name}")
+}
+
+fn put(server: &Server, name: &str, content: &str) -> Response {
+    of(Service::Blob, "PUT", &format!("/photos/{name}"))
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-blob-content-type", "text/plain")
+        .body(content)
+        .send(server)
+}
+
+fn with_photos(server: Server) -> Server {
+    of(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    server
+}
+
+fn content(server: &Server, name: &str) -> String {
+    get(&format!("/photos/{name}")).send(server).is(200).text()
+}
+
+#[test]
+fn a_snapshot_is_taken_compared_and_restored() {
+    let server = with_photos(Server::fresh());
+    put(&server, "notes", "one\ntwo\nthree\n").is(201);
+    submit(&server, &blob_page("/snapshot", "notes"), "").is(303);
+    put(&server, "notes", "one\n2 <b>\nthree\n").is(201);
+    let text = html(&blob_page("", "notes")).send(&server).is(200).text();
+    let (_, rest) = text.split_once("compare?name=notes&amp;snapshot=").unwrap();
+    let moment = rest.split('"').next().unwrap().to_owned();
+    let snapshot = |more: &str| format!("{}&snapshot={moment}", blob_page(more, "notes"));
+    let shown = html(&snapshot("")).send(&server).is(200).text();
+    assert!(
+        shown.contains("This is the snapshot of") && shown.contains("one\ntwo\nthree"),
+        "{shown}"
+    );
+    let compared = html(&snapshot("/compare")).send(&server).is(200).text();
+    assert!(
+        compared.contains("<code>two</code>") && compared.contains("<code>2 &lt;b&gt;</code>"),
+        "{compared}"
+    );
+    assert!(compared.contains("class=\"removed\"") && compared.contains("differs"));
+    submit(&server, &snapshot("/restore"), "").is(303);
+    assert_eq!(content(&server, "notes"), "one\ntwo\nthree\n");
+    let same = html(&snapshot("/compare")).send(&server).is(200).text();
+    assert!(same.contains("The contents are the same"), "{same}");
+    html(&format!("{}&snapshot=yesterday", blob_page("", "notes")))
+        .send(&server)
+        .is(400);
+}
+
+#[test]
+fn a_version_is_restored_and_a_deleted_blob_is_found() {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).argument("--blob-versioning");
+    let server = with_photos(launch.start());
+    put(&server, "notes", "old").is(201);
+    put(&server, "notes", "new").is(201);
+    let text = html(&blob_page("", "notes")).send(&server).is(200).text();
+    let (_, rest) = text.split_once("restore?name=notes&amp;version=").unwrap();
+    let moment = rest.split('"').next().unwrap().to_owned();
+    of(Service::Blob, "DELETE", "/photos/notes")
+        .send(&server)
+        .is(202);
+    let text = html(&blob_page("", "notes")).send(&server).is(200).text();
+    assert!(text.contains("There is no blob of this name now"), "{text}");
+    let list = format!("blobs/{ACCOUNT}/photos");
+    assert!(!html(&list).send(&server).text().contains(">notes<"));
+    let deleted = html(&format!("{list}?deleted=yes")).send(&server).text();
+    assert!(deleted.contains(">notes<"), "{deleted}");
+    let restore = format!("{}&version={moment}", blob_page("/restore", "notes"));
+    submit(&server, &restore, "").is(303);
+    assert_eq!(content(&server, "notes"), "old");
+}
+
+#[test]
+fn a_soft_deleted_blob_is_shown_and_undeleted() {
+    let server = with_photos(Server::fresh());
+    let policy = "<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled><Days>1</Days></DeleteRetentionPolicy></StorageServiceProperties>";
+    of(Service::Blob, "PUT", "/?restype=service&comp=properties")
+        .body(policy)
+        .send(&server)
+        .is(202);
+    put(&server, "notes", "mine").is(201);
+    of(Service::Blob, "DELETE", "/photos/notes")
+        .send(&server)
+        .is(202);
+    let list = html(&format!("blobs/{ACCOUNT}/photos?deleted=yes"))
+        .send(&server)
+        .text();
+    assert!(
+        list.contains(">notes<") && list.contains("deleted"),
+        "{list}"
+    );
+    let text = html(&blob_page("", "notes")).send(&server).is(200).text();
+    assert!(text.contains("Undelete all that is deleted"), "{text}");
+    submit(&server, &blob_page("/undelete", "notes"), "").is(303);
+    assert_eq!(content(&server, "notes"), "mine");
+    html(&blob_page("", "never")).send(&server).is(404);
+}
+
+#[test]
+fn properties_metadata_tags_tier_and_lease_are_changed() {
+    let server = with_photos(Server::fresh());
+    put(&server, "notes", "mine").is(201);
+    let etag = || {
+        let head = of(Service::Blob, "HEAD", "/photos/notes").send(&server);
+        head.is(200).header("etag").unwrap().replace('"', "%22")
+    };
+    let stale = etag();
+    submit(
+        &server,
+        &blob_page("/properties", "notes"),
+        &format!("etag={stale}&type=text%2Fcsv&cache=no-cache"),
+    )
+    .is(303);
+    submit(
+        &server,
+        &blob_page("/metadata", "notes"),
+        &format!("etag={stale}&metadata=a%3A+b"),
+    )
+    .is(412);
+    submit(
+        &server,
+        &blob_page("/metadata", "notes"),
+        &format!("etag={}&metadata=a%3A+b%0D%0Ac%3A+d", etag()),
+    )
+    .is(303);
+    submit(
+        &server,
+        &blob_page("/tags", "notes"),
+        &format!("etag={}&tags=kind%3A+note", etag()),
+    )
+    .is(303);
+    submit(&server, &blob_page("/tier", "notes"), "tier=Cool").is(303);
+    submit(&server, &blob_page("/tier", "notes"), "tier=Warm").is(400);
+    of(Service::Blob, "HEAD", "/photos/notes")
+        .send(&server)
+        .is(200)
+        .has_header("content-type", "text/csv")
+        .has_header("cache-control", "no-cache")
+        .has_header("x-ms-meta-a", "b")
+        .has_header("x-ms-meta-c", "d")
+        .has_header("x-ms-tag-count", "1")
+        .has_header("x-ms-access-tier", "Cool");
+    of(Service::Blob, "PUT", "/photos/notes?comp=lease")
+        .header("x-ms-lease-action", "acquire")
+        .header("x-ms-lease-duration", "-1")
+        .send(&server)
+        .is(201);
+    put(&server, "notes", "other").is(412);
+    let text = html(&blob_page("", "notes")).send(&server).text();
+    assert!(text.contains("Break the lease now"), "{text}");
+    submit(&server, &blob_page("/lease/break", "notes"), "").is(303);
+    put(&server, "notes", "other").is(201);
+    submit(
+        &server,
+        &format!("blobs/{ACCOUNT}/$logs/blob/tags?name=x"),
+        "tags=",
+    )
+    .is(403);
+}
+
+#[test]
+fn a_container_is_deleted_with_a_count_first_and_its_lease_broken() {
+    let server = with_photos(Server::fresh());
+    for number in 0..3 {
+        put(&server, &format!("d/{number}"), "x").is(201);
+    }
+    let delete = format!("blobs/{ACCOUNT}/photos/delete");
+    let asked = html(&delete).send(&server).is(200).text();
+    assert!(asked.contains("<b>3 blobs</b>"), "{asked}");
+    get("/photos/d/0").send(&server).is(200);
+    of(Service::Blob, "PUT", "/photos?restype=container&comp=lease")
+        .header("x-ms-lease-action", "acquire")
+        .header("x-ms-lease-duration", "-1")
+        .send(&server)
+        .is(201);
+    submit(&server, &delete, "").is(412);
+    submit(&server, &format!("blobs/{ACCOUNT}/photos/lease/break"), "").is(303);
+    submit(&server, &delete, "").is(303);
+    get("/photos/d/0").send(&server).is(404);
+}
+
+#[test]
+fn csv_is_previewed_as_a_grid_and_text_in_its_encoding() {
+    let server = with_photos(Server::fresh());
+    put(&server, "people.csv", "name,age\n\"Lee, Ann\",34\n").is(201);
+    let text = html(&blob_page("", "people.csv")).send(&server).text();
+    assert!(text.contains("<td>Lee, Ann</td>"), "{text}");
+    of(Service::Blob, "PUT", "/photos/wide.txt")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body(b"\xff\xfeg\0r\0\xfc\0n\0".to_vec())
+        .send(&server)
+        .is(201);
+    let text = html(&blob_page("", "wide.txt")).send(&server).text();
+    assert!(
+        text.contains("grün") && text.contains("UTF-16 LE"),
+        "{text}"
+    );
+}

@@ -1,0 +1,218 @@
+//! The bodies of requests: what is kept, what is cut, and the operations of a batch.
+
+use super::*;
+
+fn put_blob(name: &str, body: impl Into<Vec<u8>>) -> Request {
+    of(Service::Blob, "PUT", &format!("/photos/{name}"))
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-blob-content-type", "text/plain")
+        .body(body)
+}
+
+fn with_photos(server: Server) -> Server {
+    of(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    server
+}
+
+#[test]
+fn the_first_64_kib_of_both_bodies_are_kept() {
+    let server = with_photos(Server::fresh());
+    let put = put_blob("lake.txt", "blue <b>and</b> deep").send(&server);
+    let record = detail(&server, put.is(201));
+    assert_eq!(record["request_body"]["content"], "blue <b>and</b> deep");
+    assert_eq!(record["request_body"]["is_whole"], true);
+    let got = get("/photos/lake.txt").send(&server);
+    assert_eq!(
+        detail(&server, &got)["response_body"]["content"],
+        "blue <b>and</b> deep"
+    );
+    let page_text = shown(&server, &got);
+    assert!(
+        page_text.contains("blue &lt;b&gt;and&lt;/b&gt; deep"),
+        "{page_text}"
+    );
+    let long = vec![b'x'; 1 << 20];
+    let put = put_blob("long.txt", long).send(&server);
+    let record = detail(&server, put.is(201));
+    assert_eq!(
+        record["request_body"]["content"].as_str().unwrap().len(),
+        64 << 10
+    );
+    assert_eq!(record["request_body"]["bytes"], 1 << 20);
+    assert_eq!(record["request_body"]["is_whole"], false);
+    let got = get("/photos/long.txt").send(&server);
+    assert_eq!(got.is(200).body.len(), 1 << 20);
+    assert_eq!(detail(&server, &got)["response_body"]["bytes"], 1 << 20);
+    let id = put.header("x-ms-request-id").unwrap();
+    let body = page("GET", &format!("requests/{id}/body/request")).send(&server);
+    body.is(200)
+        .has_header("content-type", "text/plain; charset=utf-8")
+        .has_header("x-content-type-options", "nosniff");
+    assert_eq!(body.body.len(), 64 << 10);
+    page("GET", &format!("requests/{id}/body/other"))
+        .send(&server)
+        .is(404);
+}
+
+#[test]
+fn bodies_are_not_kept_where_that_is_switched_off_or_the_client_encrypts() {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).argument("--requests-body-kib=0");
+    let server = with_photos(launch.start());
+    let put = put_blob("lake.txt", "blue").send(&server);
+    let record = detail(&server, put.is(201));
+    assert_eq!(record["request_body"], Value::Null);
+    assert!(shown(&server, &put).contains("Bodies are not kept"));
+    let server = with_photos(Server::fresh());
+    let key = STANDARD.encode([7; 32]);
+    let put = put_blob("secret.txt", "blue")
+        .header("x-ms-encryption-key", &key)
+        .header("x-ms-encryption-algorithm", "AES256")
+        .header(
+            "x-ms-encryption-key-sha256",
+            "Zoq7i8SBlZZy+LPVLFBCmJBBwzqOTg6TtP9BFqKJHdI=",
+        )
+        .send(&server);
+    assert_eq!(detail(&server, &put)["request_body"], Value::Null);
+}
+
+#[test]
+fn bodies_leave_the_ring_before_its_requests_do() {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).argument("--requests-megabytes=1");
+    let server = with_photos(launch.start());
+    let first = put_blob("0", vec![b'x'; 60 << 10]).send(&server);
+    for number in 1..30 {
+        let name = number.to_string();
+        put_blob(&name, vec![b'x'; 60 << 10]).send(&server).is(201);
+    }
+    let record = detail(&server, first.is(201));
+    assert_eq!(record["request_body"]["content"], "");
+    assert_eq!(record["request_body"]["bytes"], 60 << 10);
+    assert!(shown(&server, &first).contains("no longer kept"));
+    let last = put_blob("last", vec![b'x'; 60 << 10]).send(&server);
+    let kept = detail(&server, &last)["request_body"]["content"].clone();
+    assert_eq!(kept.as_str().unwrap().len(), 60 << 10);
+}
+
+#[test]
+fn operations_of_a_batch_are_opened_without_their_credentials() {
+    let server = Server::fresh();
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Orders"}"#)
+        .send(&server)
+        .is(201);
+    let insert = |row: &str| {
+        format!(
+            "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             POST http://127.0.0.1/{ACCOUNT}/Orders HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: SharedKey {ACCOUNT}:c2VjcmV0\r\n\r\n\
+             {{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\r\n"
+        )
+    };
+    let body = format!(
+        "--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n{}{}--changeset_1--\r\n--batch_1--\r\n",
+        insert("1"),
+        insert("1")
+    );
+    let batch = of(Service::Table, "POST", "/$batch")
+        .header("Content-Type", "multipart/mixed; boundary=batch_1")
+        .body(body);
+    let response = batch.send(&server);
+    let record = detail(&server, response.is(202));
+    let operations = record["operations"].as_array().unwrap();
+    assert_eq!(operations.len(), 2, "{record}");
+    assert_eq!(operations[0]["status"], Value::Null);
+    assert_eq!(operations[1]["status"], 400, "{record}");
+    let text = record.to_string();
+    assert!(!text.contains("c2VjcmV0"), "{text}");
+    let page_text = shown(&server, &response);
+    assert!(
+        page_text.contains("Operations of the batch") && !page_text.contains("c2VjcmV0"),
+        "{page_text}"
+    );
+    let id = response.header("x-ms-request-id").unwrap();
+    let raw = page("GET", &format!("requests/{id}/body/request")).send(&server);
+    assert!(!raw.is(200).text().contains("c2VjcmV0"));
+}
+
+#[test]
+fn a_user_delegation_key_is_not_kept() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--oauth=basic")
+        .argument("--requests-kept=100")
+        .start();
+    for service in [Service::Blob, Service::Queue] {
+        let response = of(service, "POST", "/?restype=service&comp=userdelegationkey")
+            .body("<KeyInfo><Expiry>2030-01-01T00:00:00Z</Expiry></KeyInfo>")
+            .send(&server);
+        let record = detail(&server, &response);
+        assert_eq!(record["response_body"]["bytes"], 0, "{record}");
+    }
+}
+
+#[test]
+fn a_body_goes_into_the_file_the_form_and_the_command() {
+    let server = with_photos(Server::fresh());
+    let put = put_blob("lake.txt", "it's blue").send(&server);
+    let record = detail(&server, put.is(201));
+    assert!(
+        record["curl"]
+            .as_str()
+            .unwrap()
+            .ends_with("--data-binary 'it'\\''s blue'"),
+        "{record}"
+    );
+    let calls = record["calls"].as_object().unwrap();
+    let languages: Vec<_> = calls.keys().map(String::as_str).collect();
+    assert_eq!(
+        languages,
+        [".NET", "Go", "Java", "JavaScript", "Python", "Rust"]
+    );
+    assert!(shown(&server, &put).contains("it's blue</textarea>"));
+    let archive = page("GET", "requests.har").send(&server).json();
+    let entries = archive["log"]["entries"].as_array().unwrap();
+    let entry = entries.last().unwrap();
+    assert_eq!(entry["request"]["postData"]["text"], "it's blue");
+    let opened = html("requests/open").send(&server).is(200).text();
+    assert!(opened.contains("data-har"));
+}
+
+#[test]
+fn a_flood_keeps_the_ring_within_its_bytes_while_somebody_watches() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--requests-kept=200")
+        .start();
+    let mut watcher = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
+    let port = server.ports.blob;
+    let head =
+        format!("GET /_lazurite/requests/live?after=0 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+    watcher.write_all(head.as_bytes()).unwrap();
+    let mut connection = crate::http::Connection::open(&server, Service::Blob).unwrap();
+    let request = get("/?comp=list");
+    let began = Instant::now();
+    let mut sent = 0_u64;
+    while sent < 12_000 && began.elapsed() < Duration::from_secs(10) {
+        connection.send(&request).unwrap();
+        sent += 1;
+    }
+    let status = page("GET", "api/status").send(&server).json();
+    let requests = &status["requests"];
+    assert!(requests["seen"].as_u64().unwrap() >= sent, "{status}");
+    assert_eq!(requests["kept"], 200, "{status}");
+    let mut chunk = vec![0; 1 << 20];
+    let mut text = String::new();
+    while !text.contains("\"missed\":") || !text.contains("\"seen\":") {
+        let read = watcher.read(&mut chunk).unwrap();
+        text.push_str(&String::from_utf8_lossy(&chunk[..read]));
+    }
+    let missed: Vec<u64> = text
+        .split("\"missed\":")
+        .skip(1)
+        .filter_map(|rest| rest.split([',', '}']).next()?.parse().ok())
+        .collect();
+    assert!(missed.iter().sum::<u64>() > 0 || sent < 200, "{missed:?}");
+}

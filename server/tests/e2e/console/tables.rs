@@ -1,0 +1,137 @@
+//! Tables in the console: files of JSON, and transactions from selected rows.
+
+use super::*;
+
+fn with_orders() -> Server {
+    let server = Server::fresh();
+    of(Service::Table, "POST", "/Tables")
+        .json(r#"{"TableName":"Orders"}"#)
+        .send(&server)
+        .is(201);
+    server
+}
+
+fn table_page(more: &str) -> String {
+    format!("tables/{ACCOUNT}/Orders{more}")
+}
+
+fn encode(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+/// The boxes of a page, as a browser sends them.
+fn boxes(server: &Server) -> Vec<String> {
+    let grid = html(&table_page("")).send(server).is(200).text();
+    let boxes = grid.split("name=\"row\" value=\"").skip(1);
+    let value = |rest: &str| {
+        let value = rest.split('"').next().unwrap();
+        let value = value.replace("&quot;", "\"").replace("&amp;", "&");
+        format!("row={}", encode(&value))
+    };
+    boxes.map(value).collect()
+}
+
+fn stored(server: &Server) -> Value {
+    of(Service::Table, "GET", "/Orders()")
+        .header("Accept", "application/json;odata=nometadata")
+        .send(server)
+        .json()["value"]
+        .clone()
+}
+
+#[test]
+fn json_goes_out_and_in_with_all_types() {
+    let server = with_orders();
+    let entity = r#"[{"PartitionKey":"p","RowKey":"1","Small":1,"Large@odata.type":"Edm.Int64","Large":"9007199254740993",
+        "At@odata.type":"Edm.DateTime","At":"2026-11-25T19:00:00.1234567Z","Whole@odata.type":"Edm.Double","Whole":3,
+        "Bytes@odata.type":"Edm.Binary","Bytes":"AAH/","Id@odata.type":"Edm.Guid","Id":"c9da6455-213d-42c9-9a79-3e9149a57833",
+        "Yes":true,"Note":"<b>\"x\"</b>"},{"PartitionKey":"q","RowKey":"2"}]"#;
+    submit(
+        &server,
+        &table_page("/import"),
+        &format!("text={}", encode(entity)),
+    )
+    .is(303);
+    let exported = page("GET", &table_page("/export.json"))
+        .send(&server)
+        .is(200)
+        .json();
+    let entities = exported.as_array().unwrap();
+    assert_eq!(entities.len(), 2);
+    assert_eq!(entities[0]["Large"], "9007199254740993");
+    assert_eq!(entities[0]["Large@odata.type"], "Edm.Int64");
+    assert_eq!(entities[0]["At"], "2026-11-25T19:00:00.1234567Z");
+    assert_eq!(entities[0]["Whole@odata.type"], "Edm.Double");
+    let before = stored(&server);
+    submit(
+        &server,
+        &table_page("/import"),
+        &format!("text={}", encode(&exported.to_string())),
+    )
+    .is(303);
+    for name in [
+        "Small", "Large", "At", "Whole", "Bytes", "Id", "Yes", "Note",
+    ] {
+        assert_eq!(stored(&server)[0][name], before[0][name], "{name}");
+    }
+    let filter = encode("PartitionKey eq 'none'");
+    let none = page("GET", &table_page(&format!("/export.json?filter={filter}")));
+    assert_eq!(none.send(&server).json(), serde_json::json!([]));
+    page(
+        "GET",
+        &table_page("/export.json?filter=PartitionKey%20eq%20Sales"),
+    )
+    .send(&server)
+    .is(501);
+    let wrong = submit(&server, &table_page("/import"), "text=%5B%7B%7D%5D");
+    assert!(wrong.is(400).text().contains("Entity 1 of the JSON"));
+}
+
+#[test]
+fn selected_rows_are_changed_in_one_transaction_or_not_at_all() {
+    let server = with_orders();
+    for row in 1..=3 {
+        of(Service::Table, "POST", "/Orders")
+            .json(format!(
+                r#"{{"PartitionKey":"p","RowKey":"{row}","Note":"old"}}"#
+            ))
+            .send(&server)
+            .is(201);
+    }
+    let rows = boxes(&server);
+    assert_eq!(rows.len(), 3);
+    let change = |rows: &[String], fields: &str| {
+        submit(
+            &server,
+            &table_page("/rows/change"),
+            &format!("{}&{fields}", rows.join("&")),
+        )
+    };
+    change(&rows[..2], "name=Paid&type=Boolean&value=true").is(303);
+    let after = stored(&server);
+    assert_eq!(
+        (&after[0]["Paid"], &after[0]["Note"]),
+        (&true.into(), &"old".into())
+    );
+    assert_eq!(after[1]["Paid"], true);
+    assert_eq!(after[2]["Paid"], Value::Null);
+    // The first two were changed since: none of the three is.
+    change(&rows, "name=Paid&type=Boolean&value=false").is(412);
+    assert_eq!(stored(&server)[2]["Paid"], Value::Null);
+    change(&rows, "name=Paid&type=Boolean&value=maybe").is(400);
+    change(&rows, "name=&type=String&value=x").is(400);
+}
+
+#[test]
+fn a_grid_names_its_properties_for_the_completion() {
+    let server = with_orders();
+    of(Service::Table, "POST", "/Orders")
+        .json(r#"{"PartitionKey":"p","RowKey":"1","Age":3}"#)
+        .send(&server)
+        .is(201);
+    let text = html(&table_page("")).send(&server).text();
+    assert!(
+        text.contains("<option value=\"Age\" data-types=\"Int32\">"),
+        "{text}"
+    );
+}
