@@ -693,7 +693,9 @@ fn files_take_at_most_a_fifth_more_than_the_values_that_are_left() {
             batch.delete(&store.keyspace, &key(row));
             store.db.write(batch).unwrap().wait().unwrap();
             store.clock.advance(Duration::from_millis(3));
-            (0..steps_between_deletions).for_each(|_| drop(store.step()));
+            for _ in 0..steps_between_deletions {
+                store.step();
+            }
         }
         for _ in 0..150 {
             store.clock.advance(Duration::from_millis(200));
