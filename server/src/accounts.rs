@@ -95,6 +95,15 @@ impl Accounts {
                 "account \"{name}\" has the name of another's read-only secondary"
             ));
         }
+        let forked = keys.keys().find(|name| {
+            let parts = name.rsplit_once(FORK_SEPARATOR);
+            parts.is_some_and(|(account, fork)| keys.contains_key(account) && is_fork_name(fork))
+        });
+        if let Some(name) = forked {
+            return Err(format!(
+                "account \"{name}\" has the name of a fork of another"
+            ));
+        }
         if keys.is_empty() {
             return Err("no account is named; the form is name:key1[:key2];name2:key1".to_owned());
         }

@@ -1,6 +1,6 @@
 //! The store that a request is for: the one in use, or the fork that the name of the account says.
 
-use crate::app::{App, find_caller};
+use crate::app::{App, find_caller, within};
 use crate::connection::listener::Client;
 use crate::console;
 use crate::layers::browser_guard;
@@ -26,7 +26,8 @@ pub async fn find<B>(
         return (store, None);
     }
     // Apart, so that other requests do not have room for it.
-    match Box::pin(first_use(app, client, head_of(request), fork)).await {
+    let first_use = first_use(app, client, head_of(request), fork);
+    match Box::pin(within(app.request_timeout, first_use)).await {
         Ok(store) => (store, None),
         Err(failure) => (app.stores.current(), Some(Box::new(failure))),
     }
@@ -36,7 +37,8 @@ fn fork_of<B>(app: &App, client: &Client, request: &Request<B>) -> Option<String
     let host = request.headers().get(HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     let path = request.uri().path();
-    let may_name_fork = |text: &str| memmem::find(text.as_bytes(), b"--").is_some();
+    let has = |text: &str, part: &[u8]| memmem::find(text.as_bytes(), part).is_some();
+    let may_name_fork = |text: &str| has(text, b"--") || has(text, b"%2D") || has(text, b"%2d");
     if !may_name_fork(host) && !may_name_fork(path) || path.starts_with(console::PREFIX) {
         return None;
     }

@@ -59,6 +59,8 @@ pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download
 /// Opens a blob again for as long as it has the same ETag. Keeps nothing else of the request, which may have long headers.
 pub struct Reopen {
     services: Arc<Services>,
+    /// Shows that the store is in use: a fork does not end while a response comes from it.
+    _state: Option<Arc<crate::blob::State>>,
     account: String,
     container: String,
     blob: String,
@@ -71,6 +73,7 @@ impl Reopen {
     pub fn new(request: &Request, etag: ETag, customer_key: Option<CustomerKey>) -> Reopen {
         Reopen {
             services: request.state.services.clone(),
+            _state: Some(request.state.clone()),
             account: request.account().to_owned(),
             container: request.container.clone(),
             blob: request.blob.clone(),
@@ -87,6 +90,7 @@ impl Reopen {
     pub fn at(services: &Arc<Services>, address: &BlobAddress<'_>, etag: ETag) -> Reopen {
         Reopen {
             services: services.clone(),
+            _state: None,
             account: address.account.to_owned(),
             container: address.container.to_owned(),
             blob: address.blob.to_owned(),

@@ -92,9 +92,12 @@ async fn change_clock(
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-    let services = console.services_of(&visit.parameter("fork"))?;
+    let fork = visit.parameter("fork");
+    let services = console.services_of(&fork)?;
     let change = move || {
-        console.stores.note_for_secondary()?;
+        if fork.is_empty() {
+            console.stores.note_for_secondary()?;
+        }
         clock::page::change(&services.clock, &body)
     };
     Ok(Json(on_blocking_pool(change).await?))

@@ -3,7 +3,7 @@
 use crate::state::directories::Directories;
 use crate::state::secondary::Place;
 use crate::state::stores_file::{StoreNumber, StoresFile};
-use lazurite_engine::{Background, Config, Db, Durability, Environment, Result};
+use lazurite_engine::{Background, Config, Db, Durability, Environment, Error, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,6 +33,14 @@ impl DataDirectory {
             environment,
         };
         let db = opener.open(&directories, file.current)?;
+        // Another process may have replaced the file before its store was locked here.
+        if directories.read()? != file {
+            db.abandon();
+            return Err(Error::Locked {
+                path: path.to_owned(),
+                process_id: 0,
+            });
+        }
         // Only now: another process that has the store open may have made them.
         directories.remove_unnamed(&file)?;
         Ok(DataDirectory {

@@ -22,6 +22,8 @@ const FILE_NEW: &str = "STORES.new";
 /// The directory of the numbered directories.
 const FOLDER: &str = "stores";
 const LOCK: &str = "LOCK";
+/// The file of an engine that a store has from its creation on.
+const CURRENT: &str = "CURRENT";
 
 /// The directories of the stores of one data directory.
 #[derive(Debug)]
@@ -39,10 +41,13 @@ impl Directories {
     /// `UnknownFormat` say what a person can do; `Locked`.
     pub fn open(fs: Arc<dyn Fs>, root: &Path) -> Result<(Directories, StoresFile)> {
         let directories = Directories::unlocked(fs, root);
-        let file = directories.read()?;
+        let mut file = directories.read()?;
         if file.current != TOP {
             directories.lock()?;
+            // Another process may have replaced it before the lock was taken.
+            file = directories.read()?;
         }
+        directories.check_there(&file)?;
         let numbers = directories.numbers()?.into_iter().chain(file.numbers());
         let last = numbers.max().unwrap_or(TOP);
         directories.last.store(last, Ordering::Relaxed);
@@ -108,7 +113,29 @@ impl Directories {
         }
     }
 
-    fn read(&self) -> Result<StoresFile> {
+    /// Refuses a file that names a directory without a store: an engine would make an empty one there, and the other directories would
+    /// be removed.
+    fn check_there(&self, file: &StoresFile) -> Result<()> {
+        for number in file.numbers().filter(|number| *number != TOP) {
+            let mark = self.path(number).join(CURRENT);
+            match self.fs.open(&mark) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let place = self.path(number);
+                    let reason = format!(
+                        "it names {}, where there is no store. {}",
+                        place.display(),
+                        self.advice()
+                    );
+                    return Err(Error::corrupt(&self.root.join(FILE), 0, reason));
+                }
+                Err(error) => return Err(Error::io("open", &mark, error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read(&self) -> Result<StoresFile> {
         let path = self.root.join(FILE);
         let opened = match self.fs.open(&path) {
             Ok(opened) => opened,
@@ -156,8 +183,9 @@ impl Directories {
 
     fn advice(&self) -> String {
         format!(
-            "It names the store in use and the snapshots among the directories in {}. Restore the file from a backup, or look at these \
-             directories: each is a store that `lazurite verify` and --location take",
+            "It names the store in use and the snapshots among the directories in {0}. Copy {0} before you restore the file from a backup: \
+             directories that the file does not name are removed at the next start. Each of them is a store that `lazurite verify` and \
+             --location take",
             self.folder().display()
         )
     }

@@ -129,6 +129,9 @@ impl Stores {
         // A power cut may bring the former file back if this fails: its store has to be there then.
         let synced = self.directories.sync();
         self.replace(store, synced.is_ok());
+        if let Err(error) = self.note_for_secondary() {
+            tracing::error!(%error, "the secondary endpoint falls behind");
+        }
         Ok(synced?)
     }
 

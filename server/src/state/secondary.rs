@@ -90,8 +90,9 @@ struct Copied {
     /// Of which store it is a checkpoint, at which sequence number.
     source: (StoreNumber, u64),
     clock: Arc<Clock>,
-    /// The store; the error is a sentence.
-    opened: OnceLock<std::result::Result<Arc<Store>, String>>,
+    opened: OnceLock<Arc<Store>>,
+    /// Held while it is opened.
+    opening: Mutex<()>,
 }
 
 impl Secondary {
@@ -143,6 +144,20 @@ impl Secondary {
     /// disk.
     pub fn note(&self, store: &Store) -> lazurite_engine::Result<()> {
         let _one_at_a_time = lock(&self.copying);
+        // Another store is taking its place, and will be copied.
+        if store.check_in_service().is_err() {
+            return Ok(());
+        }
+        let copied = self.copy(store);
+        let target = self.target(store.services.clock.now());
+        let unused = lock(&self.copies).take_unused(target);
+        // All of them, and after a failure too: a full disk gets its space back.
+        let removed = unused.iter().map(|copied| self.remove(copied));
+        removed.fold(copied, lazurite_engine::Result::and)
+    }
+
+    /// Makes a checkpoint, unless the last one is as good.
+    fn copy(&self, store: &Store) -> lazurite_engine::Result<()> {
         let (db, clock) = (&store.services.db, &store.services.clock);
         let before = clock.now();
         let source = (store.number, db.stats().last_sequence);
@@ -157,12 +172,11 @@ impl Secondary {
                 source,
                 clock: clock.clone(),
                 opened: OnceLock::new(),
+                opening: Mutex::default(),
             };
             lock(&self.copies).add(Arc::new(copied));
         }
-        let target = self.target(clock.now());
-        let unused = lock(&self.copies).take_unused(target);
-        unused.iter().try_for_each(|copied| self.remove(copied))
+        Ok(())
     }
 
     fn next_path(&self) -> PathBuf {
@@ -183,8 +197,8 @@ impl Secondary {
         let found = lock(&self.copies).at(target);
         let (copied, replication) = found.ok_or(lazurite_engine::Error::Closed)?;
         let secondary = self.clone();
-        let opened = match copied.store() {
-            Some(store) => store,
+        let opened = match copied.opened.get() {
+            Some(store) => Ok(store.clone()),
             None => on_blocking_pool(move || Ok(secondary.opened(&copied))).await?,
         };
         let store = opened.map_err(|sentence| {
@@ -195,10 +209,14 @@ impl Secondary {
     }
 
     fn opened(&self, copied: &Copied) -> std::result::Result<Arc<Store>, String> {
-        let opened = copied
-            .opened
-            .get_or_init(|| self.open(copied).map(Arc::new));
-        opened.clone()
+        let _one_at_a_time = lock(&copied.opening);
+        if let Some(store) = copied.opened.get() {
+            return Ok(store.clone());
+        }
+        // A failure is not remembered: a full disk may have space for the next request.
+        let store = Arc::new(self.open(copied)?);
+        let _ = copied.opened.set(store.clone());
+        Ok(store)
     }
 
     fn open(&self, copied: &Copied) -> std::result::Result<Store, String> {
@@ -224,7 +242,7 @@ impl Secondary {
     }
 
     fn remove(&self, copied: &Copied) -> lazurite_engine::Result<()> {
-        if let Some(Ok(store)) = copied.opened.get() {
+        if let Some(store) = copied.opened.get() {
             store.services.db.abandon();
         }
         remove_store(&self.place.environment.fs, &copied.path)
@@ -315,18 +333,14 @@ impl Copies {
 }
 
 impl Copied {
-    fn store(&self) -> Option<std::result::Result<Arc<Store>, String>> {
-        self.opened.get().cloned()
-    }
-
     /// Whether no request reads it. The caller holds the lock under which requests find it.
     fn is_unused(self: &Arc<Self>) -> bool {
         // A request that is about to open it holds it.
         Arc::strong_count(self) == 1
-            && match self.opened.get() {
-                Some(Ok(store)) => !store.is_in_use() && store.services.db.stats().snapshots == 0,
-                Some(Err(_)) | None => true,
-            }
+            && self
+                .opened
+                .get()
+                .is_none_or(|store| !store.is_in_use() && store.services.db.stats().snapshots == 0)
     }
 }
 

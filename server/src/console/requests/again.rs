@@ -1,6 +1,7 @@
 //! Sends a request again, changed or not, signed with a key of its account. It goes over the network, as that of a client does, and so
 //! has a page of its own afterwards.
 
+use crate::accounts::name_of_fork;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout;
@@ -9,6 +10,7 @@ use crate::console::requests::body;
 use crate::console::requests::detail::find;
 use crate::console::respond::{Page, SeeOther};
 use crate::http_client::{self, Upload};
+use crate::request::address::address;
 use crate::request::context::text_of;
 use crate::response::error::{Failure, Result};
 use crate::signed_request::{self, Headers};
@@ -120,7 +122,8 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     let body = form.text("body").replace("\r\n", "\n");
     let account = record.account.as_deref().unwrap_or_default();
     if let Some(key) = console.services().accounts.keys(account).first() {
-        signed_request::sign(record.service, (account, key), line, &mut headers);
+        let name = name_of_client(console, record, account, line.1);
+        signed_request::sign(record.service, (&name, key), line, &mut headers);
     }
     let address = address_of(console, record)?;
     let host = record.header("host").unwrap_or_else(|| address.to_string());
@@ -143,6 +146,17 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
             "The request was answered, but not by a service: {status}."
         ))
     })
+}
+
+/// The account as the client names it: with the fork that the request is for.
+fn name_of_client(console: &Console, record: &Record, account: &str, target: &str) -> String {
+    let host = record.header("host").unwrap_or_default();
+    let path = target.split('?').next().unwrap_or_default();
+    let addressed = address(record.service, console.all_accounts(), &host, path);
+    match addressed.and_then(|addressed| addressed.fork) {
+        Some(fork) => name_of_fork(account, &fork),
+        None => account.to_owned(),
+    }
 }
 
 /// Method and target of the form. Errors: `400` for what is none, and for pages of the console.
