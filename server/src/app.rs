@@ -220,8 +220,9 @@ async fn handle(
 ) -> Result<Response<Body>> {
     check_framing(&request, &raw)?;
     let (parts, body) = request.into_parts();
-    let body = RequestBody::new(body, &parts.headers, facts.must_close.clone())
-        .copied_to(facts.request_copy.take());
+    let copy = facts.request_copy.take();
+    let copy = copy.filter(|_| !identity::is_path(parts.uri.path()));
+    let body = RequestBody::new(body, &parts.headers, facts.must_close.clone()).copied_to(copy);
     let host = context::host(&parts)?;
     browser_guard::check_host(&host, &parts.headers, &app.allowed_hosts)?;
     if let Some(website) = website_account(app, origin, &host) {

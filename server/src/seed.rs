@@ -4,7 +4,7 @@
 //! before anybody else is served: those of the server may speak HTTPS alone.
 
 use crate::app::App;
-use crate::commands::{Existing, seed as import};
+use crate::commands::seed as import;
 use crate::connection::tls::Opening;
 use crate::connection::{ConnectionThreads, Endpoint, serve};
 use crate::service_kind::ServiceKind;
@@ -24,6 +24,7 @@ pub async fn seed(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,
     path: PathBuf,
+    mark: Option<PathBuf>,
 ) -> Result<Vec<String>, String> {
     let (account, key) = app.stores.accounts().first();
     let mut connection_string = format!("AccountName={account};AccountKey={key}");
@@ -47,13 +48,30 @@ pub async fn seed(
         let (app, threads) = (app.clone(), threads.clone());
         serving.spawn(serve(app, endpoint, threads, stopped.clone()));
     }
-    let imported = tokio::task::spawn_blocking(move || run(&connection_string, &path)).await;
+    let imported =
+        tokio::task::spawn_blocking(move || run(&connection_string, &path, mark.as_deref())).await;
     let _ = stop.send(true);
     while serving.join_next().await.is_some() {}
     imported.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
-fn run(connection_string: &str, path: &Path) -> Result<Vec<String>, String> {
-    import(connection_string, path, Existing::Skip)
-        .map_err(|error| format!("--seed {}: {error}", path.display()))
+/// While `mark` is there, an import has begun and not ended: names that are there could hold a part of what they should.
+fn run(connection_string: &str, path: &Path, mark: Option<&Path>) -> Result<Vec<String>, String> {
+    let failed = |error: String| format!("--seed {}: {error}", path.display());
+    if let Some(mark) = mark.filter(|mark| mark.exists()) {
+        return Err(failed(format!(
+            "an earlier seed broke off, so that the store holds a part of it. Begin with an empty store; or start without --seed, run \
+             `lazurite import --existing replace`, and remove {}",
+            mark.display()
+        )));
+    }
+    let begin = || match mark {
+        Some(mark) => std::fs::write(mark, "").map_err(|error| error.to_string()),
+        None => Ok(()),
+    };
+    let done = import(connection_string, path, &begin).map_err(failed)?;
+    if let Some(mark) = mark {
+        std::fs::remove_file(mark).map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(done)
 }

@@ -252,7 +252,8 @@ async fn fill(
     let services = app.stores.current().services.clone();
     done.extend(cli.names_at_start().make(&services, account)?);
     if let Some(path) = &cli.seed {
-        let sentences = seed::seed(app, threads, path.clone()).await?;
+        let mark = (!cli.in_memory).then(|| cli.location.join(".seed-begun"));
+        let sentences = seed::seed(app, threads, path.clone(), mark).await?;
         done.push(format!("seed: {}", sentences.join("; ")));
     }
     if matches!(host, Host::Program(_)) {

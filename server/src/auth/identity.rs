@@ -35,6 +35,11 @@ const TOKEN_LIFE_SECONDS: u64 = 24 * 60 * 60;
 /// The resource of requests that name none.
 const STORAGE: &str = "https://storage.azure.com";
 
+/// Whether a path is that of an endpoint here: the bodies of such requests are secrets.
+pub fn is_path(path: &str) -> bool {
+    Question::of(path).is_some()
+}
+
 /// A request to one of the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question<'a> {

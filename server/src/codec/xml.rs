@@ -2,6 +2,7 @@
 //!
 //! Documents are short and their limits are checked before they come here. DTDs are refused whatever they hold.
 
+use percent_encoding::percent_decode_str;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, Event};
 
@@ -16,12 +17,14 @@ const ELEMENTS_MAX: usize = 1000;
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// An element: its name without prefix, its own text joined, its children in document order. Attributes are dropped.
+/// An element: its name without prefix, its own text joined, its children in document order. Attributes are dropped, but for `Encoded`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
     pub name: String,
     pub text: String,
     pub children: Vec<Element>,
+    /// `Encoded="true"`: the text is percent-encoded, because XML cannot hold it.
+    pub is_encoded: bool,
 }
 
 impl Element {
@@ -33,6 +36,17 @@ impl Element {
     /// The children of that name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |child| child.name == name)
+    }
+
+    /// The text of the first child of that name, decoded if XML could not hold it; empty if absent.
+    pub fn child_name(&self, name: &str) -> String {
+        match self.child(name) {
+            Some(child) if child.is_encoded => percent_decode_str(&child.text)
+                .decode_utf8_lossy()
+                .into_owned(),
+            Some(child) => child.text.clone(),
+            None => String::new(),
+        }
     }
 
     /// The text of the first child of that name, without the white space around it; `None` if absent or empty.
@@ -76,8 +90,10 @@ fn read_tree(bytes: &[u8], elements_max: usize) -> Result<Element, Malformed> {
             Event::Start(start) => {
                 elements += 1;
                 let name = start.local_name().as_ref().to_owned();
+                let encoded = start.try_get_attribute("Encoded").ok().flatten();
                 open.push(Element {
                     name,
+                    is_encoded: encoded.is_some_and(|encoded| encoded.value.as_ref() == "true"),
                     ..Element::default()
                 });
             }

@@ -84,7 +84,11 @@ impl Client {
     /// Sends a request. Errors: sentences, among them refusals of the service.
     pub fn send(&self, call: Call<'_>, body: Upload) -> Result<Reply, String> {
         let endpoint = self.endpoint(call.service)?;
-        let mut target = format!("/{}/{}", endpoint.path, call.resource).replacen("//", "/", 1);
+        // Slashes in the name of a blob stay: `c//x` is another blob than `c/x`.
+        let mut target = match endpoint.path.as_str() {
+            "" => format!("/{}", call.resource),
+            path => format!("/{path}/{}", call.resource),
+        };
         let mut headers = call.headers;
         headers.push(("x-ms-version".to_owned(), VERSION.to_owned()));
         match &self.target.credentials {

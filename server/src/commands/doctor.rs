@@ -543,6 +543,10 @@ impl Endpoint {
         runtime.block_on(async {
             let (stream, distrust) = match self.open(address).await? {
                 Handshake::Plain => return Ok(Answer::of_other_scheme()),
+                // A server that is not trusted is asked nothing but the question without a secret.
+                Handshake::Ready(_, Some(distrust)) if target != "/_lazurite/health" => {
+                    return Err(distrust);
+                }
                 Handshake::Ready(stream, distrust) => (stream, distrust),
             };
             match http_client::send(stream, request, PATIENCE).await {

@@ -57,7 +57,8 @@ pub fn facts(
         let Some(page) = page.child("Blobs") else {
             return true;
         };
-        let directory = |directory| json!({"kind": "directory", "name": text(directory, "Name")});
+        let directory =
+            |directory: &Element| json!({"kind": "directory", "name": directory.child_name("Name")});
         page.all("BlobPrefix").map(directory).all(&mut *take)
             && page.all("Blob").map(blob_fact).all(&mut *take)
     })?;
@@ -69,7 +70,7 @@ fn blob_fact(blob: &Element) -> Value {
     let property = |name| properties.map_or("", |properties| text(properties, name));
     let bytes: u64 = property("Content-Length").parse().unwrap_or(0);
     let modified = property("Last-Modified");
-    json!({"kind": "blob", "name": text(blob, "Name"), "bytes": bytes, "last_modified": modified})
+    json!({"kind": "blob", "name": blob.child_name("Name"), "bytes": bytes, "last_modified": modified})
 }
 
 fn text<'a>(element: &'a Element, name: &str) -> &'a str {

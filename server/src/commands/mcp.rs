@@ -101,9 +101,18 @@ fn listed(tool: &Tool) -> Listed {
     Listed::new(tool.name, tool.description, Arc::new(tool.schema())).with_annotations(hints)
 }
 
+/// Bytes of an answer: assistants read no more.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+
 fn answer(outcome: Result<serde_json::Value, String>) -> CallToolResponse {
     match outcome {
-        Ok(value) => CallToolResult::success(vec![ContentBlock::text(value.to_string())]),
+        Ok(value) => match value.to_string() {
+            text if text.len() > ANSWER_BYTES_MAX => {
+                let sentence = "The answer is longer than 256 KiB: ask for fewer.";
+                CallToolResult::error(vec![ContentBlock::text(sentence)])
+            }
+            text => CallToolResult::success(vec![ContentBlock::text(text)]),
+        },
         Err(sentence) => CallToolResult::error(vec![ContentBlock::text(sentence)]),
     }
     .into()

@@ -21,7 +21,7 @@ pub fn redact(target: &str) -> String {
 }
 
 /// A text in which each value of a parameter `sig` is cut, wherever it stands: in a query, in one that is a parameter of another, or
-/// in a sentence. It ends at the next ampersand or white space.
+/// in a sentence. It ends at the next ampersand, quote, bracket, backslash or white space.
 pub fn without_signatures(text: &str) -> String {
     let mut cut = String::with_capacity(text.len());
     let mut rest = text;
@@ -29,7 +29,9 @@ pub fn without_signatures(text: &str) -> String {
         cut.push_str(&rest[..name_end]);
         cut.push_str("=REDACTED");
         rest = &rest[value_at..];
-        let end = rest.find(|c: char| c == '&' || c.is_whitespace());
+        // Neither Base64 nor percent-encoding has these.
+        let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '"' | '\'' | '<' | '>' | '\\');
+        let end = rest.find(ends);
         let end = end.into_iter().chain(rest.find("%26")).min();
         rest = &rest[end.unwrap_or(rest.len())..];
     }
@@ -45,7 +47,9 @@ fn next_signature(text: &str) -> Option<(usize, usize)> {
             .into_iter()
             .find(|equals| lower[name_end..].starts_with(equals))?;
         let before = &lower.as_bytes()[..at];
-        let is_escaped = before.len() >= 3 && before[before.len() - 3] == b'%';
+        let is_escaped = before.len() >= 3 && before[before.len() - 3] == b'%'
+            || before.ends_with(b"\\u0026")
+            || before.ends_with(b"\\u003f");
         let is_word = before.last().is_some_and(u8::is_ascii_alphanumeric);
         (is_escaped || !is_word).then_some((name_end, name_end + equals.len()))
     })

@@ -1,15 +1,19 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
 use super::at;
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Component, Path};
+use std::rc::Rc;
 
 const ENDING: &str = ".tar.zst";
 /// Level of compression.
 const LEVEL: i32 = 3;
 /// Longest content of a file: the largest blob. Source: Scalability targets for Blob Storage.
 const FILE_BYTES_MAX: u64 = 200 << 40;
+/// Bytes of the head of an entry, with its long name and what pads the entry before it.
+const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Whether a path names an archive rather than a directory.
 pub fn is_name(path: &Path) -> bool {
@@ -64,8 +68,16 @@ pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
     };
     let file = File::open(path).map_err(|error| at(path, error))?;
     let decoder = zstd::Decoder::new(BufReader::new(file)).map_err(unread)?;
-    let mut archive = tar::Archive::new(decoder);
-    for entry in archive.entries().map_err(unread)? {
+    let left = Rc::new(Cell::new(HEAD_BYTES_MAX));
+    let metered = Metered {
+        source: decoder,
+        left: left.clone(),
+    };
+    let mut archive = tar::Archive::new(metered);
+    let mut entries = archive.entries().map_err(unread)?;
+    loop {
+        left.set(HEAD_BYTES_MAX);
+        let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(unread)?;
         let name = entry.path().map_err(unread)?.into_owned();
         let refused = |reason: &str| Err(format!("{}: {name:?}: {reason}", path.display()));
@@ -82,6 +94,7 @@ pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
         if length > FILE_BYTES_MAX {
             return refused("it is longer than any blob");
         }
+        left.set(HEAD_BYTES_MAX + length);
         let place = target.join(&name);
         let written = write(&mut entry, &place).map_err(unread)?;
         if written != length {
@@ -89,6 +102,27 @@ pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A reader that ends with an error after so many bytes: long names are read into memory before anything can look at them.
+struct Metered<R> {
+    source: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.left.get();
+        let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        if most == 0 && !room.is_empty() {
+            return Err(std::io::Error::other(
+                "the head of an entry is longer than a mebibyte",
+            ));
+        }
+        let count = self.source.read(&mut room[..most])?;
+        self.left.set(left - count as u64);
+        Ok(count)
+    }
 }
 
 /// Writes a new file; an archive that names one twice fails.

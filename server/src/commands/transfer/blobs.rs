@@ -6,6 +6,8 @@ use super::parallel::{Hand, in_parallel};
 use super::progress::Progress;
 use super::{ask, code_of, header, in_query, metadata_headers, policies, send, send_opened};
 use super::{text_field, texts_field};
+use crate::clock::system_time;
+use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
 use crate::http_client::Upload;
@@ -153,7 +155,7 @@ fn export_container(
         pages(client, &base, |page| {
             let blobs = page.child("Blobs");
             for blob in blobs.into_iter().flat_map(|blobs| blobs.all("Blob")) {
-                let name = text(blob, "Name");
+                let name = &*blob.child_name("Name");
                 if let Some(reason) = reason_to_leave_out(blob) {
                     progress.leave_out(format!("{container}/{name}: {reason}"));
                     continue;
@@ -490,6 +492,11 @@ fn content_type(name: &str) -> &'static str {
 }
 
 fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<(), String> {
+    let expires = text_field(&put.fields, "expires")?.and_then(date::parse_http);
+    if expires.is_some_and(|at| at <= system_time()) {
+        import.note(format!("{}: it is expired, and left out", put.path));
+        return Ok(());
+    }
     let file = import.source.open(&put.path)?.ok_or(MISSING)?;
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     let upload = BlobImport {
@@ -597,9 +604,16 @@ impl BlobImport<'_> {
         let headers = self.with_tier(self.headers()?)?;
         // Put Blob would make an MD5 of its own.
         if self.field("contentMD5")?.is_some() && self.length <= PUT_BYTES_MAX {
-            let mut headers = headers;
+            let mut headers = headers.clone();
             headers.push(header("x-ms-blob-type", "BlockBlob"));
-            return self.send_part("", &headers, 0, self.length);
+            match self.send_part("", &headers, 0, self.length) {
+                // A service keeps any MD5 that a client sets later. That of blocks is not compared with the content.
+                Err(refusal) if code_of(&refusal) == "Md5Mismatch" => self.import.note(format!(
+                    "{}: its contentMD5 is not that of its content",
+                    self.put.path
+                )),
+                sent => return sent,
+            }
         }
         let mut document = String::from("<BlockList>");
         let mut offset = 0;

@@ -63,18 +63,28 @@ impl Import<'_> {
     }
 
     pub fn note_existing(&self, kind: &str, name: &str, what: &str) {
+        self.note(format!("{kind} {name} is there: {what}"));
+    }
+
+    /// Adds a sentence to the report.
+    pub fn note(&self, sentence: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.push(format!("{kind} {name} is there: {what}"));
+        notes.push(sentence);
     }
 }
 
-/// Imports a directory or an archive. The error is a sentence.
-pub fn import(client: &Client, path: &Path, existing: Existing) -> Result<Imported, String> {
+/// Imports a directory or an archive. Calls `begin` after all checks and before the first write. The error is a sentence.
+pub fn import(
+    client: &Client,
+    path: &Path,
+    existing: Existing,
+    begin: &dyn Fn() -> Result<(), String>,
+) -> Result<Imported, String> {
     if fs::metadata(path)
         .map_err(|error| at(path, error))?
         .is_dir()
     {
-        return import_directory(client, path, existing);
+        return import_directory(client, path, existing, begin);
     }
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
@@ -95,11 +105,16 @@ pub fn import(client: &Client, path: &Path, existing: Existing) -> Result<Import
             path.display()
         ));
     }
-    import_directory(client, unpacked.path(), existing)
+    import_directory(client, unpacked.path(), existing, begin)
 }
 
 /// Imports a directory, with a manifest or without.
-fn import_directory(client: &Client, root: &Path, existing: Existing) -> Result<Imported, String> {
+fn import_directory(
+    client: &Client,
+    root: &Path,
+    existing: Existing,
+    begin: &dyn Fn() -> Result<(), String>,
+) -> Result<Imported, String> {
     let source = Source { root };
     check_format(&source)?;
     let progress = Progress::new();
@@ -116,6 +131,7 @@ fn import_directory(client: &Client, root: &Path, existing: Existing) -> Result<
     if existing == Existing::Refuse {
         check_nothing_is_in_use(&import)?;
     }
+    begin()?;
     blobs::import(&import)?;
     queues::import(&import)?;
     tables::import(&import)?;

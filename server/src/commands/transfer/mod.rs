@@ -63,7 +63,7 @@ pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
 
 /// Imports, and says what.
 pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<ExitCode, String> {
-    let imported = import::import(client, path, existing)?;
+    let imported = import::import(client, path, existing, &|| Ok(()))?;
     for sentence in &imported.notes {
         print_line(plain(sentence));
     }
@@ -71,14 +71,15 @@ pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Imports into the server of a connection string. Sentences about what was done.
+/// Imports into the server of a connection string. Calls `begin` after all checks and before the first write. Sentences about what was
+/// done.
 pub fn seed(
     connection_string: &str,
     path: &Path,
-    existing: Existing,
+    begin: &dyn Fn() -> Result<(), String>,
 ) -> Result<Vec<String>, String> {
     let client = Client::new(Some(connection_string))?;
-    let imported = import::import(&client, path, existing)?;
+    let imported = import::import(&client, path, Existing::Skip, begin)?;
     let mut sentences = imported.notes;
     sentences.push(format!("{}: {}", path.display(), imported.counts));
     Ok(sentences)

@@ -9,9 +9,10 @@ use cbc::cipher::{BlockCipherDecrypt, BlockModeDecrypt, InnerIvInit, KeyInit};
 use des::TdesEde3;
 use rc2::Rc2;
 use ring::{digest, hmac, pbkdf2};
+use std::cell::Cell;
 use std::num::NonZeroU32;
 
-/// Most rounds of a derivation: a file with more would keep the program from starting.
+/// Most rounds of all derivations: a file with more would keep the program from starting.
 const ITERATIONS_MAX: u32 = 10_000_000;
 /// What a derived key is for, in the derivation of RFC 7292.
 const FOR_KEY: u8 = 1;
@@ -23,6 +24,8 @@ pub struct Password {
     utf8: Vec<u8>,
     /// UTF-16, the larger byte first, with a zero at the end.
     utf16: Vec<u8>,
+    /// Rounds of derivations that are left for the file.
+    rounds: Cell<u32>,
 }
 
 impl Password {
@@ -31,6 +34,7 @@ impl Password {
         Password {
             utf8: password.as_bytes().to_vec(),
             utf16: units.flat_map(u16::to_be_bytes).collect(),
+            rounds: Cell::new(ITERATIONS_MAX),
         }
     }
 }
@@ -55,7 +59,7 @@ pub fn check_mac(mut mac: Der<'_>, password: &Password, safes: &[u8]) -> Result<
     let iterations = if mac.is_at_end() {
         NonZeroU32::MIN
     } else {
-        iterations(&mut mac)?
+        iterations(&mut mac, password)?
     };
     let mut key = vec![0; algorithm.output_len()];
     derive(
@@ -76,7 +80,7 @@ pub fn decrypt(mut algorithm: Der<'_>, data: &[u8], password: &Password) -> Resu
         Oid::Rsadsi([1, 12, 1, kind]) => {
             let mut parameters = algorithm.take(SEQUENCE)?;
             let salt = parameters.take(OCTET_STRING)?.0;
-            let iterations = iterations(&mut parameters)?;
+            let iterations = iterations(&mut parameters, password)?;
             let derived = |id, bytes: &mut [u8]| {
                 let sha1 = &digest::SHA1_FOR_LEGACY_USE_ONLY;
                 derive(sha1, id, &password.utf16, salt, iterations, bytes);
@@ -110,7 +114,7 @@ fn pbes2(mut parameters: Der<'_>, data: &[u8], password: &Password) -> Result<Ve
     }
     let mut derivation = derivation.take(SEQUENCE)?;
     let salt = derivation.take(OCTET_STRING)?.0;
-    let iterations = iterations(&mut derivation)?;
+    let iterations = iterations(&mut derivation, password)?;
     if derivation.next_tag() == Some(INTEGER) {
         // The length of the key, which the cipher says as well.
         derivation.take(INTEGER)?;
@@ -154,11 +158,10 @@ fn pbes2(mut parameters: Der<'_>, data: &[u8], password: &Password) -> Result<Ve
     }
 }
 
-fn iterations(from: &mut Der<'_>) -> Result<NonZeroU32> {
+fn iterations(from: &mut Der<'_>, password: &Password) -> Result<NonZeroU32> {
     let count = NonZeroU32::new(from.number()?).ok_or(Error::Malformed)?;
-    if count.get() > ITERATIONS_MAX {
-        return Err(Error::Unsupported);
-    }
+    let left = password.rounds.get().checked_sub(count.get());
+    password.rounds.set(left.ok_or(Error::Unsupported)?);
     Ok(count)
 }
 

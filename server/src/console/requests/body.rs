@@ -29,6 +29,8 @@ pub struct Shown {
     pub content: Content,
     /// Whether nothing is left out.
     pub is_whole: bool,
+    /// Whether secrets were cut: the text is not the one that was sent.
+    pub is_cut: bool,
     /// Bytes of the whole body, as far as it has passed.
     pub passed: u64,
 }
@@ -48,14 +50,20 @@ impl Shown {
         let decoded = preview::decode(&content_type, &copied.bytes).map(|text| text.text);
         let is_batch = content_type.starts_with("multipart/");
         let decoded = decoded.or_else(|| is_batch.then(|| String::from_utf8_lossy(&copied.bytes)));
+        let mut is_cut = false;
         let content = match decoded {
-            Some(text) => Content::Text(without_secrets(&text)),
+            Some(text) => {
+                let shown = without_secrets(&text);
+                is_cut = shown != *text;
+                Content::Text(shown)
+            }
             None => Content::Bytes(copied.bytes),
         };
         Shown {
             content_type,
             content,
             is_whole,
+            is_cut,
             passed: copied.passed,
         }
     }
@@ -96,10 +104,10 @@ pub fn shown(record: &Record) -> Option<[Shown; 2]> {
     ])
 }
 
-/// The text of the request's body, if it was kept whole, has at most `bytes_max` bytes, and is one that a form can hold.
+/// The text of the request's body, if it was kept whole and has no secrets, has at most `bytes_max` bytes, and is one that a form can hold.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
     let [request, _] = shown(record)?;
-    let is_fitting = |text: &&str| request.is_whole && text.len() <= bytes_max;
+    let is_fitting = |text: &&str| request.is_whole && !request.is_cut && text.len() <= bytes_max;
     let text = request.text().filter(is_fitting)?;
     Some(text.replace("\r\n", "\n")).filter(|text| !text.contains('\r'))
 }

@@ -611,7 +611,23 @@ pub fn without_secrets(text: &str) -> String {
         parts.join("\\n")
     };
     let lines: Vec<_> = text.split('\n').map(line).collect();
-    without_quoted_signatures(&lines.join("\n"))
+    without_account_keys(&without_quoted_signatures(&lines.join("\n")))
+}
+
+/// A text without the keys of connection strings.
+fn without_account_keys(text: &str) -> String {
+    let name = "accountkey=";
+    let lower = text.to_ascii_lowercase();
+    let (mut shown, mut from) = (String::with_capacity(text.len()), 0);
+    while let Some(at) = lower[from..].find(name) {
+        let value = from + at + name.len();
+        shown.push_str(&text[from..value]);
+        shown.push('…');
+        let is_key = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+        let end = text[value..].find(|c| !is_key(c));
+        from = end.map_or(text.len(), |end| value + end);
+    }
+    shown + &text[from..]
 }
 
 /// A line without the value of a header that opens something, and without signatures of SAS.
