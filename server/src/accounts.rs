@@ -302,4 +302,12 @@ mod tests {
             assert!(Accounts::parse(text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn account_named_as_a_fork_of_another_is_refused() {
+        let key = "a2V5";
+        let refused = Accounts::parse(&format!("x:{key};x--y:{key}")).unwrap_err();
+        assert!(refused.contains("fork"), "{refused}");
+        assert!(Accounts::parse(&format!("z:{key};x--y:{key}")).is_ok());
+    }
 }

@@ -57,8 +57,7 @@ pub fn facts(
         let Some(page) = page.child("Blobs") else {
             return true;
         };
-        let directory =
-            |directory: &Element| json!({"kind": "directory", "name": directory.child_name("Name")});
+        let directory = |directory: &Element| json!({"kind": "directory", "name": directory.child_name("Name")});
         page.all("BlobPrefix").map(directory).all(&mut *take)
             && page.all("Blob").map(blob_fact).all(&mut *take)
     })?;

@@ -113,6 +113,10 @@ mod tests {
                 "/a?u=http%3A%2F%2Fh%2F%3Fsv%3D1%26SIG=REDACTED%26se%3D2",
             ),
             ("sig=S&sig=T", "sig=REDACTED&sig=REDACTED"),
+            (
+                r#"{"url":"http://h/a?sv=1\u0026sig=S%3D","n":5}"#,
+                r#"{"url":"http://h/a?sv=1\u0026sig=REDACTED","n":5}"#,
+            ),
             ("/a?design=x&sigma=y&mysig=z", "/a?design=x&sigma=y&mysig=z"),
             ("sig", "sig"),
             ("\u{e9}sig=\u{e9}", "\u{e9}sig=REDACTED"),

@@ -337,6 +337,23 @@ mod tests {
     }
 
     #[test]
+    fn file_that_names_a_directory_without_a_store_is_refused_and_nothing_is_removed() {
+        let fs = empty();
+        make(&fs, "/data/stores/000002");
+        let file = StoresFile {
+            current: 1,
+            snapshots: Vec::new(),
+        };
+        Directories::unlocked(fs.clone(), root())
+            .write(&file)
+            .unwrap();
+        let refused = Directories::open(fs.clone(), root()).unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains("000001") && text.contains("Copy"), "{text}");
+        assert!(is_there(&fs, "/data/stores/000002"));
+    }
+
+    #[test]
     fn only_named_directories_are_kept_and_numbers_do_not_come_again() {
         let fs = empty();
         for path in [

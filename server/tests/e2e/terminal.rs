@@ -43,6 +43,26 @@ fn created(service: Service, method: &str, target: &str) -> Request {
 }
 
 #[test]
+fn slashes_in_the_name_of_a_blob_stay() {
+    let server = Server::fresh();
+    created(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    for name in ["x", "/x", "d/y", "d//y"] {
+        let path = format!("photos/{name}");
+        let (success, _, err) = run(&server, &["put", "-", &path], name.as_bytes());
+        assert!(success, "{err}");
+    }
+    for name in ["x", "/x", "d/y", "d//y"] {
+        assert_eq!(printed(&server, &["cat", &format!("photos/{name}")]), name);
+    }
+    printed(&server, &["rm", "photos//x"]);
+    printed(&server, &["rm", "photos/d//y"]);
+    assert_eq!(printed(&server, &["cat", "photos/x"]), "x");
+    assert_eq!(printed(&server, &["cat", "photos/d/y"]), "d/y");
+}
+
+#[test]
 fn blobs_are_put_listed_shown_and_removed() {
     let server = Server::fresh();
     created(Service::Blob, "PUT", "/photos?restype=container")

@@ -198,6 +198,15 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_an_entry_takes_bounded_memory() {
+        let length = 64 << 20;
+        let long = header("././@LongLink", tar::EntryType::GNULongName, length);
+        let name = std::io::repeat(b'n').take(length);
+        let (_, unpacked) = unpacked(&packed(|archive| archive.append(&long, name).unwrap()));
+        assert!(unpacked.is_err());
+    }
+
+    #[test]
     fn packing_is_the_same_each_time_and_unpacks_to_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");

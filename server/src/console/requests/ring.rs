@@ -665,6 +665,13 @@ fn without_quoted_signatures(text: &str) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn keys_of_connection_strings_are_cut_wherever_they_stand() {
+        let text = r#"{"s":"AccountName=a;AccountKey=S3C+/==;EndpointSuffix=x"} accountkey=T"#;
+        let cut = r#"{"s":"AccountName=a;AccountKey=…;EndpointSuffix=x"} accountkey=…"#;
+        assert_eq!(without_secrets(text), cut);
+    }
+
     fn origin(id: u64) -> RequestOrigin {
         RequestOrigin {
             service: ServiceKind::Blob,
