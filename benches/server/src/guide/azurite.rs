@@ -82,20 +82,19 @@ fn other_requests(ours: &Finding, theirs: &Finding) -> Vec<String> {
     }
     let pairs = ours.designs.iter().zip(&theirs.designs);
     let differing = pairs.flat_map(|(ours, theirs)| {
-        let counts: [(&str, fn(&Measured) -> u64); 2] = [
-            ("to write", |design| design.build.requests),
-            ("to answer", |design| design.ask.requests),
-        ];
-        counts.into_iter().filter_map(move |(what, count)| {
-            let [here, there] = [ours, theirs].map(count);
+        let counts = |design: &Measured| [design.build.requests, design.ask.requests];
+        let (here, there) = (counts(ours), counts(theirs));
+        let all = ["to write", "to answer"]
+            .into_iter()
+            .zip(here.into_iter().zip(there));
+        let differing = all.filter(|(_, (here, there))| here != there);
+        differing.map(|(what, (here, there))| {
             let requests = counted(there as usize, "request");
-            (here != there).then(|| {
-                format!(
-                    "{}: {requests} {what}, not {}",
-                    ours.design,
-                    thousands(here)
-                )
-            })
+            format!(
+                "{}: {requests} {what}, not {}",
+                ours.design,
+                thousands(here)
+            )
         })
     });
     differing.collect()
