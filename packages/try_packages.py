@@ -232,7 +232,7 @@ def install_azurite(work: Path) -> Path:
     project = work / "azurite"
     project.mkdir()
     (project / "package.json").write_text("{}")
-    # A cache of its own, which then holds what was downloaded.
+    # A cache of its own, which then holds the downloaded packages.
     cache = ["--cache", work / "azurite-cache"]
     seconds = run("npm", "install", *cache, "--no-audit", "--no-fund", "--loglevel=error", "azurite", cwd=project)
     print(f"Azurite: installed by npm in {seconds:.1f} s")

@@ -20,7 +20,7 @@ TARGETS = ["sysinit", "basic", "multi-user", "network", "shutdown"]
 # A user that the image does not know.
 USER = "12345:12345"
 PORT = 21600
-# What compose files run inside the container, with the port that this test gives to the server.
+# The command of compose files inside the container, with the port that this test gives to the server.
 HEALTH_CHECKS = [
     f"nc 127.0.0.1 {PORT} -z",
     f"nc -z localhost {PORT + 1}",

@@ -14,7 +14,7 @@ pub struct Checksums {
 }
 
 impl Checksums {
-    /// Compares what is claimed here with what was computed. Errors: `Md5Mismatch`, `Crc64Mismatch`.
+    /// Compares these claimed checksums with the computed ones. Errors: `Md5Mismatch`, `Crc64Mismatch`.
     pub fn check(&self, computed: &Checksums) -> Result<()> {
         match (self.md5, computed.md5) {
             (Some(specified), Some(calculated)) if specified != calculated => {
@@ -45,7 +45,7 @@ pub struct Checksummer {
 }
 
 impl Checksummer {
-    /// Computes those that are asked for; an MD5 costs several times as much as a CRC64.
+    /// Computes the selected checksums. An MD5 costs several times as much as a CRC64.
     pub fn new(md5: bool, crc64: bool) -> Checksummer {
         Checksummer {
             md5: md5.then(md5_simd::Md5::new),

@@ -22,7 +22,7 @@ pub struct CustomerKey {
 }
 
 impl CustomerKey {
-    /// Takes the key and what the request says is its SHA-256. Error: `InvalidHeaderValue` if it is not.
+    /// Takes the key and its SHA-256 from the request. Error: `InvalidHeaderValue` if they do not match.
     pub fn new(key: [u8; 32], sha256: [u8; 32]) -> Result<CustomerKey> {
         let computed: [u8; 32] = Sha256::digest(key).into();
         if computed == sha256 {

@@ -9,7 +9,7 @@
 //!                kind 1 put whole; 2 of blocks: count; 3 appended: count sealed:1; 4 pages: sequence
 //!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
 //!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text,
-//!                        14 previous state of what is deleted, 15 replaced:8
+//!                        14 previous state of a deleted blob, 15 replaced:8
 //! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 windowed) file-id:16 [home:16 if foreign] end
 //! headers     present:1 (bits 0 to 5, or 6 for 5), then those present: type encoding language cache disposition:text
 //!             md5:16 (bit 5) or length:varint md5 (bit 6, since 0.1.0)
@@ -42,7 +42,7 @@
 //! ```
 //!
 //! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths and counts are varints
-//! (seven bits a byte, lowest first); text has its length before it; what ends in `?` has a byte 0 or 1 before it.
+//! (seven bits a byte, lowest first); text has its length before it; a field that ends in `?` has a byte 0 or 1 before it.
 
 use crate::error::Result;
 use crate::etag::ETag;

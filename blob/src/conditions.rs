@@ -1,4 +1,4 @@
-//! Conditional headers: what a request requires of the blob's state, and the errors if it is not met.
+//! Conditional headers: the state of a blob that a request requires, and the errors if the blob is in another one.
 //!
 //! Reads and writes combine the four headers differently. A write's are first reduced to one ([`Conditions::for_write`]), which may
 //! fail before anything is read; then that is checked against the blob.
@@ -122,7 +122,7 @@ pub(crate) enum WriteCondition<'a> {
 
 impl Conditions {
     /// Checks the conditions of a read against the blob.
-    /// `If-Match and If-Unmodified-Since and (If-None-Match or If-Modified-Since)`: the failed half says how to answer.
+    /// `If-Match and If-Unmodified-Since and (If-None-Match or If-Modified-Since)`: the error follows from the half that failed.
     pub(crate) fn check_read(&self, current: Validators) -> Result<()> {
         if self.if_none_match == Some(ETags::Any) {
             return Err(Error::UnsatisfiableCondition);
@@ -279,7 +279,7 @@ mod tests {
         conditions
     }
 
-    fn told(result: Result<()>) -> &'static str {
+    fn shown(result: Result<()>) -> &'static str {
         match result {
             Ok(()) => "ok",
             Err(Error::ConditionNotMet) => "412",
@@ -324,7 +324,7 @@ mod tests {
             ("none=same since=after", "304"),
         ] {
             assert_eq!(
-                told(conditions(words).check_read(current())),
+                shown(conditions(words).check_read(current())),
                 expected,
                 "{words}"
             );
@@ -332,7 +332,7 @@ mod tests {
     }
 
     fn write(words: &str, kind: WriteKind, current: Option<Validators>) -> &'static str {
-        told(
+        shown(
             conditions(words)
                 .for_write()
                 .and_then(|condition| condition.check(kind, current)),
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn writes_meet_the_result_matrix() {
         use WriteKind::{Change, Create};
-        // Conditions; then creating over a blob, changing a blob, creating where there is none, changing what is not there.
+        // Conditions; then creating over a blob, changing a blob, creating where there is none, changing an absent blob.
         for (words, create, change, create_missing, change_missing) in [
             ("", "ok", "ok", "ok", "404"),
             ("match=same", "ok", "ok", "412", "412"),
@@ -401,7 +401,7 @@ mod tests {
             "match=same none=other since=before unsince=after",
         ] {
             assert_eq!(
-                told(conditions(words).for_write().map(|_| ())),
+                shown(conditions(words).for_write().map(|_| ())),
                 "multiple",
                 "{words}"
             );
@@ -419,7 +419,7 @@ mod tests {
             ("none=*", "unsupported"),
         ] {
             let result = conditions(words).for_container_write().map(|_| ());
-            assert_eq!(told(result), expected, "{words}");
+            assert_eq!(shown(result), expected, "{words}");
         }
     }
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Most parts that are read at once for a caller that must not block long.
 const FEW_PARTS: usize = 64;
 
-/// The range a reader asks for: `bytes=first-last` or `bytes=first-`.
+/// The range of a request: `bytes=first-last` or `bytes=first-`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteRange {
     /// Offset of the first byte.
@@ -27,7 +27,7 @@ pub struct ByteRange {
 pub struct Download {
     /// The blob; its `length` is that of the whole.
     pub blob: Blob,
-    /// The bytes that `body` reads, end exclusive, if a range was asked for; `None` for the whole blob.
+    /// The bytes that `body` reads, end exclusive, if the request has a range; `None` for the whole blob.
     pub range: Option<Range<u64>>,
     /// The content.
     pub body: BlobReader,

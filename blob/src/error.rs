@@ -12,10 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A protocol error. The variant's name is the code on the wire, but for [`Error::NotModified`], [`Error::ResourceNameLength`]
 /// and [`Error::Engine`].
 #[derive(Debug, Clone, thiserror::Error)]
-#[allow(
-    missing_docs,
-    reason = "the display text of each variant says what it means"
-)]
+#[allow(missing_docs, reason = "the display text of each variant documents it")]
 pub enum Error {
     #[error("The specified blob already exists.")]
     BlobAlreadyExists,
@@ -46,7 +43,7 @@ pub enum Error {
         "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     )]
     Crc64Mismatch { specified: u64, calculated: u64 },
-    /// The store holds what this service cannot have written: the log should have `reason`, the client only the text.
+    /// The store holds a record that this service cannot have written. `reason` is for the log, the text for the client.
     #[error("The server encountered an internal error. Please retry the request.")]
     InternalError { reason: String },
     #[error("The specified blob or block content is invalid.")]
@@ -224,7 +221,7 @@ pub enum Error {
     SourceConditionNotMet,
     #[error("The tags specified exceed the maximum permissible limit.")]
     TagsTooLarge,
-    /// The store failed; see [`lazurite_engine::Error`] for what the caller can do.
+    /// The store failed. [`lazurite_engine::Error`] documents how the caller can react.
     #[error(transparent)]
     Engine(#[from] lazurite_engine::Error),
 }

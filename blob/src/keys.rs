@@ -66,7 +66,7 @@ const ACCOUNT_POLICY: u8 = 2;
 pub(crate) const ETAG_BOUND: &[u8] = &[3];
 const BASE_BLOB: u8 = 0xff;
 
-/// The name that starts `key`, and what follows its end.
+/// The name that starts `key`, and the bytes behind it.
 fn take_name(key: &[u8]) -> Option<(String, &[u8])> {
     let (name, rest) = escape::take_component(key)?;
     Some((String::from_utf8(name.into_owned()).ok()?, rest))
@@ -135,7 +135,7 @@ pub(crate) fn all_of_container(container_id: u128) -> KeyRange {
     KeyRange::prefix(&container_id.to_be_bytes())
 }
 
-/// Whether a row of the history says that its name has uncommitted blocks only.
+/// Whether a row of the history marks a name that has uncommitted blocks only.
 pub(crate) fn is_uncommitted_marker(key: &[u8]) -> bool {
     key.get(16) == Some(&(History::Uncommitted as u8))
 }

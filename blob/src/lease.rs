@@ -102,7 +102,7 @@ pub(crate) enum Leased {
     Container,
 }
 
-/// The lease of a container or blob, as stored: [`Lease::state`] says what it is at a time.
+/// The lease of a container or blob, as stored: [`Lease::state`] is its state at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lease(pub(crate) Option<LeaseHolder>);
 

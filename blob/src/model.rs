@@ -1,4 +1,4 @@
-//! Plain data: Container, Blob, BlobBlock and what they are made of. `codec.rs` gives the stored ones their bytes.
+//! Plain data: Container, Blob, BlobBlock and their parts. `codec.rs` encodes those that are stored.
 
 use crate::etag::ETag;
 use crate::guid::Guid;

@@ -11,7 +11,7 @@ const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
 
 /// Fails unless `name` may be a container's: 3 to 63 lower-case letters, digits and single inner hyphens.
-pub(crate) fn check_container_name(name: &str) -> Result<()> {
+pub fn check_container_name(name: &str) -> Result<()> {
     if SPECIAL_CONTAINERS.contains(&name) {
         return Ok(());
     }

@@ -88,7 +88,10 @@ impl PageWrite<'_> {
         if !is_large(range) {
             return self.replace(range, Vec::new());
         }
-        assert_eq!(self.writer.base, None, "what others see is not dropped");
+        assert_eq!(
+            self.writer.base, None,
+            "layers that other records see are not dropped"
+        );
         // Drops windows whose extents all lie in the stretch; rewrites those at its ends.
         let first = range.start.div_ceil(WINDOW_BYTES);
         let last = (range.end - EXTENT_BYTES_MAX) / WINDOW_BYTES;

@@ -38,7 +38,7 @@ pub(crate) struct Overlay {
     rest: Range<u64>,
 }
 
-/// The extents of one layer, or of one part of it, in order.
+/// The extents of one layer, or of a part of a layer, in order.
 #[derive(Debug)]
 struct LayerRows {
     rows: Rows,
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subtraction_leaves_what_lies_outside() {
+    fn subtraction_leaves_the_parts_outside() {
         let range = 10..20;
         for (there, expected) in [
             (0..5, &[(0, 5)][..]),

@@ -350,7 +350,7 @@ impl Contents {
     }
 }
 
-/// Puts bytes at `start`, behind what `chunk` has or over it.
+/// Puts bytes at `start`, behind the bytes of `chunk` or over them.
 fn put(chunk: &mut BytesMut, start: usize, bytes: &[u8]) {
     if start == chunk.len() {
         chunk.extend_from_slice(bytes);

@@ -10,6 +10,7 @@ use lazurite_engine::{Db, IdSource, WallClock};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 /// The Blob service over one store. Shared by all threads; holds no state of its own but the policies of accounts and the ETag clock.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub struct BlobService {
     pub(crate) keyspaces: Keyspaces,
     /// Held by a sweep, so that no two of them drop the same records. Holds the keys of timers whose values are corrupt, which
     /// earlier sweeps reported.
-    pub(crate) sweeping: Mutex<HashSet<Vec<u8>>>,
+    pub(crate) sweep_state: Mutex<HashSet<Vec<u8>>>,
     pub(crate) policies: AccountPolicies,
     pub(crate) etags: EtagClock,
     /// Operations under way that hold locks for long.
@@ -42,10 +43,15 @@ impl BlobService {
             ids,
             clock,
             keyspaces,
-            sweeping: Mutex::default(),
+            sweep_state: Mutex::default(),
             policies: AccountPolicies::default(),
             etags,
             long_operations: AtomicUsize::new(0),
         })
+    }
+
+    /// The time of day. A write reads it while it holds the lock that orders it, a read once.
+    pub(crate) fn now(&self) -> SystemTime {
+        self.clock.now()
     }
 }

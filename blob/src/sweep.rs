@@ -1,7 +1,7 @@
 //! The sweep: work that is due at a certain time, done a few steps at a time.
 //!
-//! A write that makes something with an end sets a timer: a row with a time and a subject. So a sweep reads only what is due. A
-//! timer decides nothing: its subject may have changed since, and is read again.
+//! A write that creates something with a limited lifetime sets a timer: a row with a time and a subject. So a sweep reads only due
+//! rows. A timer decides nothing: its subject may have changed since, and is read again.
 
 use crate::codec;
 use crate::error::corrupt_record;
@@ -28,7 +28,7 @@ const PURGED_ROWS: usize = 500;
 
 /// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SweepProgress {
+pub struct Sweep {
     /// Steps taken, each of them one batch.
     pub steps: u32,
     /// When the next work is due: a time in the past if the sweep ended early. `None` if there are no timers.
@@ -55,10 +55,13 @@ impl BlobService {
     /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their retention, expired blobs. Takes
     /// at most `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
     ///
-    /// Work that fails is put off and reported in [`SweepProgress::failures`]; the rest goes on. A timer that cannot be read is
+    /// Work that fails is put off and reported in [`Sweep::failures`]; the rest continues. A timer that cannot be read is
     /// skipped, and reported once while the store is open. A second sweep waits for the first.
-    pub fn sweep(&self, steps_max: u32) -> Result<SweepProgress> {
-        let mut unreadable = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn sweep(&self, steps_max: u32) -> Result<Sweep> {
+        let mut unreadable = self
+            .sweep_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let (mut steps, mut failures) = (0, Vec::new());
         loop {
             let next = self.next_timer(&mut unreadable, &mut failures)?;
@@ -84,7 +87,7 @@ impl BlobService {
                     steps += 1;
                 }
                 _ => {
-                    return Ok(SweepProgress {
+                    return Ok(Sweep {
                         steps,
                         next_due,
                         failures,
@@ -95,8 +98,8 @@ impl BlobService {
     }
 
     /// The first timer. Skips rows of kinds that only newer programs know, and rows whose values are corrupt: these are added to
-    /// `unreadable`, and to `failures` if they were not there. Errors: a block of an SSTable that is corrupt ends the sweep here, because
-    /// the rows in it, and so the next one, are unknown.
+    /// `unreadable`, and to `failures` if they were not there. Errors: a block of an SSTable that is corrupt ends the sweep here,
+    /// because the rows in it, and so the next one, are unknown.
     fn next_timer(
         &self,
         unreadable: &mut HashSet<Vec<u8>>,
@@ -179,7 +182,7 @@ impl BlobService {
         let container = container.map(|value| codec::decode_container(&value));
         let policy = AccountPolicy::default();
         match container.transpose()?.filter(|found| found.id == home) {
-            // The container was deleted and may be restored as it was. What it holds ends later.
+            // The container was deleted and may be restored. Its blobs stay until then.
             None => self.sweep_without_container(home, &due, transaction),
             Some(container) => {
                 let key = due.container_key.clone();
@@ -353,7 +356,7 @@ impl BlobService {
         }
     }
 
-    /// Deletes rows of a keyspace and what they refer to, until the step has [`PURGED_ROWS`].
+    /// Deletes rows of a keyspace and the content that they refer to, until the step has [`PURGED_ROWS`].
     fn purge(&self, keyspace: &Keyspace, purge: &mut Purge<'_>) -> Result<()> {
         let snapshot = self.db.snapshot();
         let range = keys::all_of_container(purge.home);

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
-/// Where a blob is kept, and at what price. Displayed and read as on the wire.
+/// The access tier of a blob, which sets its price in Azure. Displayed and read as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessTier {
     /// Online; the default.
@@ -78,7 +78,7 @@ pub(crate) struct Rehydration {
     pub(crate) ready_at: SystemTime,
 }
 
-/// The access tier of a blob, as stored: [`Tiering::tier`] says what it is at a time.
+/// The access tier of a blob, as stored: [`Tiering::tier`] is the tier at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tiering {
     /// As set; `None` if it never was.

@@ -155,7 +155,7 @@ pub(crate) enum UploadedValue {
 }
 
 impl Upload {
-    /// `claimed` is what `Content-MD5` or `x-ms-content-crc64` says of this body; both at once is an error.
+    /// `claimed` is the value of `Content-MD5` or `x-ms-content-crc64`; both at once is an error.
     pub(crate) fn begin(
         service: &BlobService,
         kind: UploadKind,
@@ -263,7 +263,7 @@ impl Upload {
                 Ok(count)
             }
             Body::Large(writer) => Ok(writer.fill(bytes)),
-            Body::Stored(_) => unreachable!("what is settled was written to its end"),
+            Body::Stored(_) => unreachable!("a stored body was written to its end"),
         }
     }
 

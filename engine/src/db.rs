@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Says that its holder has waited for its turn to write: see [`Db::admit`].
+/// Proof that its holder has waited for its turn to write: see [`Db::admit`].
 #[derive(Debug)]
 #[must_use]
 pub struct Admission {
@@ -50,7 +50,7 @@ struct Handle {
     parts: Arc<Parts>,
     work: Arc<Work>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// How the first close ended. Held while it goes on, so that a second one waits for it.
+    /// The result of the first close. Locked while that runs, so that a second one waits for it.
     closed: Mutex<Option<Result<()>>>,
 }
 
@@ -66,9 +66,9 @@ fn spawn(name: &'static str, run: Box<dyn FnOnce() + Send>) -> io::Result<JoinHa
 }
 
 impl Db {
-    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On a full disk a store that is there opens
-    /// too, and is read-only until there is space: writes answer `NoSpace`. Errors: `InvalidOption`, if a
-    /// setting is out of its bounds.
+    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On a full disk a store that is there
+    /// opens too, and is read-only until there is space: writes answer `NoSpace`. Errors: `InvalidOption`, if a setting is out of
+    /// its bounds.
     pub fn open(directory: &Path, config: Config) -> Result<Db> {
         let environment = Environment::system(config.durability);
         Db::open_with(directory, config, environment)
@@ -136,12 +136,11 @@ impl Db {
         Ok(Keyspace::new(tree))
     }
 
-    /// Makes `batch` visible, whole, to every read that starts after the return; the ticket says when it is durable.
+    /// Makes `batch` visible, whole, to every read that starts after the return; the ticket completes when it is durable.
     /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes, compactions or
-    /// syncs lag far behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, those that only
-    /// delete first of all (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for handles of
-    /// another store, and then too the batch is not there; any other error leaves it open whether the batch will be
-    /// there after a restart.
+    /// syncs lag far behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, deletions
+    /// before others (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for handles of
+    /// another store, and then the batch is not there either; after any other error the batch may or may not be there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.parts().health.check_writable()?;
         if batch.is_empty() {
@@ -221,8 +220,9 @@ impl Db {
             .ticket(self.parts().snapshots.published())
     }
 
-    /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can be read before it is durable, and a
-    /// power cut may take it; wait for [`Db::ticket`] before an answer that must not be taken back. A large value is read whole: see [`Snapshot::open_value`].
+    /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can be read before it is durable, and
+    /// a power cut may take it; wait for [`Db::ticket`] before an answer that must not be taken back. A large value is read whole:
+    /// see [`Snapshot::open_value`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let parts = self.parts();
         parts.health.check_open()?;
@@ -251,8 +251,8 @@ impl Db {
         Ok(writer.within(self.parts().reserve.clone()))
     }
 
-    /// Puts a value that is at hand as a whole into the value log, whatever its size. It is with the operating system on
-    /// return; the batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for
+    /// Puts a value that is in memory as a whole into the value log, whatever its size. On return the operating system has
+    /// it; the batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for
     /// `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
         self.parts().health.check_writable()?;
@@ -316,10 +316,10 @@ impl Db {
         Ok(())
     }
 
-    /// As [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a checkpoint of a store that is flushed has
-    /// no log, and each opening of it takes the time of its manifest instead of that of all rows in the log. [`Db::compact`] after it keeps
-    /// each copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any other failure makes the store
-    /// read-only.
+    /// As [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a checkpoint of a store that is
+    /// flushed has no log, and each opening of it takes the time of its manifest instead of that of all rows in the log.
+    /// [`Db::compact`] after it keeps each copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any
+    /// other failure makes the store read-only.
     pub fn flush_all(&self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -338,7 +338,8 @@ impl Db {
         self.work().compact_all(keyspace.tree())
     }
 
-    /// Runs one pending piece of background work, if any, and answers which. For tests that chose [`Background::Stepped`](crate::Background::Stepped).
+    /// Runs one pending piece of background work, if any, and answers which. For tests that chose
+    /// [`Background::Stepped`](crate::Background::Stepped).
     #[cfg(any(test, feature = "testing"))]
     pub fn step(&self) -> Result<Option<Job>> {
         self.work().step()
@@ -351,8 +352,8 @@ impl Db {
         Ok(crate::verify::verify(self.parts()))
     }
 
-    /// The same for a store that is not open, its log included. Takes the lock of the directory meanwhile. The error says why
-    /// it could not even be begun: another process has it, or there is no manifest to be read.
+    /// The same for a store that is not open, its log included. Takes the lock of the directory meanwhile. Errors: the
+    /// verification cannot start because another process has the store open, or because its manifest cannot be read.
     pub fn verify_directory(
         directory: &Path,
         config: Config,
@@ -363,9 +364,9 @@ impl Db {
 
     /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
     /// that is visible now: hard links, made while the store is in use, and durable on return. Later writes to either do
-    /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait meanwhile, writers do not but
-    /// for a moment; it waits for a flush under way, and for no compaction. The time grows with the number of files, not of rows, and with what is not synced yet. After an error the
-    /// links made so far are removed again, as far as they can be.
+    /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait meanwhile, writers
+    /// only for a moment. It waits for a flush under way, but for no compaction. The time grows with the number of files, not of
+    /// rows, and with the bytes that are not synced yet. After an error the links made so far are removed as far as possible.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.parts().health.check_writable()?;
         self.work().checkpoint(directory)
@@ -469,7 +470,7 @@ fn write_value(parts: &Parts, value: &[u8]) -> Result<LargeValue> {
 }
 
 impl Handle {
-    /// Leaves nothing in the log and nothing half done, and says so in the manifest.
+    /// Empties the log, completes all jobs, and records that in the manifest.
     fn finish(&self) -> Result<()> {
         if let Some(failure) = self.parts.health.failure() {
             return Err(failure.clone());
@@ -488,14 +489,14 @@ impl Handle {
         self.parts.log.with_log(|log| self.retire_log(log))
     }
 
-    /// Says in the manifest that the log is no longer needed, and removes it.
+    /// Records in the manifest that the log is no longer needed, and removes it.
     fn retire_log(&self, log: &mut Log) -> Result<()> {
         let mut manifest = self.parts.catalog.lock();
         let wals: Vec<u64> = manifest.state.wals.keys().copied().collect();
         let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
         fields.push(Field::LastSequence(log.last_sequence));
         fields.push(Field::Closed);
-        // Written anew, so that CURRENT vouches for all of it: a shortened manifest would look like an older one.
+        // Rewritten, so that CURRENT covers its whole length: a truncated manifest would look like an older one.
         manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;
         self.parts.log.segments().take_next();

@@ -7,7 +7,7 @@
 //!   reached the durability level of the store.
 //! - Full memtables become SSTables of level 0; compaction merges them downwards. A manifest lists the live files.
 //! - Large values are streamed into the value log by a [`ValueWriter`] and read in parts by a [`ValueReader`].
-//! - A [`Snapshot`] sees the store at one moment, for as long as it lives; a [`Scan`] walks a [`KeyRange`] of it either way.
+//! - A [`Snapshot`] sees the store at one moment, for as long as it lives; a [`Scan`] walks a [`KeyRange`] of the snapshot in either direction.
 //! - Everything outside comes through [`fs::Fs`] and [`fs::Clock`]; background work can be stepped. So tests can cut the
 //!   power at every call, fail any call, and replay a run from its seed.
 //!
@@ -37,7 +37,7 @@ pub use base::error::{Error, Result};
 pub use base::escape;
 pub use base::range::{Direction, KeyRange};
 pub use base::varint;
-pub use catalog::closed::{copy_store, remove_store};
+pub use catalog::closed::{clear_store, copy_store, remove_store};
 pub use catalog::recovery::foreign_file;
 pub use db::{Admission, Db};
 pub use dump::dump_file;

@@ -41,8 +41,8 @@ impl Snapshot {
         }
     }
 
-    /// A reader over the value of `key`, large or small, without reading it. It keeps the value's bytes on disk for as
-    /// long as it lives, whatever happens to the key.
+    /// A reader over the value of `key`, large or small, without reading it. The value's bytes stay on disk as long as the reader
+    /// lives, even if the key is overwritten or deleted.
     pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
         let parts = &self.0.parts;
         parts.health.check_open()?;
@@ -77,7 +77,7 @@ impl Snapshot {
         }
     }
 
-    /// A scan without rows whose first `advance` answers `error`.
+    /// A scan whose first `advance` fails with `error`.
     pub(crate) fn refused_scan(&self, keyspace: &Keyspace, error: Error) -> Scan {
         let scan = self.scan(keyspace, KeyRange::all(), Direction::Forward);
         Scan {
@@ -102,7 +102,7 @@ pub struct Scan {
     rows: Rows,
     /// Keep the large values of a transaction's own rows when the transaction is gone.
     pins: Option<Arc<[Pin]>>,
-    /// Answered by the first `advance`.
+    /// Returned by the first `advance`.
     refusal: Option<Error>,
 }
 
@@ -123,8 +123,8 @@ impl Scan {
         }
     }
 
-    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. After an error
-    /// the scan stands at the end.
+    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. An error ends
+    /// the scan.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         let parts = self.snapshot.parts();
@@ -161,7 +161,7 @@ impl Scan {
         }
     }
 
-    /// The value at the position where it stands, until the scan moves on; a large one is read now. Cheaper than
+    /// The value at the position, borrowed until the scan moves on; a large one is read now. Cheaper than
     /// [`Scan::value`], which keeps it. Panics unless the last `advance` answered `true`.
     #[inline]
     pub fn value_in_place(&self) -> Result<Cow<'_, [u8]>> {
@@ -171,7 +171,7 @@ impl Scan {
         }
     }
 
-    /// The value at the position where it stands, until the scan moves on; `None` for a large one, which [`Scan::open_value`] reads.
+    /// The value at the position, borrowed until the scan moves on; `None` for a large one, which [`Scan::open_value`] reads.
     /// Panics unless the last `advance` answered `true`.
     #[inline]
     pub fn small_value(&self) -> Option<&[u8]> {
@@ -204,7 +204,7 @@ impl Scan {
         self.source().kind()
     }
 
-    /// Reads the value through, a chunk at a time. Answers its length.
+    /// Reads the whole value, a chunk at a time. Returns its length.
     pub(crate) fn verify_value(&self) -> Result<u64> {
         self.open_value()?.read_through()
     }

@@ -2,6 +2,7 @@
 
 use crate::catalog::parts::Parts;
 use crate::format::edit::LEVELS;
+use crate::tree::keyspace::Tree;
 use crate::work::Work;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -159,17 +160,21 @@ impl Stats {
             ..Stats::default()
         };
         for tree in parts.trees.all() {
-            let view = tree.view();
-            let memtables = view.immutable.iter().chain([&view.active]);
-            let bytes = memtables.map(|memtable| memtable.bytes() as u64);
-            stats.memtable_bytes += bytes.sum::<u64>();
-            stats.sealed_memtables += view.immutable.len() as u64;
-            for (level, file) in view.version.files() {
-                stats.sstables[level] += 1;
-                stats.level_bytes[level] += file.meta.size;
-                stats.sstable_bytes += file.meta.size;
-            }
+            stats.add_tree(&tree);
         }
         stats
+    }
+
+    fn add_tree(&mut self, tree: &Tree) {
+        let view = tree.view();
+        let memtables = view.immutable.iter().chain([&view.active]);
+        let bytes = memtables.map(|memtable| memtable.bytes() as u64);
+        self.memtable_bytes += bytes.sum::<u64>();
+        self.sealed_memtables += view.immutable.len() as u64;
+        for (level, file) in view.version.files() {
+            self.sstables[level] += 1;
+            self.level_bytes[level] += file.meta.size;
+            self.sstable_bytes += file.meta.size;
+        }
     }
 }

@@ -54,7 +54,7 @@ struct Writes {
     batch: Batch,
     /// Made by the first read behind a write: most transactions read before they write.
     index: Option<Box<WriteIndex>>,
-    /// By keyspace, of those scanned since the last change of the batch.
+    /// The rows of the batch in each keyspace that was scanned since the last change of the batch.
     rows: Mutex<Vec<(u32, OwnRows)>>,
 }
 
@@ -104,9 +104,9 @@ enum Written {
 }
 
 impl Db {
-    /// Begins a transaction and locks these keys. Waits to be admitted first, as [`Db::admit`] does, so that no lock is held meanwhile.
-    /// Transactions queue for a key in the order of arrival; one that waits is passed by a bounded number of others. Errors: as
-    /// [`Db::admit`] and [`Transaction::lock`].
+    /// Begins a transaction and locks these keys. Waits to be admitted first, as [`Db::admit`] does, so that no lock is held
+    /// meanwhile. Transactions queue for a key in the order of arrival; one that waits is passed by a bounded number of others.
+    /// Errors: as [`Db::admit`] and [`Transaction::lock`].
     pub fn transaction(&self, keys: &[(&Keyspace, &[u8])]) -> Result<Transaction<'_>> {
         let mut transaction = self.begin()?;
         transaction.lock(keys.iter().copied())?;
@@ -203,9 +203,9 @@ impl Transaction<'_> {
         }
     }
 
-    /// The rows of a range as they are now, with the writes of this transaction so far. Only locked keys stay as they are: a row that
-    /// is not locked may change during the scan and after it. The first advance answers `TooLarge` if a key or a value that was written is
-    /// over the limits.
+    /// The rows of a range as they are now, with the writes of this transaction so far. Only locked keys stay as they are: a row
+    /// that is not locked may change during the scan and after it. The first advance answers `TooLarge` if a key or a value that was
+    /// written is over the limits.
     pub fn scan(&self, keyspace: &Keyspace, range: KeyRange, direction: Direction) -> Scan {
         let snapshot = self.db.snapshot();
         self.writes.scan(&snapshot, keyspace, range, direction)
@@ -253,10 +253,11 @@ impl OptimisticTransaction<'_> {
         self.writes.batch_mut()
     }
 
-    /// Writes the batch if no write of any kind has changed a key or range that was read. A transaction that writes nothing has read one state of the
-    /// store and always succeeds. Blocks as [`Db::write`] does, and reads from the disk if there were writes since it began. Errors:
-    /// `Conflict`, and then nothing is written; as [`Db::write`]. A commit may also fail with `Conflict` without a change: when a flush
-    /// comes in between, or when a range that was read has over 10,000 rows in memory and writes come in between.
+    /// Writes the batch if no write of any kind has changed a key or range that was read. A transaction that writes nothing has read
+    /// one state of the store and always succeeds. Blocks as [`Db::write`] does, and reads from the disk if there were writes since
+    /// it began. Errors: `Conflict`, and then nothing is written; as [`Db::write`]. A commit may also fail with `Conflict` without a
+    /// change: when a flush comes in between, or when a range that was read has over 10,000 rows in memory and writes come in
+    /// between.
     pub fn commit(self) -> Result<Ticket> {
         let batch = self.writes.batch;
         if batch.is_empty() {

@@ -10,7 +10,7 @@ use lazurite_engine::{
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
@@ -190,7 +190,7 @@ fn config() -> Config {
 }
 
 #[test]
-fn fork_and_source_do_not_see_what_the_other_writes() {
+fn fork_and_source_do_not_see_writes_of_each_other() {
     for is_flushed in [false, true] {
         let fs = MemoryFs::crashable();
         let (source, model) = source(&fs, is_flushed);
@@ -403,4 +403,56 @@ fn checkpoints_made_while_everything_is_moved_and_removed_are_whole() {
     });
     let stats = db.stats();
     assert!(stats.compactions > 0 && stats.flushes > 0);
+}
+
+#[test]
+fn checkpoint_of_a_store_without_a_log_has_every_acknowledged_batch_and_no_part_of_another() {
+    let fs: Arc<dyn Fs> = Arc::new(MemoryFs::volatile());
+    let config = Config {
+        durability: Durability::Memory,
+        memtable_bytes_max: 8 << 10,
+        ..Config::default()
+    };
+    let open = |path: &str| {
+        let environment = Environment {
+            fs: fs.clone(),
+            ..Environment::system(Durability::Memory)
+        };
+        let db = Db::open_with(path.as_ref(), config.clone(), environment).unwrap();
+        let keyspace = |name| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+        let keyspaces = ["small", "large"].map(keyspace);
+        (db, keyspaces)
+    };
+    let (db, [small, large]) = open("source");
+    let (acknowledged, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1u32.. {
+                let mut batch = Batch::new();
+                batch.put(&small, b"last", &number.to_be_bytes());
+                batch.put(&large, &number.to_be_bytes(), &[7; 200]);
+                db.write(batch).unwrap().wait().unwrap();
+                acknowledged.store(number, Ordering::SeqCst);
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        for number in 0..(20.0 * common::scale()) as u32 {
+            let before = acknowledged.load(Ordering::SeqCst);
+            let path = format!("fork-{number}");
+            db.checkpoint(path.as_ref()).unwrap();
+            let (fork, [small, large]) = open(&path);
+            let last = fork.get(&small, b"last").unwrap();
+            let last = last.map_or(0, |last| u32::from_be_bytes(last[..].try_into().unwrap()));
+            assert!(last >= before, "{last} of {before}");
+            for (number, is_there) in [(before, before > 0), (last, last > 0), (last + 1, false)] {
+                let found = fork.get(&large, &number.to_be_bytes()).unwrap();
+                assert_eq!(found.is_some(), is_there, "{number} of {last}");
+            }
+            put(&fork, &small, b"last", b"other");
+            assert!(fork.verify().unwrap().damages.is_empty());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }

@@ -133,7 +133,7 @@ fn read(files: &Files, models: &[Model], context: &str) -> Result<()> {
     let found = store.dump()?;
     assert!(
         models.contains(&found),
-        "{context}: the store is wrong, and nobody noticed"
+        "{context}: the store is wrong, and no check found it"
     );
     Ok(())
 }
@@ -349,7 +349,7 @@ fn dumped(files: &Files, index: usize) -> (String, u64) {
 }
 
 #[test]
-fn a_dump_shows_every_unit_of_a_file_and_goes_on_behind_damage() {
+fn a_dump_shows_every_unit_of_a_file_and_continues_behind_damage() {
     let (clean, ..) = examples();
     let (killed, _) = killed_at_rest(Durability::Process);
     let mut shown = String::new();
@@ -477,7 +477,7 @@ fn error_without(files: &Files, name: &str) -> String {
 }
 
 #[test]
-fn error_about_a_missing_file_says_what_it_held_and_what_to_do() {
+fn error_about_a_missing_file_has_its_contents_and_advice() {
     let (clean, ..) = examples();
     let (killed, _) = killed_at_rest(Durability::Disk);
     for files in [&clean, &killed] {
@@ -559,7 +559,8 @@ fn hostile_keys(inside: &[u8]) -> Vec<Vec<u8>> {
     (0..16).map(key).collect()
 }
 
-/// A store whose power fails in the middle of a compaction's edit: its files before the edit, its manifest after it, and what it holds.
+/// A store whose power fails in the middle of a compaction's edit: its files before the edit, its manifest after it, and what it
+/// holds.
 fn torn_compaction(keys: &[Vec<u8>]) -> (Files, Vec<u8>, Model) {
     let config = Config {
         sstable_bytes: 1,

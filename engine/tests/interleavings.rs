@@ -1,5 +1,5 @@
-//! Group commit, shared syncs and the locks of keys in many orders of their steps (shuttle): no thread or task waits for ever, whatever
-//! fails.
+//! Group commit, shared syncs and the locks of keys in many orders of their steps (shuttle): no thread or task waits for ever,
+//! whatever fails.
 
 #[path = "../src/base/config.rs"]
 #[allow(dead_code, reason = "tests use a part of it")]
@@ -232,7 +232,7 @@ impl Wake for Woken {
     }
 }
 
-/// A task beside a thread: it is served, or told, and woken once it is.
+/// A task beside a thread: it is served or refused, and woken then.
 fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     for fails in [0, 1] {
         let (sync, _) = shared(fails, Arc::new(values::ValueLog));
@@ -258,7 +258,7 @@ fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     }
 }
 
-/// Batches of so many changes, and a log that is the last number in it.
+/// Batches with these numbers of changes, and a log whose content is its last number.
 #[derive(Debug)]
 struct Changes(u64);
 

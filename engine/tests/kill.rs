@@ -1,8 +1,8 @@
-//! The process is killed again and again, at any moment, while it writes to a real disk with its own threads; whoever opens
-//! the store next finds every batch that was acknowledged, whole, and none without those before it.
+//! The process is killed again and again, at any moment, while it writes to a real disk with its own threads. The next open
+//! finds every acknowledged batch, whole, and no batch without its predecessors.
 //!
-//! The child is this binary once more. What its writers write follows from a seed, so that the parent can say it again;
-//! through a pipe (its standard error) it reports how far the batches of each writer are acknowledged.
+//! The child is this binary once more. Its writers derive their batches from a seed, so that the parent can compute them as well.
+//! Through a pipe (its standard error) it reports the last acknowledged batch of each writer.
 
 mod common;
 
@@ -256,7 +256,7 @@ impl Parent {
         acknowledged.iter().sum()
     }
 
-    /// Runs a child until it has reported so many lines, and a moment longer. Answers the last acknowledged batch of each writer.
+    /// Runs a child until it has reported `lines` lines, and a moment longer. Returns the last acknowledged batch of each writer.
     fn kill(&mut self, session: &Session, lines: u64) -> Vec<u64> {
         let mut child = self.start(session);
         let mut reports = BufReader::new(child.stderr.take().unwrap()).lines();

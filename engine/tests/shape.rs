@@ -45,7 +45,7 @@ fn first(db: &Db, keyspace: &Keyspace) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn the_head_of_a_queue_is_found_without_walking_what_was_taken() {
+fn the_head_of_a_queue_is_found_without_a_walk_over_taken_rows() {
     let directory = tempfile::tempdir().unwrap();
     let (db, keyspace) = open(directory.path(), Config::default());
     fill(&db, &keyspace, 0..20_000, b"message");
@@ -364,7 +364,7 @@ fn no_job_rewrites_a_large_store_for_a_few_rows() {
 }
 
 #[test]
-fn what_is_written_and_deleted_in_order_costs_as_much_however_much_stands_there() {
+fn rows_written_and_deleted_in_order_cost_the_same_beside_any_backlog() {
     let config = Config {
         durability: Durability::Memory,
         memtable_bytes_max: 256 << 10,
@@ -372,7 +372,7 @@ fn what_is_written_and_deleted_in_order_costs_as_much_however_much_stands_there(
         level_bytes_base: 1 << 20,
         ..Config::default()
     };
-    // Bytes merged for a byte flushed, while every row goes through a queue of so many, each of which has rows in four places.
+    // Bytes merged for a byte flushed, while every row passes through a queue of `waiting` messages, which have rows in four places.
     let merged = |waiting: u64| {
         let environment = common::environment(Arc::new(MemoryFs::volatile()));
         let db = Db::open_with("/data".as_ref(), config.clone(), environment).unwrap();
@@ -382,9 +382,10 @@ fn what_is_written_and_deleted_in_order_costs_as_much_however_much_stands_there(
             for place in 0..4u64 {
                 let key = [&place.to_be_bytes()[..], &index.to_be_bytes()].concat();
                 let words: [[u8; 8]; 4] = std::array::from_fn(|_| choices.next().to_le_bytes());
-                match is_put {
-                    true => batch.put(&keyspace, &key, words.as_flattened()),
-                    false => batch.delete(&keyspace, &key),
+                if is_put {
+                    batch.put(&keyspace, &key, words.as_flattened())
+                } else {
+                    batch.delete(&keyspace, &key)
                 }
             }
         };
@@ -609,7 +610,7 @@ fn figures() {
 }
 
 #[test]
-fn a_full_cache_keeps_what_is_asked_for_again_and_not_what_is_read_once() {
+fn a_full_cache_keeps_blocks_that_are_read_again_and_none_that_is_read_once() {
     const ROWS: u64 = 8000;
     let environment = common::environment(Arc::new(MemoryFs::volatile()));
     let config = Config {
@@ -675,4 +676,31 @@ fn small_values_of_the_value_log_are_kept_in_memory_but_checked_in_their_files()
     file.unwrap().write_at(&[8; 3], 10_000).unwrap();
     assert_eq!(read(), 0);
     assert_eq!(db.verify().unwrap().damages.len(), 1);
+}
+
+/// A segment of the value log is not rewritten while less than a sixth of it is garbage.
+#[test]
+fn files_take_at_most_a_fifth_more_than_the_values_that_are_left() {
+    const VALUE_BYTES: usize = 1 << 20;
+    for steps_between_deletions in [0, 2] {
+        let store = Small::open(Durability::Process, 1 << 30);
+        for row in 0..150 {
+            fill(&store.db, &store.keyspace, row..row + 1, &[7; VALUE_BYTES]);
+            store.step();
+        }
+        for row in 0..120 {
+            let mut batch = Batch::new();
+            batch.delete(&store.keyspace, &key(row));
+            store.db.write(batch).unwrap().wait().unwrap();
+            store.clock.advance(Duration::from_millis(3));
+            (0..steps_between_deletions).for_each(|_| drop(store.step()));
+        }
+        for _ in 0..150 {
+            store.clock.advance(Duration::from_millis(200));
+            store.step();
+        }
+        let stats = store.db.stats();
+        let bytes = stats.value_log_bytes + stats.sstable_bytes + stats.memtable_bytes;
+        assert!(bytes < 30 * VALUE_BYTES as u64 * 12 / 10, "{stats}");
+    }
 }

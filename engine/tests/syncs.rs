@@ -347,7 +347,7 @@ fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_l
     }
     is_woken.recv_timeout(limit).expect("the task is not woken");
     let polled = ticket.as_mut().poll(&mut Context::from_waker(&waker));
-    assert!(polled.is_ready(), "nobody would wake it again");
+    assert!(polled.is_ready(), "no event would wake it again");
     assert!(db.failure().is_some());
 }
 
@@ -361,7 +361,7 @@ impl Wake for Woken {
 }
 
 #[test]
-fn a_checkpoint_links_no_file_that_the_store_goes_on_writing() {
+fn a_checkpoint_links_no_file_that_the_store_still_writes() {
     let writer: Arc<Mutex<Option<Db>>> = Arc::default();
     let hook = {
         let writer = writer.clone();

@@ -331,12 +331,12 @@ fn a_panic_in_a_sync_is_an_error_to_the_threads_that_wait_for_it() {
             .collect();
         writers.into_iter().map(|writer| writer.join()).collect()
     });
-    let (told, panicked): (Vec<_>, Vec<_>) = ended.into_iter().partition(|ended| ended.is_ok());
+    let (shown, panicked): (Vec<_>, Vec<_>) = ended.into_iter().partition(|ended| ended.is_ok());
     assert!(
         panicked.len() <= 1,
-        "only who leads the sync sees the panic"
+        "only the leader of the sync sees the panic"
     );
-    assert!(told.into_iter().all(|told| told.unwrap().is_err()));
+    assert!(shown.into_iter().all(|shown| shown.unwrap().is_err()));
     let failure = db.failure().unwrap().to_string();
     assert!(failure.contains("panic"), "{failure}");
 }
@@ -361,7 +361,7 @@ fn a_panic_in_a_sync_is_an_error_to_the_tasks_that_wait_for_it() {
 }
 
 #[test]
-fn a_panic_in_a_flush_is_an_error_to_those_who_write() {
+fn a_panic_in_a_flush_is_an_error_to_writers() {
     let db = store_whose_sync_panics(".sst", 1);
     let (a, _) = keyspaces(&db);
     let put = |index| {
@@ -426,7 +426,7 @@ fn a_full_store_in_memory_takes_values_again_soon_after_a_range_was_deleted() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_leaves_nothing() {
+fn too_large_keys_values_and_batches_are_refused_and_leave_nothing() {
     use lazurite_engine::{BATCH_BYTES_MAX, Error, KEY_BYTES_MAX};
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();
@@ -470,7 +470,7 @@ fn what_is_too_large_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_second_process_is_told_who_has_the_directory() {
+fn a_second_open_names_the_holder_of_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), config(Durability::Process)).unwrap();
     match Db::open(directory.path(), config(Durability::Process)) {

@@ -1,4 +1,4 @@
-//! Transactions: their histories are as if one had followed the other, and nobody waits for ever.
+//! Transactions: their histories are serializable, and no transaction waits for ever.
 
 mod common;
 
@@ -61,7 +61,7 @@ fn assert_waits<'s>(
 }
 
 #[test]
-fn a_transaction_reads_what_it_has_written() {
+fn a_transaction_reads_its_own_writes() {
     let (db, keyspace) = open_in_memory();
     let large = vec![7; 5000];
     put(&db, &keyspace, b"old", b"1");
@@ -438,7 +438,7 @@ fn commit_after(meanwhile: impl FnOnce(&Db, &Keyspace)) -> Result<Ticket> {
 }
 
 #[test]
-fn a_change_of_what_was_read_is_a_conflict_whoever_makes_it() {
+fn any_change_of_rows_that_were_read_is_a_conflict() {
     type Change = fn(&mut Batch, &Keyspace);
     let conflicts: [Change; 9] = [
         |batch, keyspace| batch.put(keyspace, b"key", b"1"),
@@ -530,7 +530,7 @@ fn count(mut rows: lazurite_engine::Scan) -> usize {
     count
 }
 
-/// One committed transaction of a history: who wrote what it read of each key, and the keys that it wrote.
+/// One committed transaction of a history: the writer of the version that it read of each key, and the keys that it wrote.
 #[derive(Debug, Default)]
 struct Done {
     id: u64,
@@ -615,7 +615,7 @@ fn run_optimistic(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) 
             start: vec![key],
             end: Some(vec![last]),
         };
-        // What no row is found of has been written by nobody.
+        // A key without a row was written by no transaction.
         done.read
             .extend((key..last.min(KEYS as u8)).map(|key| (key, 0)));
         let mut rows = transaction.scan(keyspace, range, Direction::Forward);
@@ -643,7 +643,7 @@ fn run_optimistic(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) 
 }
 
 /// That one after the other, in some order, would have read and written the same. Every writer of a key has read it, so the order of
-/// its versions is known: who read the version of one comes after it, and before who replaced it.
+/// its versions is known: a reader of a version comes after its writer, and before the writer of the next version.
 fn assert_serial(history: &[Done]) {
     let mut after: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     let mut replaced: BTreeMap<(u8, u64), u64> = BTreeMap::new();
@@ -662,7 +662,7 @@ fn assert_serial(history: &[Done]) {
             after.entry(done.id).or_default().extend(next);
         }
     }
-    // Without who waits for nobody, again and again, nobody is left.
+    // Topological sort: a history without circles leaves no transaction.
     let mut before: BTreeMap<u64, usize> = BTreeMap::new();
     for (id, later) in &after {
         before.entry(*id).or_default();

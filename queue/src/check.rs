@@ -4,8 +4,8 @@ use crate::model::*;
 use crate::{Error, Result};
 use lazurite_policies::{BrokenRule, StoredPolicy};
 
-/// Source: "Naming queues and metadata", "Queue names".
-pub(crate) fn queue_name(name: &str) -> Result<()> {
+/// Fails unless `name` may be a queue's. Source: "Naming queues and metadata", "Queue names".
+pub fn queue_name(name: &str) -> Result<()> {
     if !QUEUE_NAME_LENGTH.contains(&name.chars().count()) {
         return Err(Error::OutOfRangeInput);
     }

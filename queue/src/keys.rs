@@ -61,7 +61,7 @@ const POSITION_BYTES: usize = 8 + 16;
 /// Length of the hyphenated form of a UUID, the only one of the protocol.
 const UUID_CHARS: usize = uuid::fmt::Hyphenated::LENGTH;
 
-/// Bits of a message id's sequence: what a UUID of version 7 has before its variant bits, less the version.
+/// Bits of a message id's sequence: the bits of a UUID of version 7 before its variant, without the version.
 const SEQUENCE_BITS: u32 = 60;
 /// Low bits of the sequence that count within a millisecond.
 const COUNTER_BITS: u32 = 12;
@@ -122,6 +122,15 @@ impl Position {
         }
     }
 
+    /// The place that its text names; `None` for any other text.
+    pub(crate) fn parse(text: &str) -> Option<Position> {
+        let (at, id) = text.split_once('-')?;
+        Some(Position {
+            at: Ticks(u64::from_str_radix(at, 16).ok()?),
+            id: MessageId(u128::from_str_radix(id, 16).ok()?),
+        })
+    }
+
     /// The place right after this one.
     pub(crate) fn next(self) -> Position {
         match self.id.0.checked_add(1) {
@@ -131,6 +140,12 @@ impl Position {
             },
             None => Position::after(self.at),
         }
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:x}-{:x}", self.at.0, self.id.0)
     }
 }
 

@@ -42,7 +42,7 @@ struct SlotTable {
     remembered: BTreeSet<(Ticks, Box<[u8]>)>,
 }
 
-/// What is known about the queue of one name.
+/// The known state of the queue of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     order: RwLock<()>,
@@ -355,7 +355,7 @@ impl Live {
         }
     }
 
-    /// After a failed write or a panic it is unknown what the store holds: the queue is read again.
+    /// After a failed write or a panic the state in the store is unknown: the queue is read again.
     pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }

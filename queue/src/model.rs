@@ -57,7 +57,7 @@ pub struct QueuePage {
 pub struct ListedQueue {
     /// The name of the queue.
     pub name: String,
-    /// The metadata of the queue, whether or not the request asked for it.
+    /// The metadata of the queue, also if the request does not include it.
     pub metadata: Metadata,
 }
 
@@ -139,6 +139,15 @@ pub struct PeekedMessage {
     pub text: String,
 }
 
+/// A page of [`QueueService::list_messages`](crate::QueueService::list_messages).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MessagePage {
+    /// The messages.
+    pub messages: Vec<PeekedMessage>,
+    /// Where the next page starts; `None` at the end.
+    pub next: Option<String>,
+}
+
 /// The parameters of Update Message.
 #[derive(Debug, Clone, Copy)]
 pub struct UpdateMessage<'a> {
@@ -159,6 +168,69 @@ pub struct UpdateMessageResult {
     pub pop_receipt: String,
     /// When the message becomes visible again.
     pub visible_at: SystemTime,
+}
+
+/// The parameters of [`QueueService::browse_messages`](crate::QueueService::browse_messages).
+#[derive(Debug, Clone, Copy)]
+pub struct BrowseMessages<'a> {
+    /// Where to begin.
+    pub from: BrowseFrom<'a>,
+    /// Most messages of the page.
+    pub count: usize,
+}
+
+/// Where a page of messages begins, in the order of delivery.
+#[derive(Debug, Clone, Copy)]
+pub enum BrowseFrom<'a> {
+    /// The first message.
+    Start,
+    /// The first one that is not visible yet.
+    Hidden,
+    /// `next` of the page before.
+    Next(&'a str),
+}
+
+/// A page of messages, hidden ones included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BrowsedMessages {
+    /// In the order of delivery.
+    pub messages: Vec<StoredMessage>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<String>,
+    /// Messages that were read.
+    pub examined: u64,
+}
+
+/// A message as it lies in the queue, visible or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredMessage {
+    /// The message id: a UUID in lower case.
+    pub message_id: String,
+    /// When the message was put.
+    pub inserted_at: SystemTime,
+    /// When the message expires; the last second of the year 9999 if never.
+    pub expires_at: SystemTime,
+    /// When the message is or was visible.
+    pub visible_at: SystemTime,
+    /// Valid for Update and Delete until a consumer takes the message.
+    pub pop_receipt: String,
+    /// The number of deliveries.
+    pub dequeue_count: u32,
+    /// The text as put, or as last updated.
+    pub text: String,
+}
+
+/// The messages of a queue by their state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MessageTally {
+    /// Messages that a consumer would get now.
+    pub visible: u64,
+    /// Messages that are not visible yet.
+    pub hidden: u64,
+    /// Messages of either kind that expire soon.
+    pub expiring: u64,
+    /// There was no time to count all.
+    pub is_partial: bool,
 }
 
 /// The result of [`QueueService::sweep`](crate::QueueService::sweep).

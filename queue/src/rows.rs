@@ -25,7 +25,7 @@ pub(crate) struct DeliveryScan {
     pub(crate) messages: Vec<Deliverable>,
     /// Every message before this place is in `messages` or has expired.
     pub(crate) end: Position,
-    /// Whether the scan skipped so many expired messages that it stopped before it found another one.
+    /// Whether the scan stopped at the limit of expired messages before it found another one.
     pub(crate) is_incomplete: bool,
 }
 

@@ -47,14 +47,14 @@ struct ExpiredMessages {
 }
 
 /// The work of a sweep on one queue.
-struct SweepProgress {
+struct QueueSweep {
     removed: usize,
     /// `None` if nothing was written.
     ticket: Option<Ticket>,
 }
 
-impl SweepProgress {
-    const NOTHING: SweepProgress = SweepProgress {
+impl QueueSweep {
+    const NOTHING: QueueSweep = QueueSweep {
         removed: 0,
         ticket: None,
     };
@@ -112,7 +112,7 @@ impl QueueService {
 
     /// Adds slots for the next queues in key order, starting over at the end. The next call examines them.
     fn load_more_queues(&self) -> Result<()> {
-        let mut last = lock(&self.sweep_position);
+        let mut last = lock(&self.sweep_state);
         let mut range = keys::all_queues();
         range.start = range.start.max([&last[..], &[0]].concat());
         let snapshot = self.db.snapshot();
@@ -130,7 +130,7 @@ impl QueueService {
         Ok(())
     }
 
-    fn sweep_queue(&self, due: &DueQueue, slot: &Slot) -> Result<SweepProgress> {
+    fn sweep_queue(&self, due: &DueQueue, slot: &Slot) -> Result<QueueSweep> {
         let (begun, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
         let sweep = |live: &Live, consumer: QueueGuard<'_>, mut transaction: Transaction<'_>| {
             let progress = self.remove_expired(live, consumer, &mut transaction)?;
@@ -141,7 +141,7 @@ impl QueueService {
             return Ok(progress);
         }
         let covered = self.cover_consumed(due, slot)?;
-        Ok(SweepProgress {
+        Ok(QueueSweep {
             removed: progress.removed + covered.removed,
             ticket: covered.ticket.or(progress.ticket),
         })
@@ -149,7 +149,7 @@ impl QueueService {
 
     /// Covers the rows before the two frontiers with range deletes. Expired messages are removed first, all rows of each, and
     /// nothing else writes meanwhile, so the ranges hold nothing but tombstones.
-    fn cover_consumed(&self, due: &DueQueue, slot: &Slot) -> Result<SweepProgress> {
+    fn cover_consumed(&self, due: &DueQueue, slot: &Slot) -> Result<QueueSweep> {
         let begun = self.db.begin_deletion()?;
         self.with_exclusive_slot(&due.key, slot, begun, |access, mut transaction| {
             let State::Present(live) = &access.state() else {
@@ -167,7 +167,7 @@ impl QueueService {
             }
             let ticket = self.commit(live, &mut transaction)?;
             live.consumed_rows.store(0, Ordering::Relaxed);
-            Ok(SweepProgress {
+            Ok(QueueSweep {
                 ticket: Some(ticket),
                 ..progress
             })
@@ -180,12 +180,12 @@ impl QueueService {
         live: &Live,
         mut consumer: QueueGuard<'_>,
         transaction: &mut Transaction<'_>,
-    ) -> Result<SweepProgress> {
+    ) -> Result<QueueSweep> {
         let now = self.now();
         live.sweep_begins(now);
         let start = live.next_expiry.begin();
         if start.at > now {
-            return Ok(SweepProgress::NOTHING);
+            return Ok(QueueSweep::NOTHING);
         }
         let expired = self.find_expired(live, start, now)?;
         let removed = expired.messages.len();
@@ -202,7 +202,7 @@ impl QueueService {
             *consumer.messages = total;
         }
         live.next_expiry.finish(expired.end);
-        Ok(SweepProgress { removed, ticket })
+        Ok(QueueSweep { removed, ticket })
     }
 
     /// Moves the head past expired messages before their rows become tombstones that the next consumer would step over. The
@@ -259,7 +259,7 @@ impl QueueService {
 
 #[cfg(test)]
 mod tests {
-    use crate::tests::{ACCOUNT, service};
+    use crate::service::tests::{ACCOUNT, service};
     use crate::{Error, PutMessage, UpdateMessage, keys};
     use lazurite_engine::{Batch, Direction};
     use std::io;

@@ -16,6 +16,39 @@ pub const DEVELOPMENT_KEY: &str =
 /// A key with fewer bytes could be guessed. Keys of the hosted service have 64.
 const KEY_BYTES_MIN: usize = 16;
 
+/// What stands between an account and a fork in the name that addresses both.
+const FORK_SEPARATOR: &str = "--";
+/// Longest name of a fork: with the account and the separator it is to be a label of a host name.
+const FORK_CHARACTERS_MAX: usize = 40;
+
+/// The account that a name in a URL addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addressed {
+    pub account: String,
+    /// The fork of the store, in `ACCOUNT--FORK`.
+    pub fork: Option<String>,
+    /// Whether through the read-only secondary.
+    pub secondary: bool,
+}
+
+/// Whether a fork may have this name: 1 to 40 lower-case letters, digits and hyphens, of which neither the first nor the last is a hyphen, nor
+/// two in a row. It does not end in `secondary`, as the names of secondaries do.
+pub fn is_fork_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= FORK_CHARACTERS_MAX
+        && !name.is_empty()
+        && name.bytes().all(|byte| is_letter(byte) || byte == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains(FORK_SEPARATOR)
+        && !name.ends_with("secondary")
+}
+
+/// The name by which clients address a fork of an account.
+pub fn name_of_fork(account: &str, fork: &str) -> String {
+    [account, FORK_SEPARATOR, fork].concat()
+}
+
 /// The decoded keys of an account, one or two.
 pub type Keys = Arc<[Vec<u8>]>;
 
@@ -85,15 +118,29 @@ impl Accounts {
         }
     }
 
-    /// The account that `name` addresses, and whether through its read-only secondary.
-    pub fn find(&self, name: &str) -> Option<(String, bool)> {
+    /// The account that `name` addresses.
+    pub fn find(&self, name: &str) -> Option<Addressed> {
+        self.find_primary(name).or_else(|| {
+            let primary = self.find_primary(name.strip_suffix("-secondary")?)?;
+            Some(Addressed {
+                secondary: true,
+                ..primary
+            })
+        })
+    }
+
+    fn find_primary(&self, name: &str) -> Option<Addressed> {
+        let addressed = |account: &str, fork: Option<&str>| Addressed {
+            account: account.to_owned(),
+            fork: fork.map(str::to_owned),
+            secondary: false,
+        };
         if self.keys.contains_key(name) {
-            return Some((name.to_owned(), false));
+            return Some(addressed(name, None));
         }
-        let primary = name.strip_suffix("-secondary")?;
-        self.keys
-            .contains_key(primary)
-            .then(|| (primary.to_owned(), true))
+        let (account, fork) = name.rsplit_once(FORK_SEPARATOR)?;
+        let is_known = self.keys.contains_key(account) && is_fork_name(fork);
+        is_known.then(|| addressed(account, Some(fork)))
     }
 
     /// The names of all accounts, in order.
@@ -118,7 +165,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Whether this account can be used with the key that everybody knows.
+    /// Whether this account has the public key of the development account.
     pub fn is_well_known(&self, account: &str) -> bool {
         static KNOWN: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| decode_key(DEVELOPMENT_KEY));
         let keys = self.keys(account);
@@ -180,11 +227,33 @@ mod tests {
         assert_eq!(accounts.first(), ("one", "AAEC".to_owned()));
         assert_eq!(*accounts.keys("one"), [vec![0, 1, 2], vec![3, 4, 5]]);
         assert_eq!(*accounts.keys("two"), [vec![0xff, 0xef]]);
-        assert_eq!(
-            accounts.find("two-secondary"),
-            Some(("two".to_owned(), true))
-        );
-        assert_eq!(accounts.find("three"), None);
+        for (name, account, fork, secondary) in [
+            ("two", "two", None, false),
+            ("two-secondary", "two", None, true),
+            ("two--pr-42", "two", Some("pr-42"), false),
+            ("two--pr-42-secondary", "two", Some("pr-42"), true),
+        ] {
+            let found = accounts.find(name).unwrap();
+            let found = (&*found.account, found.fork.as_deref(), found.secondary);
+            assert_eq!(found, (account, fork, secondary), "{name}");
+        }
+        let long = format!("two--{}", "f".repeat(41));
+        for name in [
+            "three",
+            "two-",
+            "two--",
+            "two--A",
+            "two--a-",
+            "two---a",
+            "two--a--b",
+            "two--a.b",
+            "two-secondary--a",
+            "two--secondary",
+            "three--a",
+            &long,
+        ] {
+            assert_eq!(accounts.find(name), None, "{name}");
+        }
     }
 
     #[test]

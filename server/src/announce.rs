@@ -1,5 +1,5 @@
-//! What the program says when it is ready: the port file, the lines that tools wait for, a banner for people, and warnings about who can
-//! reach it.
+//! The announcement that the server is ready: the port file, the lines that tools wait for, a banner for people, and warnings about
+//! its exposure.
 
 use crate::accounts::{Accounts, DEVELOPMENT_KEY};
 use crate::auth::identity;
@@ -24,7 +24,8 @@ pub struct Address {
 impl Address {
     pub fn of(service: ServiceKind, listener: &TcpListener) -> Result<Address, String> {
         let address = listener.local_addr();
-        let address = address.map_err(|error| format!("cannot tell where it listens: {error}"))?;
+        let address =
+            address.map_err(|error| format!("cannot find out where it listens: {error}"))?;
         Ok(Address {
             service,
             ip: address.ip(),
@@ -38,8 +39,8 @@ impl Address {
     }
 }
 
-/// Refuses what opens the store to the network for everybody, unless a flag says that this is meant. Judged by the addresses that the
-/// listeners have, not by what was asked for: `0`, `[::]` and host names are public as well. The error is a sentence.
+/// Refuses to open the store to every client of a network, unless a flag allows it. Checks the addresses that the listeners have, not
+/// the flags that led to them: `0`, `[::]` and host names are public as well. The error is a sentence.
 pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
     let public = addresses.iter().find(|address| !is_loopback(address.ip));
     if let Some(name) = accounts.with_weak_key() {
@@ -64,15 +65,15 @@ pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> 
     let (title, authority) = (public.service.title(), public.authority());
     if accounts.has_development_key() && !cli.i_know {
         return Err(format!(
-            "the {title} service would listen on {authority}, where other machines may reach it, with a key that everybody knows: \
-             whoever reaches it reads and changes everything. Give --i-know (or LAZURITE_I_KNOW=1) if something else keeps others \
+            "the {title} service would listen on {authority}, where other machines may reach it, with a key that is public: \
+             every client that reaches it reads and changes everything. Give --i-know (or LAZURITE_I_KNOW=1) if something else keeps others \
              out, or accounts of your own with --accounts-file; --host 127.0.0.1 keeps it on this machine"
         ));
     }
     if cli.oauth.is_some() && !cli.accept_forged_tokens {
         return Err(format!(
             "the {title} service would listen on {authority}, where other machines may reach it, and take bearer tokens that \
-             anybody can write (--oauth basic checks no signature): they open everything, whatever the accounts' keys are. Give \
+             any client can write (--oauth basic checks no signature): they open everything, whatever the accounts' keys are. Give \
              --accept-forged-tokens if something else keeps others out"
         ));
     }
@@ -83,7 +84,7 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// The port file comes first: whoever has seen the lines may read it. The error is a sentence.
+/// The port file comes first: it is complete when the lines appear. The error is a sentence.
 pub fn ready(
     cli: &Cli,
     program: &Program,
@@ -139,7 +140,7 @@ fn banner(
     authority: Option<&Path>,
 ) -> String {
     let (name, key) = accounts.first();
-    // What is printed ends up in logs that others read. The well-known key is no secret.
+    // The banner ends up in logs that others read. The well-known key is no secret.
     let key = if key == DEVELOPMENT_KEY {
         DEVELOPMENT_KEY
     } else {
@@ -157,18 +158,7 @@ fn banner(
         let durability = durability_words(cli.durability());
         format!("{} (durability: {durability})", cli.location.display())
     };
-    let tokens = match (
-        cli.takes_tokens(accounts),
-        addresses.iter().all(|address| is_loopback(address.ip)),
-    ) {
-        (false, _) => "",
-        (true, true) => {
-            "\nBearer tokens are taken without a check of their signature: any program on this machine can write one.\n"
-        }
-        (true, false) => {
-            "\nBearer tokens are taken without a check of their signature: whoever reaches this machine can write one.\n"
-        }
-    };
+    let tokens = tokens(cli, accounts, addresses);
     let https = authority.map_or_else(String::new, trust);
     let identity = match addresses.first() {
         Some(address) if cli.takes_tokens(accounts) && cli.scheme() == "https" => {
@@ -185,6 +175,17 @@ fn banner(
          AccountKey={key};{endpoints}\n{https}{tokens}{identity}\nStop with Ctrl-C. `lazurite --help` lists all options.\n{console}",
         env!("CARGO_PKG_VERSION")
     )
+}
+
+/// The line about bearer tokens, if they are taken.
+fn tokens(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> &'static str {
+    if !cli.takes_tokens(accounts) {
+        ""
+    } else if addresses.iter().all(|address| is_loopback(address.ip)) {
+        "\nBearer tokens are taken without a check of their signature: any program on this machine can write one.\n"
+    } else {
+        "\nBearer tokens are taken without a check of their signature: every client that reaches this machine can write one.\n"
+    }
 }
 
 /// The web console.
@@ -213,7 +214,8 @@ fn trust(authority: &Path) -> String {
     )
 }
 
-/// What makes `DefaultAzureCredential` ask here for its tokens: as an application with a secret, as a workload, or as a managed identity.
+/// The environment that makes `DefaultAzureCredential` get its tokens here: as an application with a secret, as a workload, or as a
+/// managed identity.
 fn identity(port: u16) -> String {
     let tenant = identity::TENANT;
     let path = identity::APP_SERVICE_PATH;

@@ -1,5 +1,6 @@
-//! The running server: its parts, and what every request passes on the way to its handler.
+//! The running server: its parts, and the layers between a connection and the handler of a request.
 
+mod addressed_store;
 mod sub_request;
 
 use crate::advisor::{self, Watched};
@@ -10,11 +11,13 @@ use crate::connection::listener::{Client, Server};
 use crate::connection::{Connections, HeaderNames};
 use crate::console::requests::{Answer, Ring, WhyRefused};
 use crate::console::{self, Console};
+use crate::faults::targets::Subject;
 use crate::faults::{self, Ending};
 use crate::layers::access_log::RequestLog;
 use crate::layers::analytics::log_entry;
 use crate::layers::browser_guard;
 use crate::layers::errors::ErrorLayer;
+use crate::layers::retirement::while_in_service;
 use crate::layers::secondary::check_location;
 use crate::layers::wrong_service;
 use crate::memory::MemoryGrant;
@@ -27,7 +30,7 @@ use crate::request::operation::Facts;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
-use crate::state::{Shared, Store, Stores};
+use crate::state::{self, Shared, Store, Stores};
 use crate::{blob, queue, table};
 use axum::Router;
 use axum::body::Body;
@@ -72,14 +75,14 @@ impl Server for App {
     }
 }
 
-/// What every request passes, from the outside to the inside and back. See [`handle`] for the inner part.
+/// The layers of a request, from the outside to the inside and back. [`handle`] has the inner ones.
 async fn serve(
     app: Arc<App>,
     client: Client,
     request: Request<Incoming>,
     notes: HeaderNames,
 ) -> Response<Body> {
-    let store = app.stores.current();
+    let (store, no_store) = addressed_store::find(&app, &client, &request).await;
     let origin = store.request_origin(&client);
     let log = RequestLog::new(&request);
     let common = CommonHeaders::of(&request);
@@ -91,7 +94,10 @@ async fn serve(
     let outcome = {
         let head = notes.take_head();
         let handling = pin!(handle(&app, &store, &origin, request, head, &mut facts));
-        within(app.request_timeout, handling).await
+        match no_store {
+            None => within(app.request_timeout, handling).await,
+            Some(failure) => Err(*failure),
+        }
     };
     let outcome = outcome.map_err(|failure| {
         wrong_service::explain(failure, agent, log.target(), &app.console, &origin)
@@ -216,8 +222,10 @@ async fn handle(
         return Box::pin(serving).await;
     }
     if is_page(app, origin, &parts, &host) {
-        // Apart, so that other requests do not have room for it.
-        return Box::pin(console::answer(&app.pages, origin, &host, parts, body)).await;
+        // Boxed, so that the futures of other requests stay small.
+        let changes_state = console::changes_store(&parts);
+        let answering = Box::pin(console::answer(&app.pages, origin, &host, parts, body));
+        return while_in_service(store, changes_state, answering).await;
     }
     if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {
         return Ok(to_console());
@@ -228,10 +236,20 @@ async fn handle(
         browser_guard::check_origin(&parts.headers, &host)?;
         return Box::pin(identity::answer(origin, &parts, &host, body)).await;
     }
-    let (context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
+    let (mut context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
+    let secondary = if context.secondary && store.fork.is_none() {
+        Box::pin(secondary_store(app, origin, &mut context)).await?
+    } else {
+        None
+    };
+    let store = secondary.as_ref().unwrap_or(store);
     if context.method == Method::OPTIONS {
         facts.operation = "PreflightRequest";
         return cors::preflight(&properties.cors_rules(), &context);
+    }
+    if context.fork != store.fork {
+        let fork = context.fork.unwrap_or_default();
+        return Err(state::fork_not_found(&fork));
     }
     facts.properties = Some(properties.clone());
     let routed = Routed::new(&context);
@@ -263,12 +281,15 @@ async fn handle(
         facts.ending = fault.ending();
         Box::pin(fault.strike()).await?;
     }
+    if let Some(meter) = store.services.meter() {
+        meter.admit(&context.account, routed.subject())?;
+    }
     facts.memory = long_responses::reserve(operation.long_response).await?;
     let token_would_do = matches!(caller, Caller::Anonymous)
         && store.authenticator.accepts_bearer_tokens
         && context.is_confidential();
     let outcome = match routed.handle(store, context, caller, body) {
-        Ok(responding) => responding.await,
+        Ok(responding) => while_in_service(store, operation.changes_state, responding).await,
         Err(failure) => Err(failure),
     };
     match outcome {
@@ -277,6 +298,19 @@ async fn handle(
         }
         outcome => outcome,
     }
+}
+
+/// The store that a request to the secondary endpoint reads, if it is not the current one.
+async fn secondary_store(
+    app: &App,
+    origin: &RequestOrigin,
+    context: &mut Context,
+) -> Result<Option<Arc<Store>>> {
+    let Some(reading) = app.stores.secondary(origin.now).await? else {
+        return Ok(None);
+    };
+    context.replication = reading.replication;
+    Ok(Some(reading.store))
 }
 
 /// Whether the router serves a request. The pages of the advisor below the host name of an account are for the owner of its key.
@@ -374,6 +408,25 @@ impl Routed {
             Routed::Blob(Err(_)) | Routed::Queue(Err(_)) | Routed::Table(Err(_)) => {
                 Facts::unrouted(context)
             }
+        }
+    }
+
+    /// What the targets of a request go by.
+    fn subject(&self) -> Subject<'_> {
+        match self {
+            Routed::Blob(Ok(route)) if !route.blob.is_empty() => Subject::Blob {
+                container: &route.container,
+                blob: &route.blob,
+            },
+            Routed::Queue(Ok(route)) if route.operation.resource.is_of_messages() => {
+                Subject::Messages {
+                    queue: &route.queue,
+                }
+            }
+            Routed::Table(Ok(route)) if !route.table.is_empty() => Subject::Table {
+                table: &route.table,
+            },
+            _ => Subject::Other,
         }
     }
 

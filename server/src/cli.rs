@@ -2,10 +2,14 @@
 
 mod command;
 
-pub use command::{ClockAction, Command, FaultsAction, QueryFormat, ShimAction, StoreArguments};
+pub use command::{
+    ClockAction, Command, FaultsAction, QueryFormat, ShimAction, StateAction, StoreArguments,
+};
 
 use crate::accounts::Accounts;
+use crate::names_at_start::NamesAtStart;
 use crate::service_kind::ServiceKind;
+use crate::state::{ForkSource, is_snapshot_name};
 use clap::{ArgAction, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use std::fmt;
@@ -79,7 +83,8 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", help_heading = "Storage")]
     pub accounts: Option<String>,
 
-    /// The same from a file, one or several accounts a line, # for comments, so that no key stands on a command line; read again on SIGHUP
+    /// The same from a file, one or several accounts a line, # for comments, so that no key stands on a command line; read again on
+    /// SIGHUP
     #[arg(
         long = "accounts-file",
         value_name = "FILE",
@@ -87,6 +92,38 @@ pub struct Cli {
         help_heading = "Storage"
     )]
     pub accounts_file: Option<PathBuf>,
+
+    /// Containers to make at start in the first account, if they are not there
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = "Storage"
+    )]
+    pub containers: Vec<String>,
+
+    /// Queues to make at start in the first account, if they are not there
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = "Storage"
+    )]
+    pub queues: Vec<String>,
+
+    /// Tables to make at start in the first account, if they are not there
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = "Storage"
+    )]
+    pub tables: Vec<String>,
+
+    /// Import this directory or archive, of the layout of `lazurite export`, before the server is ready; containers, queues and tables
+    /// that are there stay as they are
+    #[arg(long, value_name = "PATH", help_heading = "Storage")]
+    pub seed: Option<PathBuf>,
 
     /// Most that the data directory may take, in megabytes: writes beyond it are answered 507, reads go on
     #[arg(
@@ -97,6 +134,19 @@ pub struct Cli {
         help_heading = "Storage"
     )]
     pub disk_quota: Option<u64>,
+
+    /// Make a fork of the store when a request with credentials first names it, as ACCOUNT--FORK: of the store as it is then, or of a
+    /// snapshot. See docs/testing.md
+    #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = fork_source, help_heading = "Storage")]
+    pub forks: Option<ForkSource>,
+
+    /// Seconds after which a fork that no request uses ends
+    #[arg(long = "fork-lifetime", value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Storage")]
+    pub fork_lifetime: u32,
+
+    /// Most forks at a time
+    #[arg(long = "forks-max", value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Storage")]
+    pub forks_max: u32,
 
     /// Address to listen on, for all three services
     #[arg(
@@ -111,8 +161,8 @@ pub struct Cli {
     #[arg(long, value_name = "PORT", help_heading = "Network")]
     pub port: Option<u16>,
 
-    /// Copy from URLs of this other server too (repeatable): whoever may write here can then make this machine ask it, on any port.
-    /// A name that leads to private addresses needs them named too, or to stand as private:HOST
+    /// Copy from URLs of this other server too (repeatable): clients that may write can then make this machine send requests to it,
+    /// on any port. A name that leads to private addresses needs them named too, or to stand as private:HOST
     #[arg(
         long = "allow-copy-from",
         value_name = "HOST",
@@ -225,15 +275,19 @@ pub struct Cli {
     #[arg(long = "max-connections-per-address", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_per_address_max: Option<u32>,
 
+    /// Poll for the next request of a quick client instead of sleeping. For measurements: `lazurite-bench busy-neighbours`
+    #[arg(long = "busy-poll", value_name = "true|false", action = clap::ArgAction::Set, default_value_t = true, hide = true)]
+    pub busy_poll: bool,
+
     /// Longest that a request may take, with its body, until its answer begins (default: no limit but the pace of its body)
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
     pub request_timeout: Option<u64>,
 
-    /// Listen where other machines may reach it although the key of the account is the one that everybody knows
+    /// Listen where other machines may reach it although the key of the account is public
     #[arg(long = "i-know", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
     pub i_know: bool,
 
-    /// Take bearer tokens (--oauth basic) from other machines too, although anybody can write one
+    /// Take bearer tokens (--oauth basic) from other machines too, although any client can write one
     #[arg(long = "accept-forged-tokens", help_heading = "Rights")]
     pub accept_forged_tokens: bool,
 
@@ -253,8 +307,8 @@ pub struct Cli {
     #[arg(long = "no-console", help_heading = "Console")]
     pub no_console: bool,
 
-    /// Ask visitors of the web console for this password, and open it beyond this machine, for all accounts. It travels in clear without
-    /// HTTPS; better set in the environment than on a command line
+    /// Ask visitors of the web console for this password, and open it beyond this machine, for all accounts. It travels in clear
+    /// without HTTPS; better set in the environment than on a command line
     #[arg(
         long = "console-password",
         value_name = "PASSWORD",
@@ -274,6 +328,15 @@ pub struct Cli {
     /// Most memory for them, in megabytes
     #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
     pub requests_megabytes: u32,
+
+    /// Have the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them, and the time for which the name of a
+    /// deleted container, queue or table is not free. `PUT /_lazurite/faults` sets each of them
+    #[arg(long = "as-azure", help_heading = "Protocol")]
+    pub as_azure: bool,
+
+    /// Let the secondary endpoint (ACCOUNT-secondary) read the store as it was so many seconds ago (default: as it is)
+    #[arg(long = "secondary-lag", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400), help_heading = "Protocol")]
+    pub secondary_lag: Option<u32>,
 
     /// Ignore the headers and parameters that an operation does not read, instead of refusing some of them
     #[arg(short = 'L', long, help_heading = "Protocol")]
@@ -295,8 +358,8 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
-    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. Told to stop, that one serves on until
-    /// the program that started this one has ended too. Under the name azurite this needs no flag
+    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. Told to stop, that one serves on
+    /// until the program that started this one has ended too. Under the name azurite this needs no flag
     #[arg(long, help_heading = "Network")]
     pub attach: bool,
 
@@ -316,7 +379,7 @@ pub struct Cli {
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
     pub log_format: LogFormat,
 
-    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that anybody can write
+    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that any client can write
     /// one; without --cert only from this machine
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "HTTPS")]
     pub oauth: Option<OauthLevel>,
@@ -372,6 +435,15 @@ impl fmt::Debug for Cli {
     }
 }
 
+/// The value of `--forks`; empty if it is given without one.
+fn fork_source(text: &str) -> Result<ForkSource, String> {
+    match text {
+        "" | "now" => Ok(ForkSource::Now),
+        name if is_snapshot_name(name) => Ok(ForkSource::Snapshot(name.to_owned())),
+        _ => Err("no snapshot has such a name".to_owned()),
+    }
+}
+
 /// Values of `--tls-min-version`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TlsVersion {
@@ -393,7 +465,7 @@ pub enum DurabilityFlag {
 /// Values of `--oauth`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OauthLevel {
-    /// What a token says is checked, that an issuer wrote it is not
+    /// The claims of a token are checked, its signature is not
     Basic,
 }
 
@@ -427,10 +499,19 @@ impl Cli {
         if self.https_only && self.cert.is_none() && !self.https {
             return Err("--https-only needs a certificate: --cert, or --https".to_owned());
         }
-        Ok(())
+        self.names_at_start().check()
     }
 
-    /// What addresses of the services start with.
+    /// What is made at start.
+    pub fn names_at_start(&self) -> NamesAtStart<'_> {
+        NamesAtStart {
+            containers: &self.containers,
+            queues: &self.queues,
+            tables: &self.tables,
+        }
+    }
+
+    /// The scheme of the services' URLs.
     pub fn scheme(&self) -> &'static str {
         if self.cert.is_some() || self.https {
             "https"
@@ -439,7 +520,7 @@ impl Cli {
         }
     }
 
-    /// Whether bearer tokens are taken: if a flag says so, and with `--https` where they open no more than the key that everybody knows.
+    /// Whether bearer tokens are taken: if a flag says so, and with `--https` if they give access to no more than the public key does.
     pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
         let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
         self.oauth.is_some() || self.https && all_known()

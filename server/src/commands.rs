@@ -12,9 +12,14 @@ mod messages;
 mod query;
 mod requests;
 mod shim;
+mod state;
+mod transfer;
+
+pub use transfer::{Existing, seed};
 
 use crate::cli::{Command, ShimAction, StoreArguments};
-use lazurite_engine::{Config, Db, Durability, Environment, dump_file};
+use crate::state::Directories;
+use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
 use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
@@ -50,6 +55,11 @@ impl Command {
                 action,
                 connection_string,
             } => faults::run(action.as_ref(), connection_string.as_deref()),
+            Command::State {
+                action,
+                connection_string,
+                json,
+            } => state::run(action, connection_string.as_deref(), *json),
             Command::Ls { path, json, store } => files::list(&store.client()?, path, false, *json),
             Command::Tree { path, json, store } => files::list(&store.client()?, path, true, *json),
             Command::Cat { path, store } => files::cat(&store.client()?, path),
@@ -74,6 +84,12 @@ impl Command {
                 format,
                 store,
             } => query::run(&store.client()?, table, filter, *top as usize, *format),
+            Command::Export { path, store } => transfer::run_export(&store.client()?, path),
+            Command::Import {
+                path,
+                existing,
+                store,
+            } => transfer::run_import(&store.client()?, path, *existing),
             Command::Shim { action } => match action {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),
@@ -100,29 +116,44 @@ fn verify(directory: &Path) -> Result<ExitCode, String> {
         durability,
         ..Config::default()
     };
-    let verified = Db::verify_directory(directory, config, Environment::system(durability))
-        .map_err(|error| error.to_string())?;
-    let mut out = std::io::stdout().lock();
-    let written: std::io::Result<()> = (|| {
-        for damage in &verified.damages {
-            writeln!(out, "{damage}")?;
+    let environment = Environment::system(durability);
+    let text = |error: lazurite_engine::Error| error.to_string();
+    let stores = Directories::list(environment.fs.clone(), directory).map_err(text)?;
+    let (current, snapshots) = stores;
+    let snapshots = snapshots.into_iter();
+    let snapshots = snapshots.map(|(name, path)| (format!(" (snapshot {name})"), path));
+    let mut is_sound = true;
+    for (label, path) in [(String::new(), current)].into_iter().chain(snapshots) {
+        let verified = Db::verify_directory(&path, config.clone(), environment.clone());
+        let verified = verified.map_err(text)?;
+        is_sound &= verified.damages.is_empty();
+        match print_verified(&path, &label, &verified) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            written => written.map_err(cannot_print)?,
         }
-        writeln!(
-            out,
-            "{}: {} rows with {} bytes of values in {} SSTables and {} sealed value-log segments; {}",
-            directory.display(),
-            verified.rows,
-            verified.value_bytes,
-            verified.sstables,
-            verified.value_segments,
-            match verified.damages.len() {
-                0 => "nothing is damaged".to_owned(),
-                1 => "1 place is damaged".to_owned(),
-                count => format!("{count} places are damaged"),
-            }
-        )
-    })();
-    finish(written, verified.damages.is_empty())
+    }
+    finish(Ok(()), is_sound)
+}
+
+fn print_verified(path: &Path, label: &str, verified: &Verified) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for damage in &verified.damages {
+        writeln!(out, "{damage}")?;
+    }
+    writeln!(
+        out,
+        "{}{label}: {} rows with {} bytes of values in {} SSTables and {} sealed value-log segments; {}",
+        path.display(),
+        verified.rows,
+        verified.value_bytes,
+        verified.sstables,
+        verified.value_segments,
+        match verified.damages.len() {
+            0 => "nothing is damaged".to_owned(),
+            1 => "1 place is damaged".to_owned(),
+            count => format!("{count} places are damaged"),
+        }
+    )
 }
 
 fn dump(file: &Path) -> Result<ExitCode, String> {
@@ -142,12 +173,14 @@ fn dump(file: &Path) -> Result<ExitCode, String> {
 /// The exit status. A reader that has seen enough, such as `head`, closes the pipe: that is no failure.
 fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, String> {
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(format!("cannot write to standard output: {error}"))
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_print(error)),
         _ if is_sound => Ok(ExitCode::SUCCESS),
         _ => Ok(ExitCode::FAILURE),
     }
+}
+
+fn cannot_print(error: io::Error) -> String {
+    format!("cannot write to standard output: {error}")
 }
 
 /// Prints a line on standard output. It is no failure if the reader has gone, as `head` does.

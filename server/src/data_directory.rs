@@ -1,12 +1,13 @@
 //! Which directory holds the store: the one that `--location` names, or `.lazurite` inside it if other files are kept there.
 
 use crate::private_files;
+use crate::state::Directories;
 use lazurite_engine::{Durability, Environment, foreign_file};
 use std::path::{Path, PathBuf};
 
 /// The directory that Lazurite makes by itself.
 const OWN_NAME: &str = ".lazurite";
-/// A file of every store.
+/// A file of every store. A data directory whose store was reset or restored has the file that names its stores instead.
 const STORE_MARK: &str = "CURRENT";
 
 /// A data directory, and what is said about it when it is not the one that was named.
@@ -23,7 +24,7 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
         path: location.to_path_buf(),
         note: None,
     };
-    if location.join(STORE_MARK).exists() {
+    if holds_store(location) {
         return named();
     }
     let fs = Environment::system(Durability::Process).fs;
@@ -35,7 +36,7 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     });
     let log = log.and_then(|log| log.file_name()?.to_str().map(str::to_owned));
     let Some(found) = foreign.or(log) else {
-        return if inner.join(STORE_MARK).exists() {
+        return if holds_store(&inner) {
             chosen(inner, location, "a store in a directory of its own")
         } else {
             named()
@@ -47,6 +48,11 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
         format!("other files ({found})")
     };
     chosen(inner, location, &what)
+}
+
+fn holds_store(path: &Path) -> bool {
+    let fs = Environment::system(Durability::Process).fs;
+    path.join(STORE_MARK).exists() || Directories::are_in(fs, path)
 }
 
 fn chosen(path: PathBuf, location: &Path, what: &str) -> Choice {
@@ -97,6 +103,23 @@ mod tests {
                 note: None
             }
         );
+    }
+
+    #[test]
+    fn a_store_that_was_reset_is_found_although_its_directory_has_no_store_at_its_top() {
+        let directory = tempfile::tempdir().unwrap();
+        let chosen = || {
+            let choice = choose(directory.path(), None);
+            choice.path == directory.path() && choice.note.is_none()
+        };
+        create_dir(directory.path().join("stores")).unwrap();
+        assert!(!chosen(), "a directory of another program");
+        let file = directory.path().join("STORES");
+        write(&file, "").unwrap();
+        assert!(chosen());
+        std::fs::remove_file(file).unwrap();
+        create_dir(directory.path().join("stores/000002")).unwrap();
+        assert!(chosen(), "to be refused because the file is missing");
     }
 
     #[test]

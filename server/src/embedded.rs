@@ -148,7 +148,7 @@ struct Running {
 }
 
 impl Store {
-    /// What every client library takes.
+    /// The connection string for every client library.
     pub fn connection_string(&self) -> String {
         let [blob, queue, table] = &self.endpoints;
         let (scheme, account, key) = (self.scheme, &self.account, &self.key);

@@ -1,7 +1,7 @@
 //! Programs that asked for a server and found one running: it serves on until the last of them has ended.
 //!
 //! Each is a file in the data directory, named after the process that started the second server, with the time at which that process
-//! began, because numbers of processes come again. Where the system does not tell that time (other than Linux) there are no leases.
+//! began, because numbers of processes come again. Systems other than Linux, which do not show that time, have no leases.
 
 use crate::platform::{parent_process, process_start};
 use crate::port_holder::Holder;
@@ -14,12 +14,12 @@ pub fn take(directory: &Path) {
     if let Some(parent) = parent_process()
         && let Some(start) = process_start(parent)
     {
-        // Without the file the server ends when it is told to, as it did before.
+        // Without the file the server ends at the signal, as without leases.
         let _ = std::fs::write(directory.join(format!("{PREFIX}{parent}")), start);
     }
 }
 
-/// Forgets who attached to an earlier server.
+/// Removes the leases on an earlier server.
 pub fn clear(directory: &Path) {
     for (path, _, _) in files(directory) {
         let _ = std::fs::remove_file(path);

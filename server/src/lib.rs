@@ -26,12 +26,14 @@ mod console;
 mod data_directory;
 mod embedded;
 mod faults;
+mod http_client;
 mod layers;
 mod leases;
 mod limits;
 mod local_ca;
 mod log;
 mod memory;
+mod names_at_start;
 mod output;
 mod platform;
 mod port_holder;
@@ -41,6 +43,7 @@ mod properties;
 mod queue;
 mod request;
 mod response;
+mod seed;
 mod service_kind;
 mod services;
 mod signed_request;
@@ -53,7 +56,7 @@ pub use embedded::{Error, Lazurite, Store};
 use program::Program;
 use std::process::ExitCode;
 
-/// What the program does, from its command line to its exit status.
+/// Runs the program, from its command line to its exit status.
 #[doc(hidden)]
 pub fn run_program() -> ExitCode {
     let program = Program::started_as();

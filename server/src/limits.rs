@@ -1,4 +1,4 @@
-//! What the operating system allows this process.
+//! The limits of the operating system on this process.
 
 use crate::platform;
 

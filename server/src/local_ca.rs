@@ -130,7 +130,7 @@ fn make(identity: &Path) -> Result<String, String> {
     }
 }
 
-/// What the authority's certificate says. The same at every start but for the times: it is known to certificates by name and key.
+/// The contents of the authority's certificate. Only the times differ between starts: certificates refer to it by name and key.
 fn authority() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, NAME);

@@ -45,7 +45,7 @@ pub fn start(cli: &Cli) -> Result<Output, String> {
     Ok(output)
 }
 
-/// The standard library would write an assertion to standard error and wait there if nobody reads it.
+/// Logs panics. The standard library would write them to standard error, and wait while the pipe behind it is full.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

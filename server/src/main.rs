@@ -7,12 +7,12 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Memory that was freed goes back within a third of a second, not within ten seconds, also where no thread asks for more: what a crowd of slow clients
-/// needed for a moment would otherwise stay. The allocator reads this when the program starts.
+/// Memory that was freed goes back within a third of a second, not within ten seconds, also where no thread asks for more: what a
+/// crowd of slow clients needed for a moment would otherwise stay. The allocator reads this when the program starts.
 #[cfg(unix)]
 #[allow(
     unsafe_code,
-    reason = "the allocator has no other way to be told before its first use"
+    reason = "the allocator reads its options from this symbol before its first use"
 )]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static ALLOCATOR_OPTIONS: &[u8] = b"background_thread:true,dirty_decay_ms:300\0";

@@ -17,11 +17,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const BUDGET_BYTES: usize = 40 << 20;
 /// Most that one response reads ahead.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
-/// What a response reads at a time when the budget is used up. It does not come out of the budget.
+/// Bytes that a response reads at a time when the budget is used up. It does not come out of the budget.
 pub const PIECE_BYTES: usize = 16 << 10;
 /// A request body of no more than this is free.
 pub const FREE_BYTES: usize = 64 << 10;
-/// What a client has to send or take in [`PACE_SECONDS`], unless that is the end: about a kilobyte a second, the slowest that the
+/// Bytes that a client has to send or take in [`PACE_SECONDS`], unless fewer are left: about a kilobyte a second, the slowest that the
 /// hosted service waits for.
 pub const PACE_BYTES: u64 = 32 << 10;
 /// How long a request waits for room.

@@ -1,7 +1,7 @@
-//! Standard output, standard error and the log of `--debug`: each is written by a thread of its own, and nobody waits for it.
+//! Standard output, standard error and the log of `--debug`: each is written by a thread of its own, and no caller waits for it.
 //!
 //! A program that starts the server with pipes and never reads them is common: it is the default of Python's `PIPE`, of Node and of
-//! Java. Lines that come faster than they are taken are dropped, and their number is told once there is room again.
+//! Java. Lines that come faster than they are read are dropped, and a line with their number follows once there is room.
 
 use crate::platform;
 use std::io::{self, IsTerminal, Write};
@@ -44,9 +44,9 @@ impl Output {
         let (messages, received) = sync_channel(LINES_WAITING_MAX);
         let (end, ended) = sync_channel(1);
         let dropped = Arc::new(AtomicU64::new(0));
-        let told = dropped.clone();
+        let lost = dropped.clone();
         let run = move || {
-            write_all(name, sink, &received, &told);
+            write_all(name, sink, &received, &lost);
             let _ = end.try_send(());
         };
         std::thread::Builder::new()
@@ -58,7 +58,7 @@ impl Output {
         })
     }
 
-    /// Standard output, past the lock and the buffer of the standard library: whoever waits there cannot be told to stop.
+    /// Standard output, without the lock and the buffer of the standard library, whose waits cannot be ended.
     pub fn stdout() -> io::Result<Output> {
         Output::start("standard output", platform::standard_output()?)
     }
@@ -194,7 +194,7 @@ mod tests {
         let began = Instant::now();
         output.close();
         assert!(began.elapsed() < 10 * CLOSE_PATIENCE);
-        // Once it is read again, what was dropped is told.
+        // Once it is read again, a line has the number of dropped ones.
         drop(permit);
         let deadline = Instant::now() + 20 * CLOSE_PATIENCE;
         let text = || String::from_utf8(written.lock().unwrap().clone()).unwrap();

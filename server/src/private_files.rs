@@ -1,4 +1,4 @@
-//! Files that are nobody else's to read, and that nobody else can have prepared.
+//! Files that other users can neither read nor prepare.
 
 use crate::platform::{self, create_private_directory};
 use std::fs::{File, Metadata};
@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::SystemTime;
 use tempfile::NamedTempFile;
 
-/// Opens a file to append to it; one that is not there is made with mode 0600, directories on its way with mode 0700. A link is followed
-/// only if it is ours or the system's, as `/dev/stderr` is.
+/// Opens a file to append to it; one that is not there is made with mode 0600, directories on its way with mode 0700. A link is
+/// followed only if it is ours or the system's, as `/dev/stderr` is.
 pub fn append_to(path: &Path) -> io::Result<File> {
     let link = path.symlink_metadata().ok();
     let link = link.filter(|found| found.is_symlink());
@@ -67,7 +67,8 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Why this process cannot write to a directory, or to the parent that it would be made in: whose it is, and what to do. `None` if it can.
+/// Why this process cannot write to a directory, or to the parent that it would be made in: whose it is, and what to do. `None` if
+/// it can.
 pub fn missing_right(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     let existing = path.ancestors().find(|ancestor| ancestor.exists())?;
@@ -97,7 +98,8 @@ pub fn locked_since(directory: &Path) -> Option<SystemTime> {
     directory.join("LOCK").metadata().ok()?.modified().ok()
 }
 
-/// Ours or the system's. Whoever is the system itself may use anybody's, as with directories that are mounted into a container.
+/// Whether the file belongs to this user or to root. Root trusts all files: directories that are mounted into a container belong to
+/// other users.
 fn is_trusted(found: &Metadata) -> bool {
     match (platform::own_user(), platform::rights(found)) {
         (Some(own), Some(rights)) => trusts(own, rights.owner),
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_root_uses_what_belongs_to_others() {
+    fn only_root_uses_files_of_others() {
         for (own, owner, trusted) in [
             (1000, 1000, true),
             (1000, 0, true),

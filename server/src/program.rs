@@ -16,7 +16,7 @@ pub const AZURITE_VERSION: &str = "3.37.0";
 /// The names beside `lazurite`; each is the program itself, under a link or as a copy.
 pub const SHIM_NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
 
-/// What the name of the program asks for.
+/// The role of the program, from the name that it was started under.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
     pub services: Vec<ServiceKind>,

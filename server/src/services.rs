@@ -3,6 +3,7 @@
 use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::faults::Faults;
+use crate::faults::targets::{Meter, Usage};
 use lazurite_blob::BlobService;
 use lazurite_engine::Db;
 use lazurite_queue::QueueService;
@@ -16,8 +17,21 @@ pub struct Services {
     /// The clock of the services.
     pub clock: Arc<Clock>,
     pub faults: Arc<Faults>,
+    /// What the requests of this store have used of the targets.
+    pub usage: Usage,
     pub db: Db,
     pub blobs: BlobService,
     pub queues: QueueService,
     pub tables: TableService,
+}
+
+impl Services {
+    /// The targets at work for a request; `None` if none is set.
+    pub fn meter(&self) -> Option<Meter<'_>> {
+        self.faults.targets().map(|targets| Meter {
+            targets,
+            usage: &self.usage,
+            now: self.clock.now(),
+        })
+    }
 }

@@ -60,16 +60,3 @@ fn canonical(headers: &Headers) -> String {
         .map(|(name, value)| format!("{name}:{value}\n"))
         .collect()
 }
-
-/// The head of a request with a body of this length.
-pub fn head(host: &str, (method, target): (&str, &str), headers: &Headers, length: u64) -> Vec<u8> {
-    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    if length > 0 || !matches!(method, "GET" | "HEAD" | "DELETE") {
-        head.push_str(&format!("Content-Length: {length}\r\n"));
-    }
-    head.push_str("\r\n");
-    head.into_bytes()
-}

@@ -1,7 +1,6 @@
 //! From flags to listening sockets and back: opens the store, says when it is ready, waits for a signal, closes.
 //!
-//! Standard output holds the lines that tools wait for and the access log; what is meant for people goes to standard
-//! error.
+//! Standard output has the lines that tools wait for and the access log; messages for people go to standard error.
 
 use crate::accounts::Accounts;
 use crate::announce::{self, Address};
@@ -18,17 +17,18 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::state::{self, Shared, Stores};
-use crate::{data_directory, leases, limits, log, platform, port_holder, private_files};
+use crate::state::{self, DataDirectory, ForkSettings, Place, Shared, Stores};
+use crate::{data_directory, leases, limits, log, platform, port_holder, private_files, seed};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
-    Config, Db, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
+    Config, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
 };
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 
 /// Threads that wait for the disk on behalf of requests, of all connections together unless there are many processors; more
 /// requests than that wait for a thread.
@@ -36,13 +36,16 @@ const BLOCKING_THREADS_MAX: usize = 64;
 
 /// Threads that serve connections beyond one for each processor: short operations run on them, and while one waits for a page
 /// of a file the others are to keep the processors busy. Each more costs, by taking turns with the others.
-const CARRIERS_SPARE: usize = 1;
+const THREADS_SPARE: usize = 1;
 
 /// How often programs that attached are looked for while the server only runs for them.
 const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long the threads that serve connections may take to end once their requests had their time.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
+
+/// How long the end of forks and the removal of replaced stores may take.
+const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(2);
 
 /// How long the store may take to close.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
@@ -71,7 +74,7 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
         &writer,
         Host::Program(program),
     ));
-    // What was said last, whoever reads it or not.
+    // Writes the last lines, or gives up if the pipe stays full.
     out.close();
     log.close();
     // Work that waits for a disk is not waited for: the store is closed.
@@ -90,7 +93,7 @@ fn settle_location(cli: &mut Cli) {
     }
 }
 
-/// `AZURITE_DB` chooses a SQL database for Azurite. What is stored is the same without.
+/// Notes that `AZURITE_DB`, which chooses a SQL database for Azurite, has no effect.
 fn note_database() {
     if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
         output::say(
@@ -119,7 +122,7 @@ pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
     served
 }
 
-/// What runs the server.
+/// The program around the server.
 enum Host<'a> {
     /// A program of its own, which signals stop.
     Program(&'a Program),
@@ -132,10 +135,35 @@ pub struct Guest {
     pub ready: std::sync::mpsc::Sender<Vec<Address>>,
     /// The clock of the services.
     pub clock: Arc<dyn WallClock>,
-    /// What the store runs on; `None` chooses by the flags.
+    /// The environment of the store; `None` chooses by the flags.
     pub environment: Option<Environment>,
     /// Completes when the server is to stop, also when the other end is dropped.
     pub stop: oneshot::Receiver<()>,
+}
+
+impl Host<'_> {
+    fn services(&self) -> Vec<ServiceKind> {
+        match self {
+            Host::Program(program) => program.services.clone(),
+            Host::Process(_) => ServiceKind::ALL.to_vec(),
+        }
+    }
+
+    /// The clock of the services.
+    fn clock(&self) -> Arc<dyn WallClock> {
+        match self {
+            Host::Program(_) => Arc::new(SystemWallClock::default()),
+            Host::Process(guest) => guest.clock.clone(),
+        }
+    }
+
+    /// The environment of the store; `None` chooses by the flags.
+    fn take_environment(&mut self) -> Option<Environment> {
+        match self {
+            Host::Program(_) => None,
+            Host::Process(guest) => guest.environment.take(),
+        }
+    }
 }
 
 async fn serve_until_stopped(
@@ -145,85 +173,183 @@ async fn serve_until_stopped(
     out: &LineWriter,
     mut host: Host<'_>,
 ) -> Result<(), String> {
-    let services = match &host {
-        Host::Program(program) => program.services.clone(),
-        Host::Process(_) => ServiceKind::ALL.to_vec(),
+    let services = host.services();
+    let listeners = match listen_all(cli, &services).await {
+        Ok(listeners) => listeners,
+        Err(refusal) => return attach(cli, &host, &services, refusal, out),
     };
-    let mut listeners = Vec::new();
-    for &service in &services {
-        match listen(cli, service).await {
-            Ok(listener) => listeners.push((service, listener)),
-            Err(refusal) => return attach(cli, &host, &services, refusal, out),
-        }
-    }
     let addresses = listeners
         .iter()
         .map(|(service, listener)| Address::of(*service, listener));
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
-    let listening = addresses.clone();
-    let environment = match &mut host {
-        Host::Program(_) => None,
-        Host::Process(guest) => guest.environment.take(),
-    };
-    let db = open_store(cli, environment)?;
+    let (app, place) = open_app(cli, accounts, &mut host, out)?;
+    let threads = connection_threads(cli)?;
+    fill(cli, &app, &host, &threads).await?;
+    if let Some(seconds) = cli.secondary_lag {
+        let lag = Duration::from_secs(seconds.into());
+        app.stores.keep_secondary(lag, place)?;
+    }
+    app.console.set_addresses(addresses.clone());
+    let control = host.ready(cli, &app, tls.as_ref(), &addresses, out)?;
+    // Before the first request, which the account may want logged.
+    app.stores.start_housekeeping();
+    let serving = Serving::start(cli, &app, tls.as_ref(), threads, listeners);
+    let reload = || reload(cli, app.stores.accounts(), &addresses, tls.as_ref());
+    wait_for_stop(cli, control, reload).await;
+    app.stores.stop_sweeping();
+    announce::closing(&services, "service is closing...", out);
+    app.console.close();
+    serving.stop().await;
+    // What is not removed in time is removed at the next start.
+    let _ = tokio::time::timeout(CLOSE_OTHERS_MAX, app.stores.close_others()).await;
+    close(app).await?;
+    announce::closing(&services, "service successfully closed", out);
+    Ok(())
+}
+
+/// The listeners of all services. Error: one of them cannot listen.
+async fn listen_all(
+    cli: &Cli,
+    services: &[ServiceKind],
+) -> Result<Vec<(ServiceKind, TcpListener)>, Refusal> {
+    let mut listeners = Vec::new();
+    for &service in services {
+        listeners.push((service, listen(cli, service).await?));
+    }
+    Ok(listeners)
+}
+
+fn open_app(
+    cli: &Cli,
+    accounts: Accounts,
+    host: &mut Host<'_>,
+    out: &LineWriter,
+) -> Result<(Arc<App>, Place), String> {
+    let directory = open_directory(cli, host.take_environment())?;
+    let place = directory.place(&cli.location);
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
         AccessLog::new(out.clone(), cli.log_format, output::shows_colour())
     };
-    let clock: Arc<dyn WallClock> = match &host {
-        Host::Program(_) => Arc::new(SystemWallClock::default()),
-        Host::Process(guest) => guest.clock.clone(),
-    };
-    let app = Arc::new(App::open(cli, accounts, db, clock, access_log)?);
-    app.console.set_addresses(addresses.clone());
-    let (stop, stopped) = watch::channel(false);
-    let mut control = match host {
-        Host::Program(program) => {
-            let signals = Signals::watch(cli.until_stdin_ends)?;
-            let authority = tls.as_ref().and_then(Tls::authority);
-            announce::ready(
-                cli,
-                program,
-                app.stores.accounts(),
-                &addresses,
-                authority,
-                out,
-            )?;
-            Control::Signals(signals)
-        }
-        Host::Process(guest) => {
-            // The other end is gone if nobody waits for the start any more; the stop has completed then.
-            let _ = guest.ready.send(addresses);
-            Control::Guest(guest.stop)
-        }
-    };
-    // Before the first request, which the account may want logged.
-    app.stores.start_housekeeping();
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let carriers = ConnectionThreads::start(processors + CARRIERS_SPARE, BLOCKING_THREADS_MAX)
-        .map_err(|error| format!("cannot start its threads: {error}"))?;
-    let carriers = Arc::new(carriers);
-    let mut serving = tokio::task::JoinSet::new();
-    for (service, listener) in listeners {
-        let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
-        let endpoint = Endpoint {
-            service,
-            listener,
-            keep_alive,
-            opening: tls.as_ref().map_or(Opening::Plain, Tls::opening),
-        };
-        serving.spawn(serve(
-            app.clone(),
-            endpoint,
-            carriers.clone(),
-            stopped.clone(),
-        ));
+    if let Err(error) = place.remove_copies() {
+        tracing::warn!("checkpoints of the secondary endpoint are left: {error}");
     }
+    let app = App::open(cli, accounts, directory, host.clock(), access_log)?;
+    Ok((Arc::new(app), place))
+}
+
+/// Makes the names and imports the seed that the flags ask for, before the first request.
+async fn fill(
+    cli: &Cli,
+    app: &Arc<App>,
+    host: &Host<'_>,
+    threads: &Arc<ConnectionThreads>,
+) -> Result<(), String> {
+    let mut done = Vec::new();
+    let account = app.stores.accounts().first().0;
+    let services = app.stores.current().services.clone();
+    done.extend(cli.names_at_start().make(&services, account)?);
+    if let Some(path) = &cli.seed {
+        let sentences = seed::seed(app, threads, path.clone()).await?;
+        done.push(format!("seed: {}", sentences.join("; ")));
+    }
+    if matches!(host, Host::Program(_)) {
+        for line in done {
+            output::say(format!("lazurite: {line}"));
+        }
+    }
+    Ok(())
+}
+
+/// The threads that serve connections.
+fn connection_threads(cli: &Cli) -> Result<Arc<ConnectionThreads>, String> {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let pollers_max = if cli.busy_poll { processors / 2 } else { 0 };
+    let threads = processors + THREADS_SPARE;
+    let threads = ConnectionThreads::start(threads, BLOCKING_THREADS_MAX, pollers_max);
+    let threads = threads.map_err(|error| format!("cannot start its threads: {error}"))?;
+    Ok(Arc::new(threads))
+}
+
+impl Host<'_> {
+    /// Announces that the server is ready. Returns the source of requests to stop.
+    fn ready(
+        self,
+        cli: &Cli,
+        app: &App,
+        tls: Option<&Tls>,
+        addresses: &[Address],
+        out: &LineWriter,
+    ) -> Result<Control, String> {
+        match self {
+            Host::Program(program) => {
+                let signals = Signals::watch(cli.until_stdin_ends)?;
+                let authority = tls.and_then(Tls::authority);
+                let accounts = app.stores.accounts();
+                announce::ready(cli, program, accounts, addresses, authority, out)?;
+                Ok(Control::Signals(signals))
+            }
+            Host::Process(guest) => {
+                // The receiver is gone if the caller no longer waits for the start; the stop has completed then.
+                let _ = guest.ready.send(addresses.to_vec());
+                Ok(Control::Guest(guest.stop))
+            }
+        }
+    }
+}
+
+/// The tasks that accept connections, and the threads that serve them.
+struct Serving {
+    stop: watch::Sender<bool>,
+    accepting: JoinSet<()>,
+    threads: Arc<ConnectionThreads>,
+}
+
+impl Serving {
+    fn start(
+        cli: &Cli,
+        app: &Arc<App>,
+        tls: Option<&Tls>,
+        threads: Arc<ConnectionThreads>,
+        listeners: Vec<(ServiceKind, TcpListener)>,
+    ) -> Serving {
+        let (stop, stopped) = watch::channel(false);
+        let mut accepting = JoinSet::new();
+        for (service, listener) in listeners {
+            let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
+            let endpoint = Endpoint {
+                service,
+                listener,
+                keep_alive,
+                opening: tls.map_or(Opening::Plain, Tls::opening),
+            };
+            let (threads, stopped) = (threads.clone(), stopped.clone());
+            accepting.spawn(serve(app.clone(), endpoint, threads, stopped));
+        }
+        Serving {
+            stop,
+            accepting,
+            threads,
+        }
+    }
+
+    /// Ends the connections, after the requests that are under way had their time.
+    async fn stop(mut self) {
+        let _ = self.stop.send(true);
+        while self.accepting.join_next().await.is_some() {}
+        if let Some(threads) = Arc::into_inner(self.threads) {
+            threads.close(THREADS_END_MAX).await;
+        }
+    }
+}
+
+/// Waits for a request to stop, and carries out requests to reload until then. A later signal ends the process at once.
+async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     loop {
         match control.wait().await {
-            Asked::Reload => reload(cli, app.stores.accounts(), &listening, tls.as_ref()),
+            Asked::Reload => reload(),
             Asked::Stop => {
                 if let Control::Signals(signals) = &mut control {
                     signals.outlast_leases(&cli.location).await;
@@ -233,39 +359,32 @@ async fn serve_until_stopped(
             Asked::EndOfInput => break,
         }
     }
-    app.stores.stop_sweeping();
     if let Control::Signals(mut signals) = control {
-        // Who asks again does not want to wait.
         signals.input_end = None;
         tokio::spawn(async move {
             while let Asked::Reload = signals.wait().await {}
             std::process::exit(1);
         });
     }
-    announce::closing(&services, "service is closing...", out);
-    app.console.close();
-    let _ = stop.send(true);
-    while serving.join_next().await.is_some() {}
-    if let Some(carriers) = Arc::into_inner(carriers) {
-        carriers.close(THREADS_END_MAX).await;
-    }
-    match tokio::time::timeout(CLOSE_MAX, app.stores.close()).await {
-        Ok(closed) => closed.map_err(|error| error.to_string())?,
-        Err(_) => {
-            // To drop these would be to wait for the disk.
-            std::mem::forget(app);
-            return Err(format!(
-                "ended without the disk, which did not answer for {} s: a power cut now takes what was written last",
-                CLOSE_MAX.as_secs()
-            ));
-        }
-    }
-    announce::closing(&services, "service successfully closed", out);
-    Ok(())
 }
 
-/// Takes keys and certificate as their files are now. What cannot be read changes nothing, nor do keys that the server would not have
-/// started with on these addresses.
+/// Closes the store. The error is a sentence.
+async fn close(app: Arc<App>) -> Result<(), String> {
+    match tokio::time::timeout(CLOSE_MAX, app.stores.close()).await {
+        Ok(closed) => closed.map_err(|error| error.to_string()),
+        Err(_) => {
+            // To drop it would be to wait for the disk.
+            std::mem::forget(app);
+            Err(format!(
+                "ended without the disk, which did not answer for {} s: a power cut now takes the last writes",
+                CLOSE_MAX.as_secs()
+            ))
+        }
+    }
+}
+
+/// Reads keys and certificate again. A file that cannot be read changes nothing, nor do keys that the server would refuse at start on
+/// these addresses.
 fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tls>) {
     let keys = cli.accounts().and_then(|newer| {
         announce::check_exposure(cli, &newer, addresses)?;
@@ -367,7 +486,7 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     Err(Refusal { holder, sentence })
 }
 
-fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String> {
+fn open_directory(cli: &Cli, environment: Option<Environment>) -> Result<DataDirectory, String> {
     let durability = cli.durability();
     let config = Config {
         durability,
@@ -381,13 +500,13 @@ fn open_store(cli: &Cli, environment: Option<Environment>) -> Result<Db, String>
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
     }
-    let db = Db::open_with(&cli.location, config, environment)
+    let directory = DataDirectory::open(&cli.location, config, environment)
         .map_err(|error| cannot_open(&cli.location, &error))?;
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
     }
-    Ok(db)
+    Ok(directory)
 }
 
 fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
@@ -412,11 +531,11 @@ fn memory_limit(cli: &Cli) -> Result<u64, String> {
 }
 
 impl App {
-    /// The services on an open store.
+    /// The services on an open data directory.
     pub(crate) fn open(
         cli: &Cli,
         accounts: Accounts,
-        db: Db,
+        directory: DataDirectory,
         clock: Arc<dyn WallClock>,
         access_log: AccessLog,
     ) -> Result<App, String> {
@@ -433,7 +552,7 @@ impl App {
         });
         let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
         let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
-        let stores = Arc::new(Stores::open(db, store_settings, shared.clone())?);
+        let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
         let requests = Arc::new(Ring::new(
             cli.requests_kept as usize,
             cli.requests_megabytes as usize * 1_000_000,
@@ -478,7 +597,7 @@ fn store_settings(
         accepts_bearer_tokens: cli.takes_tokens(&accounts),
         accounts,
         clock,
-        faults: Arc::new(Faults::new(cli.faults)),
+        faults: Arc::new(Faults::new(cli.faults, cli.as_azure)),
         cors: cli.cors.clone(),
         fetcher,
         accepts_account_keys: !cli.no_shared_key,
@@ -489,6 +608,11 @@ fn store_settings(
         blob_versioning: cli.blob_versioning,
         container_retention_days: cli.container_retention,
         log_interval: Duration::from_secs(cli.log_interval.into()),
+        forks: ForkSettings {
+            at_first_use: cli.forks.clone(),
+            lifetime: Duration::from_secs(cli.fork_lifetime.into()),
+            count_max: cli.forks_max as usize,
+        },
     })
 }
 
@@ -502,7 +626,7 @@ fn connections(cli: &Cli) -> Connections {
     Connections::new(max, per_address)
 }
 
-/// What a signal asks for.
+/// The meaning of a signal.
 enum Asked {
     Stop,
     /// The program that started this one has ended, which must not be outlived.

@@ -206,7 +206,7 @@ impl Clock {
 
 /// The progress of the sweep.
 #[derive(Debug, Default)]
-pub(crate) struct SweepProgress {
+pub(crate) struct SweepState {
     /// When the next scan begins; `None` before the first call that finds rows ahead of the clock.
     pub(crate) next_scan_at: Option<DateTime>,
     pub(crate) scan: Option<TimestampScan>,

@@ -271,7 +271,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Reads an encoded value. Every length is checked before use.
 struct Reader<'a> {
     rest: &'a [u8],
-    /// What the value describes, for errors.
+    /// The kind of the value, for errors.
     what: &'static str,
 }
 

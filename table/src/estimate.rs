@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn estimate_has_a_bounded_cost_whatever_the_keys() {
+    fn estimate_has_a_bounded_cost_for_any_keys() {
         // A tree as deep as it has rows.
         let rows = (0..500).map(|length| ("p".into(), "a".repeat(length)));
         let (_directory, db, rows) = store(rows);

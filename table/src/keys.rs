@@ -14,7 +14,7 @@
 //! | catalog | `06` | upper bound of the Timestamps that followed the wall clock since it was last wrong |
 //! | entities | table id, PartitionKey, RowKey | row |
 //!
-//! A table id is 8 bytes, big-endian, and never reused: deleting a table is one range delete, whatever its size.
+//! A table id is 8 bytes, big-endian, and never reused: deleting a table of any size is one range delete.
 
 use lazurite_engine::{KeyRange, escape};
 use std::borrow::Cow;

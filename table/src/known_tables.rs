@@ -1,7 +1,7 @@
 //! Known tables: the ids of existing tables, so that most operations on entities do not read the catalog.
 //!
-//! Who creates or deletes a table has the key of its record locked, and lets the id be forgotten before it unlocks the key. Readers
-//! take the id without that lock.
+//! An operation that creates or deletes a table locks the key of its record, and removes the id from here before it unlocks the key.
+//! Readers take the id without that lock.
 
 use crate::keys::TableId;
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ impl Default for KnownTables {
 }
 
 impl KnownTables {
-    /// For who has locked the key of a table's record: to be dropped before the lock.
+    /// For the holder of the lock of a table's record, which drops it before the lock.
     pub(crate) fn changing(&self, key: Vec<u8>) -> Changing<'_> {
         let stripe = self.stripe(&key);
         Changing { stripe, key }

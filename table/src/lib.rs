@@ -10,15 +10,15 @@
 //!
 //! # Durability
 //!
-//! Reads return what is visible and never wait for the disk: at `Durability::Disk` they may show a change that is not acknowledged
+//! Reads return the visible state and never wait for the disk: at `Durability::Disk` they may show a change that is not acknowledged
 //! yet and that a power cut undoes. Before it answers a refused write, the caller waits for `Db::ticket`, as it does for a write.
 //!
 //! # Locks
 //!
 //! Every write is a transaction of the engine, which admits it before it locks a key, so that it does not wait for the disk under a
-//! lock. What writes entities locks the record of their table, shared, then the entities; what creates or deletes a table locks its
-//! record alone. So no row is ever written under the id of a deleted table, where no later operation would find or delete it. Readers
-//! take no lock that a writer holds while it reads or writes.
+//! lock. A write of entities locks the record of their table, shared, then the entities; an operation that creates or deletes a
+//! table locks its record alone. So no row is ever written under the id of a deleted table, where no later operation would find or
+//! delete it. Readers take no lock that a writer holds while it reads or writes.
 //!
 //! Entities are ordered by PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by lower-case name.
 //!
@@ -44,6 +44,7 @@ mod model;
 mod operations;
 mod plan;
 mod query;
+mod service;
 mod skip;
 mod sweep;
 mod transaction;
@@ -62,50 +63,6 @@ pub use limits::{
 };
 pub use model::{ETag, Entity, Guid, IfMatch, Operation, Value, Write};
 pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, PageEnd, Query, TablePage, TableQuery};
+pub use service::TableService;
 pub use transaction::TransactionError;
 pub use view::EntityView;
-
-use clock::{Clock, SweepProgress};
-use estimate::Estimates;
-use known_tables::KnownTables;
-use lazurite_engine::{Compression, Db, Keyspace, KeyspaceOptions, WallClock};
-use std::sync::{Arc, Mutex};
-
-/// The Table service of one data directory. Its methods may be called concurrently.
-#[derive(Debug)]
-pub struct TableService {
-    db: Db,
-    /// Table records, policies and properties: see `keys.rs`.
-    catalog: Keyspace,
-    /// The rows of all tables.
-    entities: Keyspace,
-    known_tables: KnownTables,
-    clock: Clock,
-    sweep_progress: Mutex<SweepProgress>,
-    estimates: Estimates,
-}
-
-impl TableService {
-    /// Opens the service's keyspaces in `db`, and creates them if absent; durable on return. Timestamps come from `clock`, which is
-    /// read right before a write, under the locks of its entities.
-    pub fn open(db: &Db, clock: Arc<dyn WallClock>) -> Result<TableService> {
-        let catalog = db.keyspace("table.catalog", KeyspaceOptions::default())?;
-        Ok(TableService {
-            db: db.clone(),
-            clock: Clock::open(db, &catalog, clock)?,
-            catalog,
-            entities: db.keyspace("table.entities", entity_options())?,
-            known_tables: KnownTables::default(),
-            sweep_progress: Mutex::default(),
-            estimates: Estimates::default(),
-        })
-    }
-}
-
-/// Entities are read one by one and scanned by the million. Zstd added 5 us to a get whose block was not in the cache.
-fn entity_options() -> KeyspaceOptions {
-    KeyspaceOptions {
-        compression: Some(Compression::Lz4),
-        ..KeyspaceOptions::default()
-    }
-}

@@ -16,7 +16,7 @@ pub const BINARY_BYTES_MAX: usize = 64 * 1024;
 pub const ENTITY_BYTES_MAX: usize = 1 << 20;
 /// Most operations of an entity group transaction.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
-/// Longest filter, in bytes: whatever fits into a URL.
+/// Longest filter, in bytes: as long as a URL may be.
 pub const FILTER_BYTES_MAX: usize = 64 * 1024;
 /// Deepest nesting of `and`, `or` and `not` in each other. A chain of one operator is one level, parenthesised or not.
 pub const FILTER_DEPTH_MAX: usize = 64;

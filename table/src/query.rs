@@ -38,6 +38,8 @@ pub struct Query<'a> {
     pub continuation: Option<(&'a str, &'a str)>,
     /// The query sees only entities in this range.
     pub access_range: Option<&'a AccessRange>,
+    /// Most partitions of which the page reads rows, at least 1; `None` means any number.
+    pub partitions_max: Option<u32>,
 }
 
 /// The cost of a query.
@@ -74,6 +76,8 @@ pub struct PageEnd {
     pub next: Option<(String, String)>,
     /// The cost of the page.
     pub cost: Cost,
+    /// Whether the page ended because of [`Query::partitions_max`].
+    pub is_at_partition_end: bool,
 }
 
 /// The parameters of Query Tables.
@@ -111,7 +115,7 @@ impl TableService {
             entities.push(row.to_entity()?);
             Ok(())
         };
-        let PageEnd { next, cost } =
+        let PageEnd { next, cost, .. } =
             self.visit_entities(account, table, query, expired, &mut take)?;
         Ok(Page {
             entities,
@@ -143,6 +147,8 @@ impl TableService {
             plan.start_at(keys::in_table(partition_key, row_key));
         }
         let matcher = plan.residual.as_ref().map(Matcher::new);
+        let mut partitions = query.partitions_max.map(Partitions::new);
+        let mut is_at_partition_end = false;
         let mut next = None;
         pager.walk(
             &snapshot,
@@ -151,6 +157,12 @@ impl TableService {
             &plan,
             |pager, key, value| {
                 let row = Row::decode(value)?;
+                if partitions.as_mut().is_some_and(|seen| seen.are_full(key)) {
+                    is_at_partition_end = true;
+                    let row = EntityView::of_key(key, row)?;
+                    next = Some((row.partition_key().into(), row.row_key().into()));
+                    return Ok(Step::Stop);
+                }
                 let matches = match &matcher {
                     Some(matcher) => matcher.matches(key, row)?,
                     None => true,
@@ -178,7 +190,11 @@ impl TableService {
             },
             returned: pager.taken,
         };
-        Ok(PageEnd { next, cost })
+        Ok(PageEnd {
+            next,
+            cost,
+            is_at_partition_end,
+        })
     }
 
     /// The rows that the hosted service would examine for the page; `None` if that is not known.
@@ -273,6 +289,39 @@ enum Step {
     Skip,
     /// The page ends before the row.
     Stop,
+}
+
+/// The partitions of which a page has read rows.
+struct Partitions {
+    /// How many more there may be.
+    left: u32,
+    /// The first component of the keys of the present one.
+    present: Vec<u8>,
+}
+
+impl Partitions {
+    fn new(max: u32) -> Partitions {
+        Partitions {
+            left: max,
+            present: Vec::new(),
+        }
+    }
+
+    /// Whether the row of this key is in one partition too many. The first row never is.
+    fn are_full(&mut self, key: &[u8]) -> bool {
+        let is_first = self.present.is_empty();
+        if !is_first && key.starts_with(&self.present) {
+            return false;
+        }
+        if !is_first && self.left == 0 {
+            return true;
+        }
+        self.left = self.left.saturating_sub(1);
+        self.present.clear();
+        let bytes = keys::first_component_bytes(key).unwrap_or(key.len());
+        self.present.extend_from_slice(&key[..bytes]);
+        false
+    }
 }
 
 /// Counts the rows and the cost of a page, and ends it.

@@ -5,7 +5,7 @@
 //! all rows in bounded steps and lowers the bound to the latest Timestamp that it finds.
 
 use crate::TableService;
-use crate::clock::{SweepProgress, TimestampScan};
+use crate::clock::{SweepState, TimestampScan};
 use crate::codec::Row;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
 use crate::error::Result;
@@ -24,7 +24,7 @@ impl TableService {
     /// Otherwise, which is nearly always, does nothing. Call it in the background about once a second, and again at once while it
     /// returns `true`.
     pub fn sweep(&self) -> Result<bool> {
-        let progress = self.sweep_progress.lock();
+        let progress = self.sweep_state.lock();
         let mut progress = progress.unwrap_or_else(PoisonError::into_inner);
         if progress.scan.is_none() && !self.begins_scan(&mut progress) {
             return Ok(false);
@@ -41,7 +41,7 @@ impl TableService {
         Ok(false)
     }
 
-    fn begins_scan(&self, progress: &mut SweepProgress) -> bool {
+    fn begins_scan(&self, progress: &mut SweepState) -> bool {
         if !self.clock.rows_may_be_ahead() {
             return false;
         }

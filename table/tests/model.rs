@@ -341,7 +341,7 @@ impl Run {
 
     fn entity(&mut self) -> Entity {
         let (partition_key, row_key) = (self.partition_key(), self.row_key());
-        // Sometimes so many that two of them together exceed the limit.
+        // Sometimes enough that two of them together exceed the limit.
         let (count, names) = if self.random.one_in(10) {
             (150, 1000)
         } else {
@@ -576,7 +576,7 @@ impl Run {
                 filter: Some(filter),
                 top,
                 continuation,
-                access_range: None,
+                ..Query::default()
             };
             let page = self
                 .service
@@ -692,7 +692,7 @@ fn environment(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn random_operations_do_what_the_protocol_says() {
+fn random_operations_follow_the_protocol() {
     let operations = environment("LAZURITE_MODEL_OPERATIONS").unwrap_or(40_000);
     for seed in test_seeds(4) {
         let disk = MemoryFs::crashable();

@@ -1019,3 +1019,36 @@ fn timestamp_is_taken_at_the_write_and_not_before_its_reads() {
     let _written = write(Write::Insert).unwrap();
     assert_eq!(clock.0.load(Ordering::Relaxed), read_before + 1);
 }
+
+#[test]
+fn page_reads_no_more_partitions_than_it_may() {
+    let service = partitioned(5, 3);
+    for (max, sizes) in [(1, &[3, 3, 3, 3, 3][..]), (2, &[6, 6, 3]), (5, &[15])] {
+        let (mut pages, mut next) = (Vec::new(), None::<(String, String)>);
+        loop {
+            let continuation = next.as_ref().map(|(p, r)| (p.as_str(), r.as_str()));
+            let query = Query {
+                continuation,
+                partitions_max: Some(max),
+                ..Query::default()
+            };
+            let page = service.query_entities(ACCOUNT, "people", &query, &|| false);
+            let page = page.unwrap();
+            pages.push(page.entities.len());
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(pages, sizes);
+    }
+    // Partitions without a match count: what is examined costs, not what is found.
+    let query = Query {
+        filter: Some("Missing eq 1"),
+        partitions_max: Some(2),
+        ..Query::default()
+    };
+    let page = service.query_entities(ACCOUNT, "people", &query, &|| false);
+    let page = page.unwrap();
+    assert!(page.entities.is_empty() && page.next.is_some());
+}

@@ -11,11 +11,11 @@ pub struct Bar {
     pub figure: &'static str,
     /// What the table calls it.
     pub label: &'static str,
-    /// What the figure must be.
+    /// The condition on the figure.
     pub expectation: Expectation,
 }
 
-/// What a figure of ours must be.
+/// The condition on a figure of ours.
 #[derive(Clone, Copy)]
 pub enum Expectation {
     /// At least this.

@@ -23,7 +23,7 @@ pub use text::{counted, number, share, thousands};
 /// A result of a whole program, its error ready to be printed.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What was asked for, in our order; everything if nothing was.
+/// The requested items, in our order; all items if none was requested.
 pub fn chosen<T: Copy + PartialEq>(asked: &[T], all: impl IntoIterator<Item = T>) -> Vec<T> {
     let is_asked = |one: &T| asked.is_empty() || asked.contains(one);
     all.into_iter().filter(is_asked).collect()

@@ -13,7 +13,7 @@ const OTHER_CORES_MAX: f64 = 0.25;
 const STOLEN_MAX: f64 = 0.02;
 /// The load per processor when the run begins.
 const LOAD_MAX: f64 = 0.5;
-/// The spread of repeated measurements: the median distance from their median, as a share of it.
+/// The spread of repeated measurements: the median distance from their median, as a share of the median.
 pub(crate) const SPREAD_MAX: f64 = 0.15;
 
 /// Watches the machine from `start` to `end`.
@@ -61,7 +61,8 @@ impl MachineWatch {
         }
     }
 
-    /// How busy the machine was since the start. `children` are those that run now; others than at the start if a server was restarted.
+    /// How busy the machine was since the start. `children` are those that run now; others than at the start if a server was
+    /// restarted.
     pub fn end(&self, children: &[Process]) -> MachineUse {
         let seconds = self.began.elapsed().as_secs_f64().max(1e-3);
         let since = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64();

@@ -38,7 +38,7 @@ impl Measurement {
         median(&self.values).unwrap_or_default()
     }
 
-    /// The median distance from the median, as a share of it.
+    /// The median distance from the median, as a share of the median.
     pub fn spread(&self) -> f64 {
         let middle = self.median();
         let distances = self.values.iter().map(|value| (value - middle).abs());
@@ -98,7 +98,7 @@ pub struct OldRun {
     is_noisy: bool,
 }
 
-/// What became of one figure.
+/// The change of one figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Better,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_says_what_changed_and_how_it_was_tested() {
+    fn comparison_lists_the_changes_and_names_the_test() {
         let before = old(vec![
             measured("a", &[1.0, 1.0, 1.0, 1.0, 1.0]),
             measured("gone", &[1.0]),

@@ -30,22 +30,22 @@ const AXIS_HEIGHT: f64 = 18.0;
 /// Counts of latencies: the upper end of each bucket in microseconds, twice that of the one before, and how many fell into it.
 pub type Buckets = Vec<(f64, u64)>;
 
-/// What a run found.
+/// The results of a run.
 #[derive(Default)]
 pub struct RunReport {
     /// Of the page.
     pub title: String,
-    /// What ran, and how.
+    /// The command and its options.
     pub subject: String,
     /// One sentence.
     pub verdict: String,
     /// Why the figures are not to be quoted.
     pub noisy: Vec<String>,
-    /// What changed since an older run.
+    /// The changes since an older run.
     pub comparison: Vec<String>,
     /// In the order of the run.
     pub sections: Vec<Section>,
-    /// What a later run is compared with.
+    /// The measurements for comparison with a later run.
     pub measurements: Vec<Measurement>,
 }
 
@@ -78,7 +78,7 @@ impl RunReport {
         lines
     }
 
-    /// Writes JSON and page where they are asked for. One that cannot be written does not keep the other from being written.
+    /// Writes JSON and page to the requested files. One that cannot be written does not keep the other from being written.
     pub fn write(&self, json: Option<&Path>, html: Option<&Path>) -> Outcome<()> {
         let json = write(json, || format!("{:#}\n", self.to_json()));
         let html = write(html, || self.to_html());
@@ -221,8 +221,8 @@ impl Axis {
     }
 }
 
-/// A bar for each bucket, from zero. The axis names the ends of its first and last bucket; between them stands the share of the highest
-/// bar, to which all heights of this histogram relate.
+/// A bar for each bucket, from zero. The axis names the ends of its first and last bucket; between them stands the share of the
+/// highest bar, to which all heights of this histogram relate.
 fn histogram(title: &str, buckets: &Buckets, axis: Axis) -> String {
     let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);
     let all: u64 = buckets.iter().map(|(_, count)| *count).sum();
@@ -271,7 +271,7 @@ fn duration(micros: f64) -> String {
     }
 }
 
-/// Writes a file, if one is asked for. The error names it.
+/// Writes a file, if one is requested. The error names it.
 pub fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Outcome<()> {
     let Some(path) = path else { return Ok(()) };
     let shown = path.display();

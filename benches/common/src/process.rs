@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_read_from_the_stat_file_whatever_the_name() {
+    fn cpu_time_is_read_from_the_stat_file_of_a_process_with_any_name() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 30 4 20 0 3 0 99 1 2";
         assert_eq!(stat_ticks(stat, CPU), Some(300));
         assert_eq!(stat_ticks(stat, CPU_OF_ENDED_CHILDREN), Some(34));

@@ -7,7 +7,7 @@ use crate::page::{Buckets, buckets};
 /// The peer that the bars are for.
 pub const OURS: &str = "lazurite";
 
-/// What one run of one case found.
+/// The results of one run of one case.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// Figures by name. `other_cores` is the load that other processes put on the machine.

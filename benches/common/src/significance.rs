@@ -1,5 +1,5 @@
-//! Whether two series of measurements differ: the Mann-Whitney U test, two-sided. It ranks and assumes no distribution, so that one slow
-//! run has no more weight than any other.
+//! Whether two series of measurements differ: the Mann-Whitney U test, two-sided. It ranks and assumes no distribution, so that one
+//! slow run has no more weight than any other.
 
 /// Beyond this product of the lengths the normal approximation is as good as the exact distribution.
 const EXACT_MAX: usize = 400;
@@ -29,7 +29,7 @@ pub fn mann_whitney(left: &[f64], right: &[f64]) -> f64 {
 
 /// Twice the share of all orders of both series whose U is at most `limit`.
 fn exact(left: usize, right: usize, limit: usize) -> f64 {
-    // `orders[taken][wins]`: orders of the elements so far, `taken` of them of the left series, with so many wins.
+    // `orders[taken][wins]`: the number of orders of the elements so far, with `taken` elements of the left series and `wins` wins.
     let mut orders = vec![vec![0.0; left * right + 1]; left + 1];
     orders[0][0] = 1.0;
     for position in 0..left + right {

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome<usize> {
     ended.map(|()| results.mismatches())
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Measured {
     results: Results,

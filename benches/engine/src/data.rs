@@ -34,7 +34,7 @@ pub(crate) fn missing_key(row: u64) -> [u8; KEY_BYTES + 1] {
     missing
 }
 
-/// What the keys of the partition that `row` belongs to begin with, and the first key that no longer does.
+/// The prefix of the keys in the partition of `row`, and the first key behind them.
 pub(crate) fn partition(row: u64) -> (Key, Key) {
     let first = row - row % PARTITION_ROWS;
     (key(first), key(first + PARTITION_ROWS))

@@ -3,7 +3,7 @@
 use lazurite_bench_common::Outcome;
 use lazurite_engine::Ticket;
 
-/// What an engine is opened with, the same for all.
+/// The settings of an engine, the same for all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     /// Bytes of the cache.

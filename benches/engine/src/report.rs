@@ -133,7 +133,7 @@ fn measurements(tables: &Tables) -> Vec<Measurement> {
     all
 }
 
-/// What stands after a figure of that name.
+/// The unit of a figure of that name.
 fn unit(figure: &str) -> &'static str {
     const UNITS: [(&str, &str); 5] = [
         ("per_s", "per s"),

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &StepArgs) -> Outcome<usize> {
     Ok(0)
 }
 
-/// What to run as a child.
+/// A step that runs in a child process.
 pub(crate) struct Child<'a> {
     pub(crate) engine: Peer,
     pub(crate) step: &'a Step,

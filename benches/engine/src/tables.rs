@@ -258,6 +258,7 @@ pub(crate) const GROUPS: &[(&str, &[Line])] = &[
         line("large64k", "overwrite_worst_us", "... worst us", Less),
         line("large64k", "overwrite_write_amplification", "... write amplification", Less),
         line("large64k", "overwrite_space", "... space / logical, idle", Less),
+        line("large64k", "fresh_mb_s", "written and read at once, MB/s", More),
     ]),
     ("values of 1 MiB, one a commit, not synced", &[
         line("large1m", "write_mb_s", "write, MB/s", More),
@@ -272,6 +273,7 @@ pub(crate) const GROUPS: &[(&str, &[Line])] = &[
         line("large1m", "overwrite_worst_us", "... worst us", Less),
         line("large1m", "overwrite_write_amplification", "... write amplification", Less),
         line("large1m", "overwrite_space", "... space / logical, idle", Less),
+        line("large1m", "fresh_mb_s", "written and read at once, MB/s", More),
     ]),
     ("open, with a gigabyte", &[
         line("open", "clean_ms", "after a clean stop, ms", Less),

@@ -1,4 +1,4 @@
-//! What a child process measures of itself: latencies, CPU time, bytes written, and the load that others put on the machine.
+//! The measurements of a child process: latencies, CPU time, bytes written, and the load that others put on the machine.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ const IDLE_BYTES: u64 = 64 << 10;
 /// The longest wait for background work.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// What the process has used since it began.
+/// The resources that the process has used since its start.
 #[derive(Clone, Copy)]
 pub(crate) struct Usage {
     at: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Usage {
     machine: Duration,
 }
 
-/// What was used between two moments.
+/// The resources that were used between two moments.
 #[derive(Clone, Copy)]
 pub(crate) struct Used {
     pub(crate) elapsed: Duration,
@@ -54,7 +54,7 @@ impl Usage {
         }
     }
 
-    /// What was used since this was taken.
+    /// The resources that were used since this was taken.
     pub(crate) fn since(&self) -> Used {
         let now = Usage::now();
         let elapsed = now.at - self.at;

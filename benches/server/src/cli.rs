@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::busy_neighbours::BusyNeighboursArgs;
 use crate::gigabyte::GigabyteArgs;
 use crate::guide::GuideArgs;
 use crate::job::JobArgs;
@@ -11,6 +12,7 @@ use crate::services::ServicesArgs;
 use crate::slow_disk::SlowDiskArgs;
 use crate::soak::SoakArgs;
 use crate::start::StartArgs;
+use crate::state::StateArgs;
 
 /// Real work against a running server, measured and checked.
 ///
@@ -27,9 +29,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// The patterns of the table design guide: verified, measured and priced.
     ///
-    /// Builds each pattern in the naive and in the advised design on the same data, checks that all designs give the right answers, and
-    /// shows requests, rows examined, bytes, time, and the price of a month at a stated load. Runs against a server in this process,
-    /// one that --spawn starts, or any endpoint: ours, Azurite, or the hosted service. Each pattern ends in one sentence.
+    /// Builds each pattern in the naive and in the advised design on the same data, checks that all designs give the right answers,
+    /// and shows requests, rows examined, bytes, time, and the price of a month at a stated load. Runs against a server in this
+    /// process, one that --spawn starts, or any endpoint: ours, Azurite, or the hosted service. Each pattern ends in one sentence.
     Guide(GuideArgs),
     /// The main job on real input: flights as entities, a tree of files as blobs, work as messages.
     ///
@@ -42,24 +44,32 @@ pub(crate) enum Command {
     Gigabyte(GigabyteArgs),
     /// The time from starting a server on an empty directory until it answers, and its memory when idle.
     Start(StartArgs),
+    /// Snapshot, fork, restore and reset of a store with entities beside an empty one, and a thousand forks at once.
+    State(StateArgs),
     /// Well-behaved clients next to thousands of idle, slow and costly ones: their latency, and the server's memory.
     ///
-    /// Sixteen connections get a blob of a kibibyte: alone; with idle connections and slow readers of 64 MiB, slow senders of bodies and
-    /// of heads; with connections that send expensive requests without permission every second; and alone again. The last table holds
-    /// the bars.
+    /// Sixteen connections get a blob of a kibibyte: alone; with idle connections and slow readers of 64 MiB, slow senders of bodies
+    /// and of heads; with connections that send expensive requests without permission every second; and alone again. The last table
+    /// holds the bars.
     #[command(alias = "crowd")]
     ManyClients(ManyClientsArgs),
     /// Well-behaved clients during the most expensive requests: their latency
     ///
-    /// Sixteen connections get a blob of a kibibyte: alone, then during each of the expensive requests in turn, such as a list of 50,000
-    /// blocks or a filter over 10,000 entities, sent a tenth of a second apart.
+    /// Sixteen connections get a blob of a kibibyte: alone, then during each of the expensive requests in turn, such as a list of
+    /// 50,000 blocks or a filter over 10,000 entities, sent a tenth of a second apart.
     Neighbours(NeighboursArgs),
+    /// One sequential client beside busy processes, with the server's busy poll on and off in turn
+    ///
+    /// The busy processes are in the scheduling group of the server and the client. The poll may not make the client slower, with 0 to
+    /// 4 of them.
+    BusyNeighbours(BusyNeighboursArgs),
     /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
     ///
-    /// Runs in this process, by calls or, with --http, through the server. Every two seconds the system clock is set by up to two minutes, backwards or forwards, or syncs hang
-    /// for up to three seconds, take 300 ms each, or fail until the store is reopened. No message may be lost, or delivered twice
-    /// while it is hidden; no counter may miss an increment; no entity, blob or snapshot may differ from what was written; no request may
-    /// take longer than the stall at that moment; reads of other resources must stay as fast beside slow syncs. Ends in one verdict.
+    /// Runs in this process, by calls or, with --http, through the server. Every two seconds the system clock is set by up to two
+    /// minutes, backwards or forwards, or syncs hang for up to three seconds, take 300 ms each, or fail until the store is reopened.
+    /// No message may be lost, or delivered twice while it is hidden; no counter may miss an increment; no entity, blob or snapshot
+    /// may differ from what was written; no request may take longer than the stall at that moment; reads of other resources must
+    /// stay as fast beside slow syncs. Ends in one verdict.
     Soak(SoakArgs),
     /// Reads beside a disk with slow syncs, at the default durability: the p99 of reads of other resources may at most double.
     ///
@@ -73,12 +83,16 @@ pub(crate) enum Command {
     /// nginx, if it is on the PATH, and the disk alone. The tables show rates, latencies, CPU time of the server for each operation,
     /// its resident memory, and the CPU time of the client; the last one holds the bars.
     ///
-    /// A whole run stores 10 million entities, 10 million messages and a million blobs, and takes the better part of an hour and 10 GB.
+    /// A whole run stores 10 million entities, 10 million messages and a million blobs, and takes the better part of an hour and 10
+    /// GB.
     #[command(after_long_help = SERVICES_EXAMPLES)]
     Services(ServicesArgs),
     /// The minimal handler of `services`, as its child process
     #[command(hide = true)]
     MinimalHandler,
+    /// A busy process of `busy-neighbours`
+    #[command(hide = true)]
+    Spin,
 }
 
 const SERVICES_EXAMPLES: &str = "\

@@ -1,4 +1,4 @@
-//! What became of the writes: acknowledged, or in doubt because the answer was lost, and then found done or not done.
+//! The outcomes of writes: acknowledged, or in doubt because the response was lost, and then found done or not done.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub(crate) struct Ledger {
     found_half: AtomicU64,
 }
 
-/// What the look after a lost answer has shown.
+/// The outcome of a write whose response was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Done,

@@ -1,6 +1,7 @@
 //! `lazurite-bench`: real work against a running server, measured and checked. See `README.md` of the benches.
 
 mod azurite;
+mod busy_neighbours;
 mod checked_clients;
 mod cli;
 mod client;
@@ -19,6 +20,7 @@ mod services;
 mod slow_disk;
 mod soak;
 mod start;
+mod state;
 mod target;
 
 use std::process::ExitCode;
@@ -35,11 +37,17 @@ fn main() -> ExitCode {
         Command::ManyClients(args) => many_clients::run(&args).map(shown),
         Command::Neighbours(args) => neighbours::run(&args).map(shown),
         Command::SlowDisk(args) => slow_disk::run(&args).map(shown),
+        Command::BusyNeighbours(args) => busy_neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
         Command::Start(args) => start::run(&args).map(shown),
+        Command::State(args) => state::run(&args).map(shown),
         Command::Guide(args) => guide::run(&args),
         Command::Services(args) => services::run(&args),
         Command::MinimalHandler => services::run_minimal_handler(),
+        Command::Spin => {
+            busy_neighbours::spin();
+            Ok(0)
+        }
     };
     match mismatches {
         Ok(mismatches) => ExitCode::from(u8::from(mismatches > 0)),

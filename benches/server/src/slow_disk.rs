@@ -97,7 +97,7 @@ pub(crate) struct SlowDiskArgs {
 /// Latencies of one request in nanoseconds: without and with slow syncs.
 type Latencies = [Histogram<u64>; 2];
 
-/// What all threads share.
+/// The state that all threads share.
 struct Bench {
     client: Client,
     is_slow: AtomicBool,

@@ -13,7 +13,7 @@ use crate::server::Server;
 
 const READY_GOAL_MS: f64 = 100.0;
 const IDLE_GOAL_MB: f64 = 40.0;
-/// What a server may still do after it is ready is over by then.
+/// Time after which the work that follows the start of a server is over.
 const SETTLING: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]

@@ -72,7 +72,7 @@ impl File {
         key
     }
 
-    /// In `blob.blocks`: the uncommitted blocks and what is known of them together.
+    /// In `blob.blocks`: the uncommitted blocks, and the record about all of them.
     pub(crate) fn all_staged(&self) -> KeyRange {
         KeyRange {
             start: self.staging(),

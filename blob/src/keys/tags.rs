@@ -14,7 +14,7 @@ pub(crate) enum Tagged {
     Versions,
 }
 
-/// In `blob.tags`: the blob of that name, or that version of it, has that tag.
+/// In `blob.tags`: the blob of that name, or that version of the blob, has that tag.
 pub(crate) fn tag(
     container_id: u128,
     tag: &str,

@@ -142,7 +142,7 @@ fn lease_operations_meet_the_table() {
     for (action, cells) in rows {
         for (state, expected) in STATES.into_iter().zip(cells) {
             let mut lease = lease(state);
-            let told = match lease.apply(action, at(NOW), || NEW) {
+            let shown = match lease.apply(action, at(NOW), || NEW) {
                 Err(error) => code(error),
                 Ok(outcome) => {
                     let outcome = match outcome {
@@ -155,13 +155,13 @@ fn lease_operations_meet_the_table() {
                     format!("{outcome} {}", name(lease.state(at(NOW))))
                 }
             };
-            assert_eq!(told, expected, "{action:?} on {state}");
+            assert_eq!(shown, expected, "{action:?} on {state}");
         }
     }
     for action in [LeaseAction::Renew(B), LeaseAction::Release(B)] {
         for state in STATES {
-            let told = lease(state).apply(action, at(NOW), || NEW).unwrap_err();
-            assert_eq!(code(told), mismatch, "{action:?} on {state}");
+            let shown = lease(state).apply(action, at(NOW), || NEW).unwrap_err();
+            assert_eq!(code(shown), mismatch, "{action:?} on {state}");
         }
     }
 }
@@ -194,8 +194,8 @@ fn other_operations_meet_the_table() {
                 "write" => lease.check_write(id, at(NOW), Leased::Blob),
                 _ => lease.check_read(id, at(NOW), Leased::Blob),
             };
-            let told = check.map_or_else(code, |()| "ok".to_string());
-            assert_eq!(told, expected, "{kind} with {id:?} on {state}");
+            let shown = check.map_or_else(code, |()| "ok".to_string());
+            assert_eq!(shown, expected, "{kind} with {id:?} on {state}");
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct ListBlobs {
     pub deleted: bool,
     /// Whether to list names that have versions and no blob, once each.
     pub deleted_with_versions: bool,
-    /// Whether to list only what is deleted and still kept: `showonly=deleted`. Reads nothing else.
+    /// Whether to list only deleted blobs that are still kept: `showonly=deleted`. Reads nothing else.
     pub only_deleted: bool,
 }
 
@@ -51,7 +51,7 @@ pub enum BlobEntry {
 pub struct ListedBlob {
     /// Its name.
     pub name: String,
-    /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless asked for.
+    /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless requested.
     pub blob: Option<Blob>,
     /// Whether it is the current one of its name, and not a snapshot, an older version or deleted.
     pub is_current: bool,

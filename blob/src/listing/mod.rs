@@ -42,7 +42,7 @@ pub struct ListContainers {
 /// The answer of List Containers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListContainersPage {
-    /// Name and container, by name. Metadata is empty unless asked for.
+    /// Name and container, by name. Metadata is empty unless requested.
     pub containers: Vec<(String, Container)>,
     /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,

@@ -1,11 +1,11 @@
 //! The walk of a listing of blobs: rows of the requested kinds, merged by name and moment.
 
-use super::entry::{BlobEntry, ListBlobs, ListedBlob};
 use crate::codec;
 use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::keys::{self, History};
 use crate::keyspaces::Keyspaces;
+use crate::listing::entry::{BlobEntry, ListBlobs, ListedBlob};
 use crate::model::{Blob, BlobRecord, PreviousState};
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
@@ -183,7 +183,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes to what stands at this position or after it; never backwards.
+    /// Moves to the first row at or after this position; never backwards.
     pub(super) fn seek(&mut self, to: &Position) -> Result<()> {
         for cursor in &mut self.cursors {
             let stands_for_all = cursor.kind == Some(History::Version) && !self.request.versions;

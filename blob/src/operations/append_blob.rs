@@ -1,7 +1,5 @@
 //! Operations on append blobs.
 
-use super::new_blob::{BlobSettings, NewBlob};
-use super::write::{BlobWrite, RetireReason};
 use crate::checksum::Checksums;
 use crate::codec;
 use crate::conditions::{Conditions, WriteKind};
@@ -10,6 +8,8 @@ use crate::keys::File;
 use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, Content, Layer, Metadata, Written,
 };
+use crate::operations::new_blob::{BlobSettings, NewBlob};
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
@@ -57,7 +57,7 @@ pub struct AppendBlockOutcome {
 }
 
 impl BlobService {
-    /// Makes an empty append blob, in place of whatever has the name. Errors: as [`BlobService::put_blob`].
+    /// Makes an empty append blob, in place of any blob that has the name. Errors: as [`BlobService::put_blob`].
     pub fn put_append_blob(
         &self,
         address: &BlobAddress<'_>,

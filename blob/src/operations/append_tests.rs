@@ -1,6 +1,6 @@
 //! Append blobs: offsets, conditions and limits of appends.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 
 impl Store {

@@ -1,11 +1,5 @@
 //! Operations on blobs of any type.
 
-use super::BlobRead;
-use super::history::{FIRST, HISTORY_STEP};
-use super::permit::Action;
-use super::permit::RecordSlot;
-use super::permit::check_online;
-use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteCondition, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::corrupt_record;
@@ -15,6 +9,12 @@ use crate::keys::History;
 use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobState, Metadata, PreviousState, Tags, Written,
 };
+use crate::operations::BlobRead;
+use crate::operations::history::{FIRST, HISTORY_STEP};
+use crate::operations::permit::Action;
+use crate::operations::permit::RecordSlot;
+use crate::operations::permit::check_online;
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use lazurite_engine::Ticket;
 use std::time::SystemTime;

@@ -1,6 +1,6 @@
 //! Blobs put whole, their ranges, properties and metadata, and errors of all blobs.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 
 #[test]

@@ -1,8 +1,5 @@
 //! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them a blob.
 
-use super::new_blob::{BlobSettings, NewBlob};
-use super::permit::Action;
-use super::write::{BlobWrite, RetireReason};
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
@@ -16,6 +13,9 @@ use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer,
     Metadata, Tags, Written,
 };
+use crate::operations::new_blob::{BlobSettings, NewBlob};
+use crate::operations::permit::Action;
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
@@ -73,8 +73,8 @@ pub struct PutBlockList {
 const LONG_LIST: usize = 500;
 
 impl BlobService {
-    /// Begins a body, which the caller writes to the upload and then gives to the operation it is for. Nothing of it is
-    /// visible before, and dropping it leaves nothing. `claimed` is what the request says of its body: `Content-MD5` or
+    /// Begins a body, which the caller writes to the upload and then gives to the operation it is for. The body is
+    /// invisible until then, and dropping the upload removes it. `claimed` holds the checksums in the request: `Content-MD5` or
     /// `x-ms-content-crc64`. Errors: `BothCrc64AndMd5HeaderPresent`.
     pub fn begin_upload(&self, kind: UploadKind, claimed: Checksums) -> Result<Upload> {
         Upload::begin(self, kind, claimed, None)
@@ -103,7 +103,7 @@ impl BlobService {
         lease.check_write(conditions.lease_id, found.now, Leased::Blob)
     }
 
-    /// Makes a block blob of one body, in place of whatever has the name, its uncommitted blocks included.
+    /// Makes a block blob of one body, in place of any blob that has the name, its uncommitted blocks included.
     /// Errors: of the names, metadata and tags; those of the conditions of a write and of leases, `BlobAlreadyExists` for
     /// `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`; `ContainerNotFound`; `PendingCopyOperation`,
     /// `BlobImmutableDueToPolicy`.

@@ -1,7 +1,7 @@
 //! Blocks, and the lists that make blobs of them.
 
-use super::encryption_tests::{key, with_key};
-use super::tests::*;
+use crate::operations::encryption_tests::{key, with_key};
+use crate::operations::tests::*;
 use crate::*;
 
 #[test]
@@ -82,7 +82,7 @@ fn get_block_list_returns_the_requested_lists() {
 }
 
 #[test]
-fn committing_drops_what_is_not_listed() {
+fn committing_drops_blocks_that_are_not_listed() {
     let store = store();
     store.put("name", b"whole").unwrap();
     for id in ["a", "b", "c"] {
@@ -181,7 +181,7 @@ fn put_blob_and_delete_drop_all_blocks() {
 }
 
 #[test]
-fn ids_of_uncommitted_blocks_have_one_length_whatever_is_committed() {
+fn ids_of_uncommitted_blocks_have_one_length_beside_any_committed_blocks() {
     let store = store();
     store.put_block("name", "aa", b"1").unwrap();
     assert_err!(

@@ -1,13 +1,13 @@
 //! Checks of a write against the blob that it found: type, conditions, lease.
 
-use super::permit::RecordSlot;
-use super::permit::{Action, Permit};
-use super::write::BlobWrite;
 use crate::conditions::{Conditions, ETags, Validators, WriteCondition, WriteKind};
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Tags};
+use crate::operations::permit::RecordSlot;
+use crate::operations::permit::{Action, Permit};
+use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 
 impl BlobService {

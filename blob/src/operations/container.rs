@@ -311,8 +311,8 @@ impl BlobService {
         Ok((found.written(), ticket))
     }
 
-    /// Renames the container, at the same cost whatever it holds. Pending copies to its blobs have failed: they use the old name.
-    /// Errors: of the names; `InvalidInput` for containers of the service; `ContainerNotFound`; those of leases;
+    /// Renames the container, at a cost that does not depend on its size. Pending copies to its blobs have failed: they use the old
+    /// name. Errors: of the names; `InvalidInput` for containers of the service; `ContainerNotFound`; those of leases;
     /// `ContainerAlreadyExists`.
     pub fn rename_container(
         &self,
@@ -377,7 +377,7 @@ impl BlobService {
         )
     }
 
-    /// One page of the container's blobs, in byte order of names; costs in proportion to what it answers.
+    /// One page of the container's blobs, in byte order of names; costs in proportion to its length.
     /// Errors: of the name; `ContainerNotFound`; as [`BlobService::list_containers`].
     pub fn list_blobs(
         &self,

@@ -1,6 +1,6 @@
 //! Containers and accounts: settings, listings, deletion.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 
 #[test]
@@ -57,7 +57,7 @@ fn writes_racing_with_the_deletion_of_their_container_leave_no_orphans() {
 }
 
 #[test]
-fn container_keeps_what_it_was_given() {
+fn container_keeps_its_settings() {
     let store = store();
     let none = Conditions::default();
     assert_err!(store.create(CONTAINER), Error::ContainerAlreadyExists);

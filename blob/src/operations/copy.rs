@@ -1,12 +1,6 @@
 //! Copies within the server: the destination names the source's files. Copies from other servers are in `pending_copy.rs`,
 //! incremental ones in `incremental_copy.rs`.
 
-use super::BlobRead;
-use super::new_blob::{BlobSettings, NewBlob};
-use super::permit::RecordSlot;
-use super::permit::check_online;
-use super::permit::{Action, check_not_pending};
-use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
@@ -16,6 +10,12 @@ use crate::model::{
     Blob, BlobAddress, BlobState, BlobType, Content, CopyState, CopyStatus, Encryption, Metadata,
     Written,
 };
+use crate::operations::BlobRead;
+use crate::operations::new_blob::{BlobSettings, NewBlob};
+use crate::operations::permit::RecordSlot;
+use crate::operations::permit::check_online;
+use crate::operations::permit::{Action, check_not_pending};
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority};
@@ -74,7 +74,7 @@ enum CopyKind {
 }
 
 impl BlobService {
-    /// Copy Blob within the server: at once, whatever the size, and with shared content. The destination gets content, type,
+    /// Copy Blob within the server: at once for any size, because the content is shared. The destination gets content, type,
     /// block list, headers and sequence number of the source; a snapshot or version may be copied over its own blob.
     /// Errors: of the names, metadata and tags; `BlobNotFound` of the source, `ContainerNotFound` of the destination;
     /// `SourceConditionNotMet`; those of the conditions of a write and of leases, `InfiniteLeaseDurationRequired`;
@@ -145,7 +145,7 @@ impl BlobService {
         Ok((outcome, to.commit()?))
     }
 
-    /// The content of what another operation copies from, with the conditions of a source. For Put Block From URL and its
+    /// The content of the source of another operation, under the conditions for a source. For Put Block From URL and its
     /// like: write it to their upload with [`Upload::write_from`].
     /// Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
     pub fn open_source(
@@ -345,14 +345,14 @@ impl BlobWrite<'_> {
     fn copied_tiering(
         &self,
         source: &Blob,
-        told: crate::tier::Tiering,
+        shown: crate::tier::Tiering,
         priority: RehydratePriority,
     ) -> crate::tier::Tiering {
-        match told.tier(self.now) {
+        match shown.tier(self.now) {
             Some(tier) if tier != AccessTier::Archive && source.tiering.is_archived(self.now) => {
                 self.rehydrating(tier, priority)
             }
-            _ => told,
+            _ => shown,
         }
     }
 }

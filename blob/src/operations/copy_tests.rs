@@ -1,7 +1,7 @@
 //! Copies: their properties, the content they share, and pending copies.
 
-use super::tests::*;
 use crate::model::BlobRecord;
+use crate::operations::tests::*;
 use crate::*;
 use crate::{codec, keys};
 use lazurite_engine::{Batch, Direction, KeyRange};

@@ -10,14 +10,14 @@
 //! key, and a key where the container denies other scopes. We refuse them, as similar requests are. Source: Encryption scopes for
 //! Blob Storage; Shared access signature error codes.
 
-use super::write::BlobWrite;
 use crate::cipher::CustomerKey;
 use crate::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::model::Encryption;
 use crate::names;
+use crate::operations::write::BlobWrite;
 
-/// The encryption that a request asks for.
+/// The encryption that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestEncryption {
     pub(crate) encryption: Encryption,
@@ -31,7 +31,7 @@ impl RequestEncryption {
     pub(crate) fn check(&self, stored: &Encryption) -> Result<()> {
         match stored {
             stored if *stored == self.encryption => Ok(()),
-            // Blocks of older stores are in no scope, whatever the container's default.
+            // Blocks of older stores are in no scope, even if the container has a default.
             Encryption::None if !self.named => Ok(()),
             Encryption::None => Err(Error::BlobDoesNotUseCustomerSpecifiedEncryption),
             _ if !self.named => Err(Error::BlobUsesCustomerSpecifiedEncryption),

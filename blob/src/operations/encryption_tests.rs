@@ -1,6 +1,6 @@
 //! Blobs with customer-provided keys, and encryption scopes.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::{Direction, KeyRange};
 use sha2::{Digest, Sha256};

@@ -1,7 +1,7 @@
 //! A store as it was written before records had a second version is read, listed and written to.
 
-use super::tests::*;
 use crate::keys::{self, File};
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::{Batch, Config, Db, Keyspace, KeyspaceOptions};
 

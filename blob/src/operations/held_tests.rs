@@ -1,7 +1,7 @@
 //! A disk that is held up: which operations answer, which wait, and that no write waits for the store while it holds a lock.
 
-use super::kept_tests::versions;
-use super::tests::*;
+use crate::operations::kept_tests::versions;
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
 use lazurite_engine::{Config, CountingIds, Db, Durability, Environment, ManualWallClock};

@@ -1,14 +1,14 @@
 //! The snapshots, versions and deleted blobs of a name, read a bounded number of rows at a time.
 
-use super::permit::Action;
-use super::permit::RecordSlot;
-use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::keys::Timer;
 use crate::keys::{self, History};
 use crate::model::BlobRecord;
+use crate::operations::permit::Action;
+use crate::operations::permit::RecordSlot;
+use crate::operations::write::BlobWrite;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange};
 

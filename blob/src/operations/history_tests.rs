@@ -1,8 +1,8 @@
 //! Names with many snapshots, blobs that go by themselves, policies that change, and clocks that are set back over a restart.
 
-use super::history::HISTORY_STEP;
-use super::kept_tests::{DAY, keeping, soft_delete, versions};
-use super::tests::*;
+use crate::operations::history::HISTORY_STEP;
+use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
+use crate::operations::tests::*;
 use crate::*;
 use std::time::{Duration, SystemTime};
 
@@ -36,7 +36,7 @@ impl Store {
     fn count(&self, kind: &str, now: SystemTime) -> usize {
         let kind = format!("name {kind}");
         let everything = self.everything(now);
-        everything.iter().filter(|told| **told == kind).count()
+        everything.iter().filter(|shown| **shown == kind).count()
     }
 }
 
@@ -378,7 +378,7 @@ fn a_deletion_reports_whether_it_is_permanent() {
 }
 
 #[test]
-fn a_name_with_versions_only_is_listed_once_whatever_the_page_size() {
+fn a_name_with_versions_only_is_listed_once_with_any_page_size() {
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()

@@ -1,15 +1,15 @@
 //! Incremental copies of page blobs within the server: each copies a later snapshot of the source.
 
-use super::copy::{CopyOutcome, check_needs_no_key, completed};
-use super::new_blob::NewBlob;
-use super::page_ranges::is_later;
-use super::permit::Action;
-use super::permit::RecordSlot;
-use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
+use crate::operations::copy::{CopyOutcome, check_needs_no_key, completed};
+use crate::operations::new_blob::NewBlob;
+use crate::operations::page_ranges::is_later;
+use crate::operations::permit::Action;
+use crate::operations::permit::RecordSlot;
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;

@@ -1,6 +1,6 @@
 //! Retention: what an account keeps of overwritten and deleted blobs, and when the sweep removes it.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 use std::time::SystemTime;
 
@@ -39,7 +39,7 @@ impl Store {
             ..ListBlobs::default()
         };
         let page = self.at(now).list_blobs(ACCOUNT, CONTAINER, &request);
-        let told = |entry: BlobEntry| {
+        let shown = |entry: BlobEntry| {
             let BlobEntry::Blob(listed) = entry else {
                 panic!("{entry:?}");
             };
@@ -59,7 +59,7 @@ impl Store {
             };
             format!("{} {deleted}{kind}", listed.name)
         };
-        page.unwrap().entries.into_iter().map(told).collect()
+        page.unwrap().entries.into_iter().map(shown).collect()
     }
 
     pub(super) fn undelete(&self, name: &str, now: SystemTime) -> Result<()> {
@@ -338,10 +338,10 @@ fn listing_of_deleted_blobs_reads_nothing_else() {
         store.list(&request)
     };
     let all = |delimiter: &str| {
-        let (mut told, mut examined, mut marker) = (Vec::new(), 0, None);
+        let (mut shown, mut examined, mut marker) = (Vec::new(), 0, None);
         loop {
             let page = page(delimiter, marker);
-            told.extend(page.entries.into_iter().map(|entry| match entry {
+            shown.extend(page.entries.into_iter().map(|entry| match entry {
                 BlobEntry::Prefix(prefix) => prefix,
                 BlobEntry::Blob(listed) => {
                     let blob = listed.blob.unwrap();
@@ -353,11 +353,11 @@ fn listing_of_deleted_blobs_reads_nothing_else() {
             examined += page.rows_examined;
             marker = page.next_marker;
             if marker.is_none() {
-                return (told, examined);
+                return (shown, examined);
             }
         }
     };
-    let (told, examined) = all("");
+    let (shown, examined) = all("");
     // Overwriting there/100 left one of before, which would come back as a snapshot.
     let of_100 = ["there/100 as a snapshot", "there/100"];
     let expected = [
@@ -368,7 +368,7 @@ fn listing_of_deleted_blobs_reads_nothing_else() {
         of_100[1],
         "z as a snapshot",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(shown, expected);
     assert!(examined < 12, "{examined}");
     assert_eq!(all("/").0, ["a", "dir/", "there/", "z as a snapshot"]);
 }

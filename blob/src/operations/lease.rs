@@ -1,11 +1,11 @@
 //! Lease Blob and Lease Container.
 
-use super::permit::Action;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
 use crate::guid::Guid;
 use crate::lease::{LeaseAction, LeaseOutcome};
 use crate::model::{BlobAddress, Written};
+use crate::operations::permit::Action;
 use crate::service::BlobService;
 use crate::{keys, names};
 use lazurite_engine::Ticket;

@@ -1,14 +1,10 @@
-//! Merging layers in the background, whatever their size: see `merge_layers.rs`.
+//! Merging layers of any size in the background: see `merge_layers.rs`.
 //!
 //! A row of `blob.merges` names the layers, the file they are copied to, and the progress. Invariant: while the row exists, the
 //! record of the blob names the layers and another one above them. So their visible content does not change, and a step can copy it
 //! without a lock. A write that puts another record ends the merge: see [`BlobWrite::put`]. The lock of the blob is held only while
 //! the copied rows are written. After a restart the timer of the merge is due again.
 
-use super::merge_layers::{LAYERS_MIN, MergeStep, first_to_merge, length_of, start_of};
-use super::page_ranges::is_later;
-use super::permit::Action;
-use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
 use crate::error::corrupt_record;
@@ -17,13 +13,17 @@ use crate::files::FileRows;
 use crate::keys::Timer;
 use crate::keys::{self, File, History};
 use crate::model::{Blob, BlobRecord, Content, Layer, LayerMerge};
+use crate::operations::merge_layers::{LAYERS_MIN, MergeStep, first_to_merge, length_of, start_of};
+use crate::operations::page_ranges::is_later;
+use crate::operations::permit::Action;
+use crate::operations::write::BlobWrite;
 use crate::pages::{PAGE_BYTES, extent_at};
 use crate::service::BlobService;
 use crate::windows::Windows;
 use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
 use std::time::Duration;
 
-/// A blob with more layers than this has all of them merged, whatever their sizes.
+/// A blob with more layers than this has all of them merged, including large ones.
 const LAYERS_MAX: usize = 48;
 
 /// A step of a merge, prepared without locks.
@@ -32,12 +32,12 @@ pub(crate) enum PreparedMerge {
     Nothing,
     /// Begins to merge these layers.
     Begin(LayerMerge),
-    /// Goes on with a merge that was found like this.
+    /// Continue a merge that was found like this.
     Step(LayerMerge, MergeStep),
 }
 
 impl BlobService {
-    /// Looks for the next step of merging layers of a blob, and copies what it needs.
+    /// Finds the next step of merging layers of a blob, and copies the content for it.
     pub(crate) fn prepare_merge(&self, key: &[u8]) -> Result<PreparedMerge> {
         let home = keys::container_of(key).ok_or_else(corrupt_record)?;
         let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
@@ -54,7 +54,7 @@ impl BlobService {
         Ok(found.map_or(PreparedMerge::Nothing, PreparedMerge::Begin))
     }
 
-    /// Drops what a merge has copied for a blob that went with its container.
+    /// Drops the copies of a merge whose blob was removed with its container.
     pub(crate) fn drop_merge_of(&self, batch: &mut Batch, home: u128, key: &[u8]) -> Result<()> {
         if let Some(merge) = self.keyspaces.merge(&self.db, home, key)? {
             FileRows::new(&self.keyspaces, batch).drop_file(merge.target);
@@ -175,7 +175,7 @@ impl BlobWrite<'_> {
         self.set_timer(due, Timer::Merge, &key);
     }
 
-    /// Carries out what was prepared if nothing has changed since. Returns whether there may be more to do.
+    /// Applies a prepared step if the blob has not changed since. Returns whether there may be more to do.
     pub(crate) fn apply_merge(&mut self, prepared: PreparedMerge) -> Result<bool> {
         match prepared {
             PreparedMerge::Nothing => Ok(false),

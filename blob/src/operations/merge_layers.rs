@@ -1,10 +1,9 @@
 //! Merging layers. An append blob gets a layer with each append that follows a snapshot or a copy, a page blob with each write that
-//! follows a copy. Adjacent layers are copied into one, so that records, reads and later snapshots cost the same however many there were.
+//! follows a copy. Adjacent layers are copied into one, so that records, reads and later snapshots cost the same however many there
+//! were.
 //!
 //! A write merges small layers itself. Everything else is left to the sweep: see `merge_in_steps.rs`.
 
-use super::permit::Action;
-use super::write::BlobWrite;
 use crate::codec;
 use crate::error::Result;
 use crate::error::corrupt_record;
@@ -15,6 +14,8 @@ use crate::model::WINDOW_BYTES;
 use crate::model::{
     Blob, BlobAddress, BlobBlock, Content, Extent, Layer, LayerMerge, PageExtent, Pages,
 };
+use crate::operations::permit::Action;
+use crate::operations::write::BlobWrite;
 use crate::page_write::{is_large, read_pages};
 use crate::pages::Overlay;
 use crate::segment::{Segment, Written};
@@ -169,7 +170,7 @@ impl BlobWrite<'_> {
         Ok(true)
     }
 
-    /// Puts the target of a merge in the place of its layers. Records of snapshots go on naming these.
+    /// Replaces the layers of a merge by its target. Records of snapshots still name the layers.
     pub(super) fn replace_layers(
         &mut self,
         blob: &mut Blob,
@@ -218,8 +219,8 @@ impl BlobWrite<'_> {
 }
 
 impl BlobService {
-    /// As [`BlobService::begin_write`], for a page blob. If it has many layers, the last of them are merged first, in a write of its own
-    /// that changes nothing a reader sees.
+    /// As [`BlobService::begin_write`], for a page blob. If it has many layers, the last of them are merged first, in a write of its
+    /// own that changes nothing a reader sees.
     pub(super) fn begin_page_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         let mut write = self.begin_write(address)?;
         match write.changeable() {
@@ -227,7 +228,7 @@ impl BlobService {
                 if let Some(merged) = write.merge_pages(blob)? {
                     let permit = write.permit_current(Action::Refile)?;
                     write.put(&permit, &merged);
-                    // Not waited for: without it the blob is what it was.
+                    // Not waited for: if it is lost, the blob is unchanged.
                     drop(write.commit()?);
                     return self.begin_write(address);
                 }
@@ -364,7 +365,7 @@ impl BlobService {
         Ok(())
     }
 
-    /// Copies pages, whole windows at a time. They keep what they were encrypted for, and their age.
+    /// Copies pages, whole windows at a time. They keep the nonce of their encryption, and their age.
     fn copy_pages(
         &self,
         snapshot: &Snapshot,
@@ -437,8 +438,8 @@ impl BlobService {
 mod tests {
     use super::*;
 
-    /// The sizes of layers after layers of these sizes were pushed and merged, `LayerMerge::LAYERS_MIN` or more at a time, and how many bytes
-    /// were copied.
+    /// The sizes of layers after layers of these sizes were pushed and merged, `LayerMerge::LAYERS_MIN` or more at a time, and how
+    /// many bytes were copied.
     fn grown(lengths: impl Iterator<Item = u64>) -> (Vec<u64>, u64) {
         let (mut layers, mut copied) = (Vec::<u64>::new(), 0);
         for length in lengths {

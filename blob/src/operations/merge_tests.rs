@@ -1,7 +1,7 @@
 //! Merging layers in the background: few layers, every snapshot as it was, and nothing left over, whatever happens between two steps.
 
-use super::tests::*;
 use crate::model::LayerMerge;
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{Config, Db, Direction, Durability, Environment, KeyRange};
@@ -169,7 +169,7 @@ fn large_page_writes_between_copies_leave_few_layers() {
 }
 
 #[test]
-fn a_merge_goes_on_after_a_power_cut_between_any_two_steps() {
+fn a_merge_continues_after_a_power_cut_between_any_two_steps() {
     let open = |disk: &MemoryFs| {
         let config = Config {
             durability: Durability::Process,

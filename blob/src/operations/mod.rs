@@ -1,5 +1,5 @@
-//! The operations, one file per resource, one function per REST operation under its REST name; and what they share:
-//! finding things, and (in `write.rs`) the one way to write to a blob.
+//! The operations: one file per resource, and one function per REST operation, under its REST name. They share the look-ups here
+//! and, in `write.rs`, the one way to write to a blob.
 
 mod append_blob;
 #[cfg(test)]
@@ -130,11 +130,6 @@ pub(crate) struct BlobRead {
 }
 
 impl BlobService {
-    /// The time of day. A write reads it while it holds the lock that orders it, a read once.
-    pub(crate) fn now(&self) -> SystemTime {
-        self.clock.now()
-    }
-
     /// The record of a state of a blob.
     fn record(
         &self,
@@ -191,7 +186,7 @@ impl BlobService {
         })
     }
 
-    /// As [`BlobService::find`], for what needs a committed blob, and with the conditions of a read. Errors: `BlobNotFound`;
+    /// As [`BlobService::find`], for operations that need a committed blob, and with the conditions of a read. Errors: `BlobNotFound`;
     /// those of the conditions.
     fn find_for_read(
         &self,

@@ -1,13 +1,13 @@
 //! The record of a blob that a write creates or replaces.
 
-use super::state::check_tier;
-use super::write::BlobWrite;
 use crate::conditions::Validators;
 use crate::error::Result;
 use crate::model::{
     Blob, BlobHeaders, BlobType, Content, Encryption, ImmutabilityPolicy, Layer, Metadata, Tags,
     Written,
 };
+use crate::operations::state::check_tier;
+use crate::operations::write::BlobWrite;
 use crate::snapshot_time::SnapshotTime;
 use crate::tags;
 use crate::tier::{AccessTier, Tiering};

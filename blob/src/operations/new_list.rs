@@ -1,12 +1,12 @@
 //! Put Block List: which rows and contents of a blob stay, which are removed, and which file has the new list.
 
-use super::encryption::RequestEncryption;
-use super::write::{BlobWrite, LAST, RetireReason};
 use crate::block_list::{self, BlockChoice, NewList};
 use crate::codec;
 use crate::error::Result;
 use crate::keys::{File, History};
 use crate::model::{Blob, BlobBlock, Content, Layer};
+use crate::operations::encryption::RequestEncryption;
+use crate::operations::write::{BlobWrite, LAST, RetireReason};
 use std::collections::{BTreeSet, HashSet};
 
 impl BlobWrite<'_> {

@@ -1,7 +1,7 @@
 //! Random writes to pages and snapshots of them, compared with arrays.
 
-use super::page_blob_tests::since;
-use super::tests::*;
+use crate::operations::page_blob_tests::since;
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{Config, Db, Durability, Environment};
@@ -170,11 +170,11 @@ fn compare(store: &Store, now: &[Page], snapshots: &[(SnapshotTime, Vec<Page>, V
         for (page, after) in after[..now.len()].iter().enumerate() {
             let start = page as u64 * 512;
             let mut cleared = found.iter().filter(|range| range.2);
-            let told = cleared.any(|range| range.0 <= start && start < range.1);
+            let shown = cleared.any(|range| range.0 <= start && start < range.1);
             match after {
-                Page::Cleared => assert!(told, "{start} was cleared"),
+                Page::Cleared => assert!(shown, "{start} was cleared"),
                 Page::ClearedInVain => {}
-                _ => assert!(!told, "{start} was not cleared"),
+                _ => assert!(!shown, "{start} was not cleared"),
             }
         }
     }

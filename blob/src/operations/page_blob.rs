@@ -1,15 +1,15 @@
 //! Operations on page blobs.
 
-use super::new_blob::{BlobSettings, NewBlob};
-use super::permit::Permit;
-use super::state::check_tier_holds;
-use super::write::{BlobWrite, RetireReason};
 use crate::checksum::Checksums;
 use crate::conditions::{Conditions, WriteKind};
 use crate::epochs::Writer;
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::model::{Blob, BlobAddress, BlobHeaders, BlobType, Content, Layer, Metadata, Written};
+use crate::operations::new_blob::{BlobSettings, NewBlob};
+use crate::operations::permit::Permit;
+use crate::operations::state::check_tier_holds;
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::page_write::{PageWrite, is_large};
 use crate::pages::PAGE_BYTES;
 use crate::service::BlobService;
@@ -113,7 +113,7 @@ pub enum SequenceAction {
 }
 
 impl BlobService {
-    /// Makes a page blob of zeros, which take no space, in place of whatever has the name.
+    /// Makes a page blob of zeros, which take no space, in place of any blob that has the name.
     /// Errors: as [`BlobService::put_blob`]; `InvalidHeaderValue` for a length or sequence number out of range;
     /// `ContentLengthLargerThanTierLimit`.
     pub fn put_page_blob(
@@ -147,7 +147,7 @@ impl BlobService {
         Ok((blob.written(), write.commit()?))
     }
 
-    /// Writes a stretch of pages, or clears it; costs the same whatever the size of the blob.
+    /// Writes a stretch of pages, or clears it. The cost does not depend on the size of the blob.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`,
     /// `InvalidBlobType`; `InvalidHeaderValue` for a stretch that is not of pages, or of another length than the body;
     /// `InvalidPageRange` for one beyond the end; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a write and of
@@ -194,7 +194,7 @@ impl BlobService {
     }
 
     /// Set Blob Properties of a page blob: another length, another sequence number, and, if they are given, other headers.
-    /// Answers the sequence number as well. What lies beyond a shorter length is gone; what a longer one adds is zero. Another
+    /// Returns the sequence number as well. Bytes beyond a shorter length are removed; a longer one adds zeros. Another
     /// length needs the blob's key or scope, if it has one; the rest does not: the clients send none with it.
     /// Errors: as [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
     /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`; `OperationNotAllowedOnIncrementalCopyBlob`.

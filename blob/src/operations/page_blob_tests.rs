@@ -1,6 +1,6 @@
 //! Page blobs: errors of page writes, sequence numbers, page ranges and their differences.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 
 impl Store {
@@ -219,7 +219,7 @@ fn sequence_numbers_change_and_are_checked() {
 }
 
 #[test]
-fn diff_has_what_changed_since_the_snapshot_and_nothing_else() {
+fn diff_has_the_changes_since_the_snapshot_and_nothing_else() {
     let store = store();
     store.put_page_blob("pages", 8 * 512);
     store.put_page("pages", 0, &[1; 4 * 512]).unwrap();
@@ -264,7 +264,7 @@ fn diff_has_what_changed_since_the_snapshot_and_nothing_else() {
 }
 
 #[test]
-fn diff_has_what_was_written_and_cleared_since() {
+fn diff_has_the_pages_written_and_cleared_since() {
     let store = store();
     store.put_page_blob("pages", 4 * 512);
     let first = store.snapshot("pages").unwrap();

@@ -1,10 +1,10 @@
 //! Costs of page blobs: reads after many snapshots, clearing of many extents, and space after snapshots are deleted.
 
-use super::page_array_tests::random;
-use super::tests::*;
 use crate::keys::File;
 use crate::model::WINDOW_BYTES;
 use crate::model::{BlobRecord, Extent, PageExtent, Pages};
+use crate::operations::page_array_tests::random;
+use crate::operations::tests::*;
 use crate::windows::Changes;
 use crate::*;
 use lazurite_engine::{Batch, Direction, KeyRange};
@@ -81,7 +81,7 @@ impl Store {
     }
 }
 
-/// A blob of 16 windows with one small extent each, and so many snapshots with a write to one of the windows after each.
+/// A blob of 16 windows with one small extent each, and `count` snapshots with a write to one of the windows after each.
 fn after_snapshots(count: u64) -> (Store, Vec<SnapshotTime>) {
     let store = store();
     store.put_page_blob("pages", 16 * WINDOW_BYTES);
@@ -100,7 +100,7 @@ fn after_snapshots(count: u64) -> (Store, Vec<SnapshotTime>) {
     (store, moments)
 }
 
-/// The first byte of each window after so many of the writes.
+/// The first byte of each window after the first `writes` writes.
 fn expected(writes: u64) -> [u8; 16] {
     let mut bytes = [1; 16];
     for number in 0..writes {
@@ -307,7 +307,7 @@ fn written_over(length: usize, count: u64) -> (Store, Vec<u8>, u64) {
 }
 
 #[test]
-fn small_page_writes_write_what_they_bring_and_little_else() {
+fn small_page_writes_write_little_beside_their_pages() {
     let length = 4 << 20;
     let pages = length as u64 / 4096;
     // Few holes in large contents; contents on their way out; nothing but small ones.
@@ -366,13 +366,13 @@ fn page_reads_after_many_snapshots() {
             }
             (page, start.elapsed() / rounds)
         };
-        let told = |what: &str, (page, ranges): (Duration, Duration)| {
+        let shown = |what: &str, (page, ranges): (Duration, Duration)| {
             println!("{count:5} snapshots, {what:15}: 4 KiB {page:?}, 16 ranges {ranges:?}");
         };
-        told("the blob", time(BlobState::Current));
-        told("the first", time(BlobState::Snapshot(moments[0])));
+        shown("the blob", time(BlobState::Current));
+        shown("the first", time(BlobState::Snapshot(moments[0])));
         let middle = moments[moments.len() / 2];
-        told("the middle one", time(BlobState::Snapshot(middle)));
+        shown("the middle one", time(BlobState::Snapshot(middle)));
     }
 }
 

@@ -1,12 +1,12 @@
 //! Get Page Ranges: which pages of a blob were written, or have changed since a snapshot, page by page.
 
-use super::BlobRead;
 use crate::conditions::Conditions;
 use crate::download::ByteRange;
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
 use crate::names;
+use crate::operations::BlobRead;
 use crate::pager::{Marker, Pager};
 use crate::pages::Overlay;
 use crate::segment::Written;

@@ -1,9 +1,5 @@
 //! Copies from other servers: the destination is pending until the content has been fetched, or fetching has failed.
 
-use super::copy::{CopyBlob, CopyOutcome, completed};
-use super::new_blob::NewBlob;
-use super::permit::Action;
-use super::write::{BlobWrite, RetireReason};
 use crate::codec;
 use crate::conditions::WriteKind;
 use crate::error::corrupt_record;
@@ -15,6 +11,10 @@ use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobType, Content, CopyState, CopyStatus, Layer, Metadata,
     Written,
 };
+use crate::operations::copy::{CopyBlob, CopyOutcome, completed};
+use crate::operations::new_blob::NewBlob;
+use crate::operations::permit::Action;
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind};
 use lazurite_engine::{Direction, KeyRange, Ticket};
@@ -93,7 +93,7 @@ impl BlobService {
         let mut blob = to.pending(copy_id)?;
         debug_assert!(
             blob.layers.iter().all(|layer| !layer.shared),
-            "nothing is copied from what has no content yet"
+            "a pending copy, which has no content yet, is no source"
         );
         let file = blob.layers.first().map(|layer| layer.file);
         let file = file.unwrap_or_else(|| to.new_file());
@@ -112,7 +112,7 @@ impl BlobService {
         to.end_copy(blob, CopyStatus::Success, None)
     }
 
-    /// Ends a pending copy without content, and says why. Errors: as [`BlobService::finish_copy`].
+    /// Ends a pending copy without content, and records the reason. Errors: as [`BlobService::finish_copy`].
     pub fn fail_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -171,7 +171,7 @@ impl BlobService {
         let mut to = self.open_write(container_key, container, policy, name, transaction)?;
         let copy = to.current().and_then(|blob| blob.copy.as_ref());
         let is_pending = copy.is_some_and(|copy| copy.status == CopyStatus::Pending);
-        // Does not wait for the disk: the next start repeats what a power cut undoes.
+        // Does not wait for the disk: the next start repeats work that a power cut undoes.
         match to.current().cloned().filter(|_| is_pending) {
             Some(blob) => {
                 drop(to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))?)

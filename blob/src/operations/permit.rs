@@ -107,7 +107,7 @@ pub(crate) fn check_allowed(
             }
         }
         Action::Remove | Action::Purge => check_unprotected(blob, now),
-        // The container's error does not name the blob, or what protects it.
+        // The container's error names neither the blob nor its protection.
         Action::DeleteContainer if blob.is_protected(now) => Err(Error::BlobImmutableDueToPolicy),
         Action::DeleteContainer => Ok(()),
         Action::Restore | Action::EndCopy | Action::Add | Action::Refile => Ok(()),

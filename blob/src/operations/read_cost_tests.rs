@@ -1,7 +1,7 @@
 //! Costs of reading blobs of many small parts, compared with one body.
 
-use super::page_array_tests::random;
-use super::tests::*;
+use crate::operations::page_array_tests::random;
+use crate::operations::tests::*;
 use lazurite_engine::{Config, Db, RandomIds};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

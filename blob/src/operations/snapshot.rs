@@ -1,14 +1,14 @@
 //! Snapshot Blob.
 
-use super::permit::Action;
-use super::permit::RecordSlot;
-use super::permit::check_online;
-use super::write::{BlobWrite, RetireReason};
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::Result;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, Metadata, Written};
+use crate::operations::permit::Action;
+use crate::operations::permit::RecordSlot;
+use crate::operations::permit::check_online;
+use crate::operations::write::{BlobWrite, RetireReason};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;

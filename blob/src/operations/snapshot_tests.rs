@@ -1,10 +1,10 @@
 //! Snapshots: their content and their end.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 
 #[test]
-fn snapshot_keeps_what_the_blob_was() {
+fn snapshot_keeps_the_state_of_the_blob() {
     let store = store();
     store.put("name", b"first").unwrap();
     let first = store.snapshot("name").unwrap();

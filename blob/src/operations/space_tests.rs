@@ -1,6 +1,6 @@
 //! Space under churn: overwritten and deleted blobs free their space once the engine's background work is done.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use lazurite_engine::fs::ManualClock;
 use lazurite_engine::{Background, Config, Db, Durability, Environment};
 use std::collections::BTreeMap;

@@ -1,9 +1,5 @@
 //! Uncommitted blocks: the file they are in, their common record, and their end after a week.
 
-use super::Found;
-use super::encryption::RequestEncryption;
-use super::permit::Action;
-use super::write::BlobWrite;
 use crate::block_list::UNCOMMITTED_BLOCKS_MAX;
 use crate::codec;
 use crate::error::{Error, Result};
@@ -11,6 +7,10 @@ use crate::files::FileRows;
 use crate::keys::File;
 use crate::keys::Timer;
 use crate::model::{BlobBlock, BlobState, Staging};
+use crate::operations::Found;
+use crate::operations::encryption::RequestEncryption;
+use crate::operations::permit::Action;
+use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! Tier, expiry, immutability policy and legal hold of a blob.
 
-use super::permit::Action;
-use super::permit::RecordSlot;
-use super::write::BlobWrite;
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::Timer;
 use crate::lease::Leased;
 use crate::model::{Blob, BlobAddress, BlobType, ImmutabilityMode, ImmutabilityPolicy, Written};
+use crate::operations::permit::Action;
+use crate::operations::permit::RecordSlot;
+use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use lazurite_engine::Ticket;
@@ -82,10 +82,9 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Set Blob Expiry: once it has expired, the blob does not exist.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the conditions
-    /// of a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that is not
-    /// ahead, or after the year 9999.
+    /// Set Blob Expiry: once it has expired, the blob does not exist. Errors: of the names; `InvalidOperation` for a snapshot or
+    /// version; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write and of leases; `PendingCopyOperation`;
+    /// `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that is not ahead, or after the year 9999.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
@@ -116,7 +115,7 @@ impl BlobService {
     /// Set Blob Immutability Policy of a blob, snapshot or version. A locked one can only be extended. Of the conditions,
     /// `If-Unmodified-Since` counts.
     /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; `InvalidHeaderValue` for a time that has
-    /// passed; `BlobImmutableDueToPolicy` for what a locked policy does not allow.
+    /// passed; `BlobImmutableDueToPolicy` for changes that a locked policy does not allow.
     pub fn set_blob_immutability_policy(
         &self,
         address: &BlobAddress<'_>,

@@ -1,6 +1,6 @@
 //! Settings beside the content: tags, tiers, expiry, protection.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::{Config, Db};
 use std::time::{Duration, SystemTime};
@@ -379,9 +379,9 @@ fn no_operation_bypasses_a_policy_or_a_hold() {
                 _ if is_by_hold => Error::BlobImmutableDueToLegalHold,
                 _ => Error::BlobImmutableDueToPolicy,
             };
-            let told = outcome.as_ref().err().map(ToString::to_string);
+            let shown = outcome.as_ref().err().map(ToString::to_string);
             assert_eq!(
-                told,
+                shown,
                 Some(expected.to_string()),
                 "{action} with {protection:?}"
             );

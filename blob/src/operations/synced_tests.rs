@@ -1,6 +1,6 @@
 //! Where contents lie at each level of durability, which decides how many syncs a write waits for.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::{Config, Db, Durability};
 

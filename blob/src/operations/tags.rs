@@ -1,7 +1,5 @@
 //! Get and Set Blob Tags, Find Blobs by Tags.
 
-use super::permit::Action;
-use super::permit::RecordSlot;
 use crate::codec;
 use crate::conditions::Conditions;
 use crate::error::corrupt_record;
@@ -11,6 +9,8 @@ use crate::lease::Leased;
 use crate::listing::PAGE_ENTRIES_MAX;
 use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
 use crate::names;
+use crate::operations::permit::Action;
+use crate::operations::permit::RecordSlot;
 use crate::pager::{Marker, Pager};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;

@@ -1,6 +1,6 @@
 //! Expiry, tiers and leases where they meet other operations. The random model `terms` compares the rest.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 use std::time::{Duration, SystemTime};
 

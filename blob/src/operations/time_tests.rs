@@ -1,6 +1,6 @@
 //! Times of writes: read when they are made, in their order, and never going back.
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 use lazurite_engine::{Config, CountingIds, Db, WallClock};
 use std::sync::Arc;

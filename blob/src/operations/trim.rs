@@ -1,14 +1,14 @@
 //! Trimming: a file of blocks keeps every block that a record lists. When a record is removed, the sweep removes blocks of its files
-//! that no other record lists. When only one record is left that names a file, its layer says so again.
+//! that no other record lists. When only one record is left that names a file, its layer is marked as not shared again.
 
-use super::new_list::listed_file;
-use super::permit::{Action, RecordSlot};
-use super::write::{BlobWrite, LAST};
 use crate::codec;
 use crate::error::{Result, corrupt_record};
 use crate::keys::{self, File, History, Timer};
 use crate::keyspaces::Source;
 use crate::model::{Blob, BlobRecord, Content, Layer};
+use crate::operations::new_list::listed_file;
+use crate::operations::permit::{Action, RecordSlot};
+use crate::operations::write::{BlobWrite, LAST};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Snapshot};
@@ -272,7 +272,7 @@ impl BlobWrite<'_> {
     }
 
     /// Drops the contents of a file that are not in `named`; there may be as many as the file ever had blocks. The caller holds the
-    /// lock of the only record that names the file. From now on the record's layer says that it is not shared.
+    /// lock of the only record that names the file. From now on the record's layer is marked as not shared.
     pub(super) fn trim_file(&mut self, layer: &mut Layer, named: &HashSet<u128>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let file: File = layer.file;

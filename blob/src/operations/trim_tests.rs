@@ -1,7 +1,7 @@
 //! Trimming: contents that no list names are removed, whatever number of records share their file.
 
-use super::kept_tests::{keeping, soft_delete, versions};
-use super::tests::*;
+use crate::operations::kept_tests::{keeping, soft_delete, versions};
+use crate::operations::tests::*;
 use crate::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,15 +1,15 @@
 //! Undelete Blob.
 
-use super::history::{FIRST, HISTORY_STEP};
-use super::permit::Action;
-use super::permit::RecordSlot;
-use super::write::BlobWrite;
 use crate::error::corrupt_record;
 use crate::error::{Error, Result};
 use crate::guid::Guid;
 use crate::keys::History;
 use crate::lease::{Lease, Leased};
 use crate::model::{Blob, BlobAddress, PreviousState};
+use crate::operations::history::{FIRST, HISTORY_STEP};
+use crate::operations::permit::Action;
+use crate::operations::permit::RecordSlot;
+use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;

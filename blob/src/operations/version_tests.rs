@@ -1,7 +1,7 @@
 //! Versions: how they are made, found and restored.
 
-use super::kept_tests::{DAY, keeping, soft_delete, versions};
-use super::tests::*;
+use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
+use crate::operations::tests::*;
 use crate::*;
 
 /// Answers its version.
@@ -11,7 +11,7 @@ fn put_first(store: &Store) -> SnapshotTime {
 }
 
 #[test]
-fn snapshot_makes_a_version_of_what_it_keeps() {
+fn snapshot_makes_a_version_of_the_blob() {
     let store = keeping(versions());
     let first = put_first(&store);
     let (none, now) = (Conditions::default(), at(1));
@@ -177,9 +177,9 @@ fn search_for_tags_finds_versions_when_asked() {
             .at(at(2))
             .find_blobs_by_tags(ACCOUNT, &request)
             .unwrap();
-        let told = |blob: TaggedBlob| (blob.name, blob.version, blob.is_current);
-        let told: Vec<_> = page.blobs.into_iter().map(told).collect();
-        (told, page.rows_examined)
+        let shown = |blob: TaggedBlob| (blob.name, blob.version, blob.is_current);
+        let shown: Vec<_> = page.blobs.into_iter().map(shown).collect();
+        (shown, page.rows_examined)
     };
     let (current, examined) = find("kind >= 'a'", false);
     assert_eq!(

@@ -1,6 +1,5 @@
 //! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
 
-use super::permit::{Action, Permit, RecordSlot};
 use crate::codec;
 use crate::conditions::Validators;
 use crate::error::{Error, Result};
@@ -13,6 +12,7 @@ use crate::model::{
     Tags, Written,
 };
 use crate::names;
+use crate::operations::permit::{Action, Permit, RecordSlot};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Keyspace, Ticket, Transaction};
@@ -450,14 +450,14 @@ impl<'a> BlobWrite<'a> {
         Some(merge)
     }
 
-    /// Abandons the merge and drops what it has copied.
+    /// Abandons the merge and drops its copies.
     pub(crate) fn drop_merge(&mut self) {
         if let Some(merge) = self.end_merge() {
             self.rows().drop_file(merge.target);
         }
     }
 
-    /// This is the next current blob. A merge goes on if its layers stay where they are.
+    /// Sets the next current blob. A merge continues if its layers stay where they are.
     fn keep_merge_of(&mut self, next: Option<&Blob>) {
         let merge = self.merge.as_ref();
         if merge.is_some_and(|merge| next.and_then(|blob| merge.place_in(blob)).is_none()) {
@@ -487,7 +487,7 @@ impl<'a> BlobWrite<'a> {
         self.files.remove_all(&mut rows, blob);
     }
 
-    /// The current blob, which writes to a file of pages, goes on in the epoch after this one: see [`FileChanges::begin_epoch`].
+    /// Moves the current blob, which writes to a file of pages, to the next epoch: see [`FileChanges::begin_epoch`].
     pub(crate) fn end_epoch(&mut self, file: File, epoch: u64, counted: bool) {
         self.files.begin_epoch(file, epoch, counted);
     }
@@ -724,7 +724,7 @@ impl<'a> BlobWrite<'a> {
         Ok((written, self.commit()?))
     }
 
-    /// Writes what was put and removed, and keeps the locks. Does not wait for the disk: the ticket of the last step covers this
+    /// Writes the changes so far, and keeps the locks. Does not wait for the disk: the ticket of the last step covers this
     /// one. Waits for the store between steps if writers have to. Readers take no lock, and other writers wait for the store as
     /// well.
     pub(crate) fn commit_step(&mut self) -> Result<()> {
@@ -738,7 +738,7 @@ impl<'a> BlobWrite<'a> {
         Ok(self.transaction.admit_deletion_again()?)
     }
 
-    /// Writes what was put and removed, and releases the locks.
+    /// Writes the changes, and releases the locks.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);

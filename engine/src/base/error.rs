@@ -1,6 +1,6 @@
-//! Error and Result: failures of the engine, sorted by the caller's choices.
+//! Error and Result: failures of the engine, one variant for each reaction of a caller.
 //!
-//! Absence is `None`, never an error. Errors are cheap to clone, because one failed sync is reported to everyone waiting.
+//! Absence is `None`, never an error. Errors are cheap to clone, because one failed sync is reported to all waiting writers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The result of every fallible engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A failure of the engine, by the caller's choices.
+/// A failure of the engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The operating system refused; reads may be retried, a failed write leaves the `Db` read-only.
@@ -22,20 +22,20 @@ pub enum Error {
         /// The operating system's own words.
         source: Arc<std::io::Error>,
     },
-    /// The disk is full. Reads go on; writes are taken again once there is space.
+    /// The disk is full. Reads continue; writes succeed again once there is space.
     #[error("no space left on the device that holds {}", path.display())]
     NoSpace {
         /// The file that could not grow.
         path: PathBuf,
     },
-    /// Bytes on disk differ from those written. Never answered around.
+    /// Bytes on disk differ from those written. No read skips them.
     #[error("{} is corrupt at offset {offset}: {reason}", path.display())]
     Corrupt {
         /// The damaged file.
         path: PathBuf,
         /// Byte offset of the unit that failed its check.
         offset: u64,
-        /// Which check failed. From [`crate::Db::open`] also what the file holds, and what a person can do.
+        /// The check that failed. [`crate::Db::open`] adds the contents of the file and advice for the operator.
         reason: String,
     },
     /// A key, value or batch is over a limit of the engine.
@@ -45,7 +45,7 @@ pub enum Error {
         what: &'static str,
         /// Its length in bytes.
         length: u64,
-        /// The most that is taken, in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
     /// Another process has the directory open.
@@ -56,17 +56,17 @@ pub enum Error {
         /// The owner, as written in its lock file; 0 when it could not be read.
         process_id: u32,
     },
-    /// The directory was written by a program this one does not understand.
+    /// The directory has a format that this program cannot read.
     #[error("{} has {found}, which this program cannot read; it reads {supported}", path.display())]
     UnknownFormat {
-        /// The file that says so.
+        /// The file in that format.
         path: PathBuf,
         /// Its contents, in words: `format version 9`, `files that are not ours`.
         found: String,
         /// The formats that this program reads, in words.
         supported: String,
     },
-    /// An earlier failure stopped all writing: the disk may have kept any part. Reads go on; reopen to write again.
+    /// An earlier failure stopped all writing: the disk may have kept any part. Reads continue; reopen to write again.
     #[error(
         "the store is read-only since an earlier failure: {reason}; mend the cause and reopen it"
     )]
@@ -74,7 +74,7 @@ pub enum Error {
         /// The failure that caused it.
         reason: String,
     },
-    /// A keyspace of another store, or of this one before it was reopened, was used. Open it from the `Db` it is used with.
+    /// The keyspace is of another store, or of this one before it was reopened. Open it from the `Db` that it is used with.
     #[error("the keyspace {name:?} was opened from another store; open it from this one")]
     UnknownKeyspace {
         /// Its name there.
@@ -96,8 +96,8 @@ pub enum Error {
         /// The values it may have, and why.
         reason: String,
     },
-    /// A key or range that an optimistic transaction has read was changed before it committed, or a key that was to be locked out of order is
-    /// locked by another. Nothing was written; begin again.
+    /// A key or range that an optimistic transaction has read was changed before it committed, or a key that was to be locked out of
+    /// order is locked by another. Nothing was written; begin again.
     #[error("another transaction came in between; begin this one again")]
     Conflict,
     /// A thread that holds keys in one transaction wants a key in another one, and the key is not free: it could wait for itself.
@@ -110,8 +110,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The operating system's refusal of `action` on `path`; a full disk is told apart, because it passes.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
+    /// The operating system's refusal of `action` on `path`. A full disk is a variant of its own, because it is temporary.
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::NoSpace {
                 path: path.to_path_buf(),
@@ -124,8 +124,9 @@ impl Error {
         }
     }
 
-    /// A failed sync. A lack of space does not pass here: writes that the disk has not kept are lost, and the next sync would not say so.
-    pub(crate) fn sync(path: &Path, source: io::Error) -> Error {
+    /// A failed sync. A lack of space is not temporary here: writes that the disk has not kept are lost, and the next sync would not
+    /// report it.
+    pub fn sync(path: &Path, source: io::Error) -> Error {
         Error::Io {
             action: "sync",
             path: path.to_path_buf(),
@@ -133,7 +134,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
+    /// Bytes of `path` that differ from those written.
+    pub fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
         Error::Corrupt {
             path: path.to_path_buf(),
             offset,

@@ -35,7 +35,7 @@ impl Health {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Refuses whatever comes from now on.
+    /// Refuses all later writes.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }

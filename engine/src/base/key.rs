@@ -130,7 +130,7 @@ mod tests {
         }
 
         #[test]
-        fn what_two_keys_share_is_counted(prefix: Vec<u8>, a: Vec<u8>, b: Vec<u8>) {
+        fn the_shared_prefix_of_two_keys_is_counted(prefix: Vec<u8>, a: Vec<u8>, b: Vec<u8>) {
             let (a, b) = ([&prefix[..], &a].concat(), [&prefix[..], &b].concat());
             let expected = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
             prop_assert_eq!(shared(&a, &b), expected);

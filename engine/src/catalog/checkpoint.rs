@@ -5,6 +5,7 @@
 //! segments that are linked are not used again. Files are removed only by background work, which removes none meanwhile.
 
 use crate::Result;
+use crate::base::key::SequenceNumber;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::parts::Parts;
 use crate::catalog::state::State;
@@ -24,9 +25,16 @@ impl Parts {
     }
 
     /// Makes a checkpoint in `target`. The caller keeps flushes from running, and everything from removing files. A compaction that
-    /// ends meanwhile is not in the copy.
-    pub(crate) fn checkpoint(&self, target: &Directory) -> Result<()> {
-        let mut state = self.cut();
+    /// ends meanwhile is not in the copy. `flushed` is the last sequence number in the SSTables of a store that has no log.
+    pub(crate) fn checkpoint(
+        &self,
+        target: &Directory,
+        flushed: Option<SequenceNumber>,
+    ) -> Result<()> {
+        let mut state = match flushed {
+            Some(last) => self.flushed_state(last),
+            None => self.cut(),
+        };
         self.value_log
             .seal_all()
             .inspect_err(|error| self.health.note(error))?;
@@ -52,16 +60,14 @@ impl Parts {
     fn cut(&self) -> State {
         self.log.with_log(|log| {
             log.end_segment();
-            let mut state = self.catalog.lock().state.clone();
             let is_flushed = |tree: &Arc<Tree>| {
                 let view = tree.load_view();
                 view.active.is_empty() && view.immutable.is_empty()
             };
             if self.trees.all().iter().all(is_flushed) {
-                state.wals.clear();
-                state.last_sequence = log.last_sequence;
-                return state;
+                return self.flushed_state(log.last_sequence);
             }
+            let mut state = self.catalog.lock().state.clone();
             let kept = self.log.segments().keep_used();
             state.wals.retain(|number, _| kept.contains(number));
             let (last, end) = log.previous;
@@ -70,6 +76,14 @@ impl Parts {
             }
             state
         })
+    }
+
+    /// The state of the manifest if SSTables hold everything up to `last`.
+    fn flushed_state(&self, last: SequenceNumber) -> State {
+        let mut state = self.catalog.lock().state.clone();
+        state.wals.clear();
+        state.last_sequence = last;
+        state
     }
 
     fn link(&self, state: &State, target: &Directory) -> Result<()> {

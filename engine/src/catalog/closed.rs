@@ -21,16 +21,23 @@ pub fn copy_store(fs: &Arc<dyn Fs>, source: &Path, target: &Path) -> Result<()> 
         .and_then(|()| link_all(&source, &target))
         .and_then(|()| target.sync());
     if made.is_err() {
-        let _ = remove_files(&target);
+        let _ = remove_files(&target, |_| true);
     }
     made
 }
 
-/// Removes the store in `directory`, which must not be open, and the directory unless it holds anything else. Errors: the first file that
-/// could not be removed; those after it have been.
+/// Removes the store in `directory`, which must not be open, but for LOCK and the directory: for a caller that holds the lock and uses the
+/// directory for other stores. Errors: as of [`remove_store`].
+pub fn clear_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
+    let directory = Directory::new(fs.clone(), directory);
+    remove_files(&directory, |name| name != FileName::Lock)
+}
+
+/// Removes the store in `directory`, which must not be open, and the directory unless it holds anything else. Errors: the first file
+/// that could not be removed; those after it have been.
 pub fn remove_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
-    remove_files(&directory)?;
+    remove_files(&directory, |_| true)?;
     if directory.list()?.is_empty() {
         directory.remove_self()?;
     }
@@ -46,9 +53,10 @@ fn link_all(source: &Directory, target: &Directory) -> Result<()> {
     Ok(())
 }
 
-/// CURRENT goes first: a directory without it is no store, whatever else is left.
-fn remove_files(directory: &Directory) -> Result<()> {
+/// Removes CURRENT first: a directory without it is no store, even if other files are left.
+fn remove_files(directory: &Directory, is_removed: impl Fn(FileName) -> bool) -> Result<()> {
     let mut names = names(directory)?;
+    names.retain(|name| is_removed(*name));
     names.sort_by_key(|name| *name != FileName::Current);
     let mut removed = Ok(());
     for name in names {
@@ -93,7 +101,7 @@ mod tests {
         let first = open(&fs, "first");
         put(&first, b"small", b"1");
         put(&first, b"large", &[7; 100_000]);
-        // Neither flushed nor closed: what is linked is a log.
+        // Neither flushed nor closed, so a log is linked.
         first.checkpoint("second".as_ref()).unwrap();
         copy_store(&fs, "second".as_ref(), "third".as_ref()).unwrap();
         let third = open(&fs, "third");
@@ -116,10 +124,12 @@ mod tests {
     #[test]
     fn a_removed_store_leaves_only_files_of_others() {
         let fs: Arc<dyn Fs> = Arc::new(MemoryFs::volatile());
-        for path in ["own", "shared"] {
+        for path in ["own", "shared", "locked"] {
             put(&open(&fs, path), b"k", b"v");
         }
         fs.create("shared/notes".as_ref()).unwrap();
+        clear_store(&fs, "locked".as_ref()).unwrap();
+        assert_eq!(fs.list("locked".as_ref()).unwrap(), ["LOCK"]);
         remove_store(&fs, "own".as_ref()).unwrap();
         remove_store(&fs, "shared".as_ref()).unwrap();
         assert!(fs.list("own".as_ref()).is_err());

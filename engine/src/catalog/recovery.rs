@@ -10,6 +10,7 @@ use crate::catalog::damage::explain;
 use crate::catalog::manifest::{self, Manifest};
 use crate::catalog::parts::Parts;
 use crate::catalog::state::State;
+use crate::format::edit::FileMeta;
 use crate::format::header::HEADER_BYTES;
 use crate::fs::directory::Directory;
 use crate::fs::environment::Environment;
@@ -29,10 +30,11 @@ use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Opens the store in `path`, creating it if absent.
 ///
-/// `work` is told when there is work to do in the background.
+/// Signals `work` when there is work to do in the background.
 pub(crate) fn open(
     path: &Path,
     config: Config,
@@ -45,7 +47,7 @@ pub(crate) fn open(
     opened.map_err(|error| explain(error, &listed))
 }
 
-/// As `open`. Leaves what the manifest lists in `listed`, for the explanation of errors.
+/// As `open`. Leaves the state that the manifest lists in `listed`, for the explanation of errors.
 fn recover(
     path: &Path,
     config: Config,
@@ -326,24 +328,7 @@ impl Recovery {
         );
         let cache = Arc::new(cache);
         let now = self.environment.clock.now();
-        let trees = Arc::<Trees>::default();
-        for (&id, keyspace) in &state.keyspaces {
-            let live = |(level, meta): &(u32, _)| {
-                let file = LiveFile::new(Clone::clone(meta), cache.clone());
-                (*level as usize, Arc::new(file))
-            };
-            let files = keyspace.files.values().map(live).collect();
-            assert!(id as usize == trees.all().len(), "the state has no gap");
-            let version = Version::default().with(&[], files);
-            let version = version.map_err(|number| overlap(&directory, number))?;
-            trees.add(Arc::new(Tree::new(
-                trees.instance(),
-                id,
-                &keyspace.name,
-                version,
-                now,
-            )));
-        }
+        let trees = Arc::new(open_trees(&state, &directory, &cache, now)?);
         let sealed = state.segments.clone();
         let manifest = Manifest::draft(&directory, self.store_id, config.manifest_bytes_min, state);
         let catalog = Arc::new(Catalog::new(manifest));
@@ -391,6 +376,29 @@ impl Recovery {
             lock: Mutex::new(Some(self.lock)),
         })
     }
+}
+
+/// The trees of the keyspaces, with the files that the manifest lists.
+fn open_trees(
+    state: &State,
+    directory: &Directory,
+    cache: &Arc<Cache>,
+    now: Duration,
+) -> Result<Trees> {
+    let trees = Trees::default();
+    for (&id, keyspace) in &state.keyspaces {
+        let live = |(level, meta): &(u32, FileMeta)| {
+            let file = LiveFile::new(meta.clone(), cache.clone());
+            (*level as usize, Arc::new(file))
+        };
+        let files = keyspace.files.values().map(live).collect();
+        assert!(id as usize == trees.all().len(), "the state has no gap");
+        let version = Version::default().with(&[], files);
+        let version = version.map_err(|number| overlap(directory, number))?;
+        let tree = Tree::new(trees.instance(), id, &keyspace.name, version, now);
+        trees.add(Arc::new(tree));
+    }
+    Ok(trees)
 }
 
 impl Parts {

@@ -228,7 +228,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The frames with values that nothing says were durable.
+    /// The frames with values whose durability is not recorded.
     fn unproven(&self, checked: &Checked) -> Result<Vec<usize>> {
         let mut unproven = checked.with_values.clone()?;
         let frames = &checked.segment.frames;

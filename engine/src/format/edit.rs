@@ -72,7 +72,7 @@ pub(crate) struct SegmentMeta {
 pub(crate) struct WalMeta {
     /// Where the last record ends, if a recovery has found that out.
     pub(crate) end: Option<u64>,
-    /// Every record before this offset, and of the segments before, was durable when the manifest said so; 0: not known.
+    /// Every record before this offset, and of earlier segments, was durable when this was written to the manifest; 0: unknown.
     pub(crate) durable: u64,
 }
 
@@ -140,8 +140,8 @@ impl VersionEdit {
         Some(VersionEdit { fields })
     }
 
-    /// Whether the bytes could be an edit, because its first fields decode, and how many steps it took to see that. Takes no memory, and
-    /// steps over keys, however long they are.
+    /// Whether the bytes could be an edit, because its first fields decode, and how many steps it took to see that. Takes no memory,
+    /// and steps over keys, however long they are.
     pub(crate) fn is_plausible(bytes: &[u8]) -> (bool, usize) {
         let mut decoder = Decoder::new(bytes);
         let mut steps = 0;

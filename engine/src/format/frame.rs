@@ -12,8 +12,8 @@
 //! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
 //! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
 //!
-//! Sequence numbers grow from frame to frame. Each segment says where the one before it ended. Frames behind the first bad one
-//! of the last segments are dropped, unless a later good frame says that the bad one's place was durable: that is
+//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. Frames behind the first bad one
+//! of the last segments are dropped, unless a later good frame records that the place of the bad one was durable: that is
 //! corruption, not a torn tail.
 
 use crate::Result;
@@ -74,9 +74,9 @@ impl Beginning {
     }
 }
 
-/// The key of the checksums of a segment's frames, beside their offsets. Since version 4 the id of the store is part of it, which is
-/// known to no outsider: a value that looks like a frame for the place where it will lie could be taken for one behind a torn
-/// frame, and would say that the torn one was durable.
+/// The key of the checksums of a segment's frames, beside their offsets. Since version 4 the secret id of the store is part of it:
+/// otherwise a value that looks like a frame for its own place could be taken for one behind a torn frame, and would record that
+/// the torn one was durable.
 pub(crate) fn frame_key(version: u32, store: u128, number: u64) -> u64 {
     if version < 4 {
         return number;

@@ -114,7 +114,7 @@ fn edit_at(bytes: &[u8], key: u64, offset: usize) -> Option<&[u8]> {
     (sum == checksum(key, offset as u64, &[&head[..8], edit])).then_some(edit)
 }
 
-/// The budget bounds the work where someone knows the store id who should not.
+/// The budget bounds the work if a client knows the store id, which is secret.
 fn next_record(
     bytes: &[u8],
     key: u64,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_whoever_knows_the_store_id_cost_bounded_work() {
+    fn heads_forged_with_a_known_store_id_cost_bounded_work() {
         let key = store_key(STORE, 7);
         let mut bytes = Vec::new();
         let end = 4 << 20;

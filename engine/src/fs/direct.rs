@@ -5,8 +5,8 @@
     reason = "part of the seam that the rest of the engine goes through"
 )]
 
-use super::File;
-use super::disk_file::{DiskFile, WRITE_BYTES};
+use crate::fs::File;
+use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

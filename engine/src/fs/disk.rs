@@ -5,8 +5,8 @@
     reason = "this is the seam that the rest of the engine goes through"
 )]
 
-use super::disk_file::{DiskFile, WRITE_BYTES};
-use super::{Clock, File, Fs, Lock, LockGuard, LogWrites, Space, platform, write_paths};
+use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
+use crate::fs::{Clock, File, Fs, Lock, LockGuard, LogWrites, Space, platform, write_paths};
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;

@@ -4,7 +4,7 @@
     reason = "with `disk.rs` this is the seam that the rest of the engine goes through"
 )]
 
-use super::{File, platform};
+use crate::fs::{File, platform};
 use std::fs;
 use std::io;
 use std::ops::Range;

@@ -8,10 +8,10 @@
 //! The last page of a write is written again by the next one, with the same bytes in front, as from the cache: a disk that
 //! writes sectors whole harms nothing that was synced.
 
-use super::File;
-use super::direct::DirectFile;
-use super::pages::{PAGE_BYTES, PageBuffer};
 use crate::base::mutex::lock;
+use crate::fs::File;
+use crate::fs::direct::DirectFile;
+use crate::fs::pages::{PAGE_BYTES, PageBuffer};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
@@ -35,9 +35,9 @@ pub(super) struct GatheredFile {
 struct Pending {
     start: u64,
     bytes: Vec<u8>,
-    /// Whether some of it is not in the file yet.
+    /// Whether some of the buffer is not in the file yet.
     is_dirty: bool,
-    /// Why some of it never came into the file: from then on nothing is written or counts as synced.
+    /// Why some of the buffer could not be written. After that, nothing is written or counts as synced.
     lost: Option<ErrorKind>,
 }
 
@@ -95,7 +95,7 @@ impl GatheredFile {
         written.inspect_err(|error| lock(&self.pending).lost = Some(error.kind()))
     }
 
-    /// Goes on at `offset`, which is not where the last write ended.
+    /// Continues at `offset`, which is not the end of the last write.
     fn begin_at(&self, offset: u64) -> io::Result<()> {
         self.write_out()?;
         let start = page_start(offset);
@@ -227,7 +227,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn what_was_written_is_in_the_file_after_a_sync(steps in steps()) {
+        fn written_bytes_are_in_the_file_after_a_sync(steps in steps()) {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("log");
             let open = || DiskFs::default().open_log(&path, LENGTH as u64, LogWrites::AtSync);

@@ -11,7 +11,7 @@
 //! disk would show here too.
 #![allow(
     unsafe_code,
-    reason = "a mapping is as sound as its file; each block says why it holds"
+    reason = "a mapping is as sound as its file; each block has a comment on why that holds"
 )]
 #![allow(
     clippy::disallowed_types,

@@ -60,7 +60,7 @@ pub trait Fs: Send + Sync + Debug {
     /// Opens a file for reading and for writing in place, creating it if absent, and gives it at least `length` bytes that
     /// are allocated, so that writing them takes no space. They hold zeros, or their earlier contents.
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>>;
-    /// Renames over whatever has the new name.
+    /// Renames, and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name, perhaps in another directory; an error if something has that name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -118,8 +118,8 @@ pub trait LockGuard: Send + Sync + Debug {}
 pub trait File: Send + Sync + Debug {
     /// Reads at most `buffer.len()` bytes; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As `read_at`. If the disk has to be asked, calls `around` once, and the system reads that range at the same time, so that it is in
-    /// memory when it is wanted.
+    /// As `read_at`. If the disk has to be asked, calls `around` once, and the system reads that range at the same time, so that it
+    /// is in memory when it is wanted.
     fn read_around_at(
         &self,
         buffer: &mut [u8],
@@ -142,7 +142,7 @@ pub trait File: Send + Sync + Debug {
     fn length(&self) -> io::Result<u64>;
     /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` is not cut below its length.
     fn set_length(&self, length: u64) -> io::Result<()>;
-    /// For models of disks: a sync has failed. Unsynced changes stay readable and never become durable, whatever is synced later.
+    /// For models of disks: a sync has failed. Unsynced changes stay readable and never become durable, not even by a later sync.
     /// Does nothing on a real disk.
     fn lose_unsynced(&self) {}
 }

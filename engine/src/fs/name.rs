@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_parse_to_what_was_written_and_nothing_else() {
+    fn written_names_parse_and_others_do_not() {
         let kinds = [
             FileKind::Wal,
             FileKind::Sstable,

@@ -1,7 +1,7 @@
 //! SpaceReserve: puts fail while less than the reserve is free, so that deletions and background work can still proceed.
 //!
-//! Deleting gives space back only after flushes, merges and collections, all of which write before they remove. Deletions and background
-//! work may therefore use the reserve.
+//! Deleting gives space back only after flushes, merges and collections, all of which write before they remove. Deletions and
+//! background work may therefore use the reserve.
 
 use crate::fs::Space;
 use crate::fs::directory::Directory;
@@ -111,7 +111,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn puts_leave_a_reserve_and_what_the_memtables_will_need() {
+    fn puts_leave_a_reserve_and_the_space_for_the_memtables() {
         let fs = Arc::new(MemoryFs::volatile_up_to(16 << 20));
         let directory = Directory::new(fs, "/data".as_ref());
         directory.make().unwrap();

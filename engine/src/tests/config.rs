@@ -1,4 +1,4 @@
-//! Settings that cannot work are refused, whatever opens the store.
+//! Settings that cannot work are refused, by each way to open a store.
 
 use crate::{Config, Durability, Environment, Error, KeyspaceOptions};
 

@@ -1,6 +1,5 @@
-//! Cache: blocks, indexes and filters of SSTables and small values of the value log, in memory within one
-//! number of bytes, open files within one number of handles. Nothing is allocated before it is used. A small value counts as a
-//! block.
+//! Cache: blocks, indexes and filters of SSTables, small values of the value log, and open files. One limit bounds the bytes, another
+//! the file handles. Memory is allocated when it is used. A small value counts as a block.
 
 use crate::Result;
 use crate::base::mutex::lock;
@@ -24,8 +23,7 @@ impl Weighter<(u64, u64), Bytes> for BlockBytes {
     }
 }
 
-/// A block is kept when it is read, but for one that is read for a single row while the cache is full: that has to be missed
-/// twice.
+/// A block is kept when it is read. A full cache keeps a block that is read for a single row only at its second miss.
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: Directory,
@@ -33,15 +31,15 @@ pub(crate) struct Cache {
     bytes_max: u64,
     blocks: quick_cache::sync::Cache<(u64, u64), Bytes, BlockBytes>,
     files: quick_cache::sync::Cache<u64, OpenFile>,
-    /// Bytes of indexes and filters that stay while their SSTable does; the blocks have the rest.
+    /// Bytes of indexes and filters, which stay as long as their SSTable. Blocks have the rest.
     pinned: AtomicU64,
-    /// How many may be; none if the SSTables belong to another cache.
+    /// Most pinned bytes; 0 if the SSTables belong to another cache.
     pinned_max: u64,
     reads: AtomicU64,
     /// Unreferenced SSTables, to be removed by background work: a removal takes milliseconds, and the last
     /// reference may be a reader's.
     obsolete: Mutex<Vec<u64>>,
-    /// There was no room for more once; from then on blocks have to be missed twice.
+    /// Whether the cache was full once. From then on, blocks are kept at their second miss.
     is_full: AtomicBool,
     missed: OnceLock<Missed>,
 }
@@ -52,9 +50,9 @@ impl Drop for Cache {
     }
 }
 
-/// Recent misses. The hash of a block names a place, which holds the marks of four blocks, the newest last.
+/// Recent misses. The hash of a block selects a slot, which holds the marks of four blocks, the newest last.
 ///
-/// Where the rows are four times the cache, the median get is 7 % faster for it (`readcold` of `lazurite-engine-bench`).
+/// With four times as many rows as the cache holds, they make the median get 7 % faster (`readcold` of `lazurite-engine-bench`).
 #[derive(Debug)]
 struct Missed(Box<[AtomicU64]>);
 
@@ -75,7 +73,7 @@ impl Missed {
         Missed((0..places).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Records a miss of a block. Returns whether a recent miss of it is remembered.
+    /// Records a miss of a block. Returns whether the block was missed recently.
     fn note(&self, number: u64, offset: u64) -> bool {
         let mixed = (offset ^ number.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = mixed ^ mixed >> 32;
@@ -84,7 +82,7 @@ impl Missed {
         let marks = place.load(Ordering::Relaxed);
         let is_known = (0..MARKS).any(|at| (marks >> (at as u32 * MARK_BITS)) as u16 == mark);
         if !is_known {
-            // Another thread's mark may be lost, and its block be missed once more.
+            // The mark of another thread may be lost. Its block then has to be missed once more.
             place.store(marks << MARK_BITS | u64::from(mark), Ordering::Relaxed);
         }
         is_known
@@ -95,7 +93,7 @@ impl Missed {
 const STEPS: u64 = 32;
 const UNUSED_STEPS_MAX: u64 = 3;
 
-/// A merge reads each block once: it must not push out blocks that readers use.
+/// A merge reads each block once, so it has a cache of its own and evicts no blocks of readers.
 const MERGE_BYTES: usize = 256 << 10;
 const MERGE_FILES: usize = 16;
 
@@ -126,7 +124,7 @@ impl Cache {
         }
     }
 
-    /// A small one of the same files, for a merge.
+    /// A small cache of the same files, for a merge.
     pub(crate) fn for_merge(&self) -> Cache {
         let directory = self.directory.clone();
         let mut cache = Cache::new(directory, self.store, MERGE_BYTES, MERGE_FILES);

@@ -49,7 +49,7 @@ impl LiveFile {
 impl LiveFile {
     /// Opens the file and reads its index now, so that the first reader need not.
     pub(crate) fn warm(&self) {
-        // Whatever is wrong with it is for that reader to meet.
+        // An error of the file is for that reader to report.
         if let Ok(reader) = self.reader() {
             reader.warm(&self.cache);
         }

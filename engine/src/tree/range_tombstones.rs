@@ -20,7 +20,7 @@ impl RangeTombstones {
         self.fragments.is_empty()
     }
 
-    /// Adds a deletion. Of the deletions of one fragment at or below `floor` only the newest is kept: all who read see it.
+    /// Adds a deletion. Of the deletions of one fragment at or below `floor` only the newest is kept: all readers see it.
     pub(crate) fn insert(
         &mut self,
         start: &Bytes,
@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fragments_cover_what_the_inserted_spans_cover(
+        fn fragments_cover_the_inserted_spans(
             spans in proptest::collection::vec((0u8..30, proptest::option::of(0u8..30)), 0..20),
         ) {
             let mut tombstones = RangeTombstones::default();

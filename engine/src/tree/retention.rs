@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_tombstone_hides_only_what_no_snapshot_sees() {
+    fn a_range_tombstone_hides_only_rows_that_no_snapshot_sees() {
         use Kind::Put;
         let list = [(9, Put), (5, Put), (3, Put)];
         assert_eq!(kept(&[10], &list, &[8], true), [9]);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Tells the stores apart that this process has had open.
+/// Numbers the stores that this process has opened.
 static INSTANCES: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Default for Trees {
 }
 
 impl Trees {
-    /// The number of this open store, which every tree of it is made with.
+    /// The number of this open store, which all its trees carry.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }

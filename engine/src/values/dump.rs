@@ -1,12 +1,12 @@
 //! Shows a segment of the value log: each chunk record.
 
-use super::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 use crate::Result;
 use crate::base::codec::checksum;
 use crate::format::dump::Dump;
 use crate::format::header::HEADER_BYTES;
 use crate::format::search::SearchBudget;
 use crate::fs::PAGE_BYTES;
+use crate::values::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let mut offset = HEADER_BYTES;

@@ -1,12 +1,12 @@
 //! Removal of segments that nothing refers to, and the choice of those worth rewriting.
 //!
-//! References to a segment are never counted up and down: they are summed over the memtables and the live SSTables, each of which knows
-//! its own. So the account cannot drift, and it is right after every restart.
+//! References to a segment are never counted up and down: they are summed over the memtables and the live SSTables, each of which
+//! knows its own. So the account cannot drift, and it is right after every restart.
 
-use super::{ValueLog, lock};
 use crate::Result;
 use crate::format::edit::Field;
 use crate::fs::name::{FileKind, FileName};
+use crate::values::{ValueLog, lock};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
@@ -25,7 +25,7 @@ impl ValueLog {
         self.collect.swap(false, Ordering::SeqCst)
     }
 
-    /// Sealed segments without pins. To be asked before references are counted: whatever is released later has
+    /// Sealed segments without pins. Call it before references are counted: a segment that is released later has
     /// references that the count sees.
     pub(crate) fn unpinned(&self) -> Vec<u64> {
         let segments = lock(&self.segments);

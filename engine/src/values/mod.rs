@@ -177,7 +177,7 @@ pub(crate) struct ValueLog {
 }
 
 impl Segments {
-    /// An active segment without a writer, the preferred one first, or, if told so, any; `None` if another is to be made.
+    /// An active segment without a writer, the preferred one first; with `or_busy` any active one. `None` if another has to be made.
     fn choose(&self, preferred: Option<u64>, or_busy: bool) -> Option<Arc<Writable>> {
         let writers = |segment: &Arc<Writable>| segment.writing.load(Ordering::SeqCst);
         let best = self
@@ -291,8 +291,8 @@ impl ValueLog {
         Ok(chosen.map(|active| (segments, active)))
     }
 
-    /// Makes another segment. Readers need the lock of the segments, so it is not held meanwhile; who comes meanwhile takes one
-    /// that is being written to.
+    /// Makes another segment. Readers need the lock of the segments, so it is not held meanwhile; writers that come meanwhile
+    /// share the segment of another writer.
     fn make_active(&self, preferred: Option<u64>) -> Result<Chosen<'_>> {
         let _making = match self.making.try_lock() {
             Ok(making) => making,
@@ -494,8 +494,8 @@ impl ValueLog {
         segments.retire(|_| true);
     }
 
-    /// Enters all segments that have values in them into the manifest: the next value begins a new one. Waits for those who are
-    /// writing.
+    /// Enters all segments that have values in them into the manifest: the next value begins a new one. Waits for the
+    /// writers.
     pub(crate) fn seal_all(&self) -> Result<()> {
         let numbers = |segments: &Segments| -> Vec<u64> {
             let retiring = segments.retiring.iter();
@@ -593,7 +593,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decoding_a_pointer_gives_back_what_was_encoded(
+        fn a_pointer_survives_encoding_and_decoding(
             extents in proptest::collection::vec((1u64..1000, any::<u32>(), 1u64..50), 0..10),
             last in 1u64..100,
         ) {

@@ -1,18 +1,18 @@
 //! ValueReader: reads any part of a value, touching only the chunks it needs.
 
-use super::{Pin, ValueLog};
 use crate::Result;
 use crate::base::codec::checksum;
 use crate::base::config::CHUNK_HEADER_BYTES;
 use crate::base::mutex::lock;
 use crate::format::pointer::{Extent, ValuePointer};
+use crate::values::{Pin, ValueLog};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
 /// Values up to here are kept in the cache, as blocks of rows are: to read one from a file takes several times as long.
 const CACHED_BYTES_MAX: u64 = 16 << 10;
 
-/// Reads one value, any part of it, verifying checksums on the way.
+/// Reads one value, or any part of it, and verifies the checksums.
 #[derive(Debug, Clone)]
 pub struct ValueReader(Source);
 

@@ -1,11 +1,11 @@
 //! ValueWriter: streams a value into the value log, a chunk at a time.
 
-use super::{Pin, Place, ValueLog, filler_bytes};
 use crate::base::codec::checksum;
 use crate::base::config::CHUNK_HEADER_BYTES;
 use crate::format::pointer::{Extent, ValuePointer};
 use crate::fs::reserve::SpaceReserve;
 use crate::fs::{PAGE_BYTES, PageBuffer};
+use crate::values::{Pin, Place, ValueLog, filler_bytes};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const TOGETHER_BYTES_MAX: u64 = 96 << 10;
 /// to be fetched from the host first. The fillers before and behind them are a sixth of them at most.
 const IN_PAGES_BYTES_MIN: u64 = 48 << 10;
 
-/// Tells the values apart that this process has streamed.
+/// Numbers the values that this process has streamed.
 static WRITERS: AtomicU64 = AtomicU64::new(1);
 
 /// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its

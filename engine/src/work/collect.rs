@@ -1,8 +1,8 @@
 //! Collection: value-log segments that nothing refers to are removed.
 
-use super::Work;
 use crate::Result;
 use crate::base::mutex::lock;
+use crate::work::Work;
 
 impl Work {
     /// Removes value-log segments that nothing refers to.
@@ -31,7 +31,8 @@ impl Work {
         if dead.is_empty() {
             return Ok(sealed);
         }
-        // The changes that hide the values of these segments may be in the log only: they must not be lost after the segments are gone.
+        // The changes that hide the values of these segments may be in the log only: they must not be lost after the segments are
+        // gone.
         self.parts.log.sync().sync_all()?;
         let removed = {
             let _removing = lock(&self.removing);

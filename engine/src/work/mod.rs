@@ -10,11 +10,13 @@ mod pacing;
 pub(crate) mod scheduler;
 
 use crate::base::health::Health;
+use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::catalog::parts::Parts;
+use crate::tree::keyspace::Tree;
 use crate::{Error, Result};
 use pacing::Pace;
-use scheduler::{JOBS, Signal};
+use scheduler::{JOBS, Job, Signal};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -92,7 +94,28 @@ impl Work {
         // Not `compacting`: a merge may take seconds.
         let _flushing = lock(&self.flushing);
         let _removing = lock(&self.removing);
-        self.parts.checkpoint(&target)
+        let flushed = self.flush_without_log()?;
+        self.parts.checkpoint(&target, flushed)
+    }
+
+    /// Flushes a store that has no log, and answers the last sequence number that its SSTables hold, and hold whole. `None` for a store with
+    /// a log, which needs no flush. Called under `flushing`, because the copy would have a part of a batch if a memtable that is sealed later
+    /// were flushed before the checkpoint, and under `removing`, because the copy does not have the new places of values that are moved.
+    fn flush_without_log(&self) -> Result<Option<SequenceNumber>> {
+        if !self.parts.is_in_memory() {
+            return Ok(None);
+        }
+        let last = self.parts.log.seal_all();
+        let is_pending = |tree: Arc<Tree>| {
+            let view = tree.view();
+            let first = view.immutable.last();
+            let first = first.and_then(|memtable| memtable.summary().first_sequence);
+            first.is_some_and(|first| first <= last)
+        };
+        while self.parts.trees.all().into_iter().any(is_pending) {
+            self.note(Job::Flush, self.flush_one())?;
+        }
+        Ok(Some(last))
     }
 
     /// Removes the SSTables that no version and no reader needs any more.

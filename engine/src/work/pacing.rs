@@ -1,9 +1,9 @@
 //! Pacing: measures how fast changes come, and makes writers wait before they take any lock.
 
-use super::scheduler::Job;
-use super::{REST, RETRY, Work};
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
+use crate::work::scheduler::Job;
+use crate::work::{REST, RETRY, Work};
 use crate::{Error, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Work {
     }
 
     /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for
-    /// a late sync; for that last, because the others take time. One who `deletes` does not wait for space.
+    /// a late sync, which comes last because the others take time. A writer that `deletes` does not wait for space.
     pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
         self.parts.health.check_writable()?;
         self.throttle(deletes)?;
@@ -51,7 +51,7 @@ impl Work {
         self.parts.log.sync().await_late_sync()
     }
 
-    /// Makes a writer wait, or work, while flushes or compactions lag behind. One who `deletes` does not wait for space.
+    /// Makes a writer wait, or work, while flushes or compactions lag behind. A writer that `deletes` does not wait for space.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         if !self.is_near_limit() {
             return Ok(());

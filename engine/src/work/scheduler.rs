@@ -1,8 +1,8 @@
 //! The scheduler: background work as jobs, the loops of the threads that run them, and their reaction to a lack of space.
 
-use super::{REST, RETRY, Work};
 use crate::base::health::Wakes;
 use crate::base::mutex::lock;
+use crate::work::{REST, RETRY, Work};
 use crate::write::durability::Due;
 use crate::{Error, Result};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -98,7 +98,7 @@ impl Work {
     }
 
     /// A lack of space passes; any other failure of background work stops writing.
-    fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
+    pub(super) fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
         match &result {
             Ok(_) => lock(&self.shortages)[job as usize] = None,
             Err(error @ Error::NoSpace { .. }) => {
@@ -141,14 +141,14 @@ impl Work {
         self.work_loop(run, idle);
     }
 
-    /// Runs the pending jobs, and waits for more, at most as long as `idle` says.
+    /// Runs the pending jobs, and waits for more, at most for the time that `idle` returns.
     fn work_loop(&self, run: impl Fn() -> Result<bool>, idle: impl Fn() -> Duration) {
         while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
             let seen = self.signal.round();
             match run() {
                 Ok(true) => {}
                 Ok(false) => self.signal.wait(seen, idle()),
-                // Whatever is signalled meanwhile does not make space.
+                // A signal during the pause does not make space.
                 Err(_) => self.pause(seen, RETRY),
             }
         }
@@ -160,7 +160,7 @@ impl Work {
     }
 
     /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
-    /// at `Disk` as soon as a task awaits it, and notes when the store comes to rest. A failure makes the store read-only, and
+    /// at `Disk` as soon as a task awaits it, and records when the store comes to rest. A failure makes the store read-only, and
     /// ends this loop.
     pub(crate) fn sync_loop(&self) {
         while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
@@ -184,7 +184,7 @@ impl Work {
         }
     }
 
-    /// Waits for the interval to pass, whatever else is signalled, unless the store closes.
+    /// Waits until the interval has passed or the store closes. Other signals do not end the wait.
     fn pause(&self, mut seen: u64, interval: Duration) {
         let end = self.parts.clock.now() + interval;
         while let Some(left) = end

@@ -66,7 +66,7 @@ pub(crate) struct CommitLog {
     trees: Arc<Trees>,
     snapshots: Arc<Snapshots>,
     reserve: Arc<SpaceReserve>,
-    /// Background work, which is told of sealed memtables.
+    /// Background work, which is signalled for sealed memtables.
     work: Arc<dyn Wakes>,
     queue: CommitQueue<CommitLog>,
 }
@@ -276,6 +276,16 @@ impl CommitLog {
     /// Seals a keyspace for callers that do not hold the log.
     pub(crate) fn seal(&self, tree: &Tree) {
         self.with_log(|_| tree.seal(self.clock.now()));
+    }
+
+    /// Seals all keyspaces between the same two groups, and answers the last sequence number of the first.
+    pub(crate) fn seal_all(&self) -> SequenceNumber {
+        self.with_log(|log| {
+            for tree in self.trees.all() {
+                tree.seal(self.clock.now());
+            }
+            log.last_sequence
+        })
     }
 
     /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.

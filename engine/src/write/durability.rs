@@ -28,7 +28,7 @@ use std::time::Duration;
 /// How long a sync waits for writers that are expected: less than it takes itself.
 const GATHER_MAX: Duration = Duration::from_micros(80);
 
-/// How often it looks for them at most, whatever the clock says.
+/// Most times that it looks for them, in case the clock does not advance.
 const GATHER_TRIES: usize = 1000;
 
 /// After how long without a write the store is at rest: spare log segments are removed, and the log is marked as durable.
@@ -51,7 +51,7 @@ pub(crate) enum Due {
     Segment,
     /// Sync the changes that were appended.
     Sync,
-    /// Everything is synced, and nothing was written for a while. Said once for each rest.
+    /// Everything is synced, and nothing was written for a while. Returned once for each rest.
     Rest,
 }
 
@@ -455,8 +455,8 @@ impl SharedSync {
     }
 
     /// Waits a moment for the writers that the last sync has served: they are about to come back with their next batches. One sync
-    /// then serves them and the writers that came meanwhile, instead of two syncs in turn: 8 threads commit 1.25x as often (`commits` of
-    /// `lazurite-engine-bench`).
+    /// then serves them and the writers that came meanwhile, instead of two syncs in turn: 8 threads commit 1.25x as often
+    /// (`commits` of `lazurite-engine-bench`).
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         let expected = progress.present;
         if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {

@@ -1,4 +1,4 @@
-//! CommitQueue: group commit. One leader commits the batches of everyone who waits.
+//! CommitQueue: group commit. One leader commits the batches of all waiting writers.
 //!
 //! Writers queue their batches and try for the log. The one that gets it commits the whole queue: it calls the four functions of
 //! [`Stages`] for each group and wakes the other writers, whose batches are done. The log, and how a batch is applied, are the

@@ -7,7 +7,7 @@ export class Store {
   readonly blobEndpoint: string;
   readonly queueEndpoint: string;
   readonly tableEndpoint: string;
-  /** What `fromConnectionString` of every client takes. */
+  /** The argument of `fromConnectionString` of every client. */
   readonly connectionString: string;
 }
 
@@ -29,7 +29,7 @@ export interface StartOptions {
 /** A running server. Its own properties are those of its first account. It ends when this process does. */
 export class Lazurite extends Store {
   private constructor();
-  /** Fulfilled once the server serves requests; rejected with what the server said if it does not start. */
+  /** Fulfilled once the server serves requests; rejected with the output of the server if it does not start. */
   static start(options?: StartOptions): Promise<Lazurite>;
   /** The names of the accounts, in the order in which they were given. */
   readonly accounts: string[];

@@ -44,7 +44,7 @@ class Lazurite extends Store {
     this.#stores = new Map([...keys].map(([account, secret]) => [account, new Store(account, secret, ports, scheme)]));
   }
 
-  /** Starts a server; the promise is fulfilled once it serves requests, and rejected with what the server said if it does not. */
+  /** Starts a server; the promise is fulfilled once it serves requests, and rejected with its output if it does not start. */
   static async start(options = {}) {
     const { location, port = 0, accounts, args = [], program = programPath(), timeout = 30_000 } = options;
     const keys = keysOf(accounts);

@@ -44,7 +44,7 @@ test("a server in memory serves all services", async () => {
   await assert.rejects(fetch(server.blobEndpoint));
 });
 
-test("a directory keeps what it was given", async (context) => {
+test("a directory keeps its data", async (context) => {
   const location = fs.mkdtempSync(path.join(os.tmpdir(), "lazurite-test-"));
   context.after(() => fs.rmSync(location, { recursive: true }));
   for (const expected of [[], ["same"]]) {

@@ -21,7 +21,7 @@ _STOP_SECONDS = 10.0
 
 
 class LazuriteError(RuntimeError):
-    """The server did not start. The text holds what it wrote to standard error."""
+    """The server did not start. The text holds its output on standard error."""
 
 
 class Store:
@@ -37,7 +37,7 @@ class Store:
 
     @property
     def connection_string(self) -> str:
-        """What `from_connection_string` of every client library takes."""
+        """The argument of `from_connection_string` of every client library."""
         return (
             f"DefaultEndpointsProtocol={self._scheme};AccountName={self.account_name};AccountKey={self.account_key};"
             f"BlobEndpoint={self.blob_endpoint};QueueEndpoint={self.queue_endpoint};TableEndpoint={self.table_endpoint};"
@@ -63,7 +63,7 @@ class Lazurite:
         program: Optional[str] = None,
         timeout: float = 30.0,
     ) -> None:
-        """Settles what `start` will start.
+        """Chooses the program and flags for `start`.
 
         location: the data directory. None keeps everything in memory.
         port: the first of three consecutive ports. 0 takes any free ones.

@@ -8,11 +8,11 @@ use crate::keys::{self, MessageId, Position};
 use crate::live::{Live, QueueGuard};
 use crate::model::*;
 use crate::receipt::Receipt;
-use crate::rows::{Deliverable, DeliveryScan, expiry_position};
+use crate::rows::{Deliverable, DeliveryScan, expiry_position, position_in};
 use crate::time::Ticks;
 use crate::visibility::{self, Lifetime};
 use crate::{Error, QueueService, Result, check};
-use lazurite_engine::{Ticket, Transaction};
+use lazurite_engine::{Direction, Snapshot, Ticket, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -48,8 +48,8 @@ impl QueueService {
         }
     }
 
-    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it skipped so many expired messages that it found
-    /// no other yet; the next step continues from there.
+    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it reached the limit of expired messages before it
+    /// found another one; the next step continues from there.
     pub fn get_messages_step(
         &self,
         account: &str,
@@ -149,16 +149,60 @@ impl QueueService {
     }
 
     fn peeked_messages(&self, live: &Live, found: DeliveryScan) -> Result<Vec<PeekedMessage>> {
-        let peeked = |message: Deliverable| {
-            Ok(PeekedMessage {
-                message_id: message.position.id.to_string(),
-                inserted_at: message.row.inserted_at.to_system(),
-                expires_at: message.row.expires_at.to_system(),
-                dequeue_count: message.row.dequeue_count,
-                text: self.text(live, &found.snapshot, message.position.id)?,
-            })
-        };
+        let peeked = |message| self.peeked(live, &found.snapshot, message);
         found.messages.into_iter().map(peeked).collect()
+    }
+
+    fn peeked(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        message: Deliverable,
+    ) -> Result<PeekedMessage> {
+        Ok(PeekedMessage {
+            message_id: message.position.id.to_string(),
+            inserted_at: message.row.inserted_at.to_system(),
+            expires_at: message.row.expires_at.to_system(),
+            dequeue_count: message.row.dequeue_count,
+            text: self.text(live, snapshot, message.position.id)?,
+        })
+    }
+
+    /// One page of all messages of a queue in the order of delivery, hidden ones among them, and changes nothing. No operation of the
+    /// protocol: for exports. `from` is [`MessagePage::next`] of the page before, empty for the first one; a place that is none is
+    /// `InvalidMarker`. A message that is delivered meanwhile may be in two pages.
+    pub fn list_messages(
+        &self,
+        account: &str,
+        queue: &str,
+        from: &str,
+        count: usize,
+    ) -> Result<MessagePage> {
+        check::queue_name(queue)?;
+        let key = keys::queue(account, queue);
+        let live = self.published_queue(&key, &self.slots.get(&key))?;
+        let start = if from.is_empty() {
+            live.head.start()
+        } else {
+            Position::parse(from).ok_or(Error::InvalidMarker)?
+        };
+        let (snapshot, now) = (self.db.snapshot(), self.now());
+        let range = keys::deliveries(live.id, start, Position::MAX);
+        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        let mut page = MessagePage::default();
+        while scan.advance()? {
+            let position = position_in(scan.key())?;
+            if page.messages.len() == count {
+                page.next = Some(position.to_string());
+                break;
+            }
+            let row = DeliveryRow::decode(&scan.value_in_place()?)?;
+            if row.expires_at > now {
+                let message = Deliverable { position, row };
+                page.messages.push(self.peeked(&live, &snapshot, message)?);
+            }
+        }
+        Ok(page)
     }
 
     /// Changes when a message is visible again, gives it a new receipt, and replaces its text if one is given. Expiry and dequeue

@@ -1,5 +1,7 @@
-//! The operations of the service: one file per resource, and one function per REST operation, under its REST name.
+//! The operations of the service: one file per resource, and one function per REST operation, under its REST name. `browse.rs`
+//! has the reads of tools that show a queue.
 
+mod browse;
 mod message;
 mod queue;
 mod service;

@@ -41,7 +41,8 @@ impl QueueService {
         })
     }
 
-    /// Deletes a queue with its messages, metadata and policies in one write, whatever its size. The name is free at once.
+    /// Deletes a queue with its messages, metadata and policies in one write, at a cost that does not depend on its size. The name
+    /// is free at once.
     /// Source: Delete Queue.
     pub fn delete_queue(&self, account: &str, queue: &str) -> Result<Ticket> {
         let begun = self.db.begin_deletion()?;
@@ -137,7 +138,7 @@ impl QueueService {
         self.change_row(account, queue, |row| row.policies = policies)
     }
 
-    /// Deletes all messages, visible or not, in one write, whatever their number. Source: Clear Messages.
+    /// Deletes all messages, visible or not, in one write, at a cost that does not depend on their number. Source: Clear Messages.
     pub fn clear_messages(&self, account: &str, queue: &str) -> Result<Ticket> {
         let begun = self.db.begin_deletion()?;
         self.with_exclusive_queue(account, queue, begun, |key, access, mut transaction| {

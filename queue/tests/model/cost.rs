@@ -11,7 +11,7 @@ fn rows<T>(store: &Store, operation: impl FnOnce(&Store) -> T) -> u64 {
 }
 
 #[test]
-fn get_examines_what_it_returns_at_any_depth() {
+fn get_examines_only_the_rows_that_it_returns_at_any_depth() {
     let depth = scale("LAZURITE_QUEUE_DEPTH", 5_000);
     let store = Store::with_queue();
     for number in 0..depth {
@@ -86,7 +86,7 @@ fn expired_messages_are_skipped_once_and_subtracted_until_they_are_swept() {
 }
 
 #[test]
-fn clear_costs_the_same_whatever_the_size_of_the_queue() {
+fn clear_costs_the_same_for_a_queue_of_any_size() {
     let store = Store::with_queue();
     for _ in 0..1_000 {
         store.put("x");

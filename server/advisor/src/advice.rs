@@ -22,7 +22,7 @@ pub struct Evidence {
     pub at: SystemTime,
     /// Its name in logs.
     pub operation: &'static str,
-    /// What it addressed: table, keys and filter; queue; container and blob.
+    /// Its resource: table, keys and filter; queue; container and blob.
     pub resource: String,
     /// The status of its answer.
     pub status: u16,
@@ -43,7 +43,7 @@ impl Evidence {
     }
 }
 
-/// Most bytes of the text that names what a request addressed.
+/// Most bytes of the text that names the resource of a request.
 const ADDRESSED_BYTES_MAX: usize = 512;
 
 fn addressed(request: &Request) -> String {
@@ -80,11 +80,11 @@ pub struct Advice {
     pub account: String,
     /// The table, queue, container or blob.
     pub resource: String,
-    /// What was seen, with figures.
+    /// The observation, with figures.
     pub finding: String,
     /// Why it matters.
     pub reason: &'static str,
-    /// What mends it.
+    /// The remedy.
     pub pattern: &'static str,
     /// When the rule fired for the first time.
     #[serde(serialize_with = "as_text")]
@@ -96,7 +96,7 @@ pub struct Advice {
     pub requests: Vec<Evidence>,
 }
 
-/// What a rule found in one resource.
+/// The finding of a rule in one resource.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) rule: Rule,

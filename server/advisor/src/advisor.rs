@@ -1,7 +1,7 @@
 //! Takes finished requests from many threads at little cost, and applies the rules to them in turn.
 //!
 //! A thread counts its requests without touching memory of others: it takes all of them up to [`FULL_A_SECOND`] in a second, and then
-//! one in [`SAMPLE_MEAN`] on average, which stands for those between. What it takes goes into the buffer of its shard, whose lock no
+//! one in [`SAMPLE_MEAN`] on average, which stands for those between. Sampled requests go into the buffer of a shard, whose lock no
 //! other thread holds in the usual case. A full or old buffer is emptied by the thread that finds it so; if another thread is at it,
 //! requests wait, and beyond [`SHARD_MAX`] they are dropped and counted.
 
@@ -77,7 +77,8 @@ impl Sampler {
             return 0;
         }
         let weight = self.gap;
-        // Gaps vary, so that a client that repeats the same few requests is not sampled at the same one. Source: Marsaglia, Xorshift RNGs.
+        // Gaps vary, so that a client that repeats the same few requests is not sampled at the same one. Source: Marsaglia, Xorshift
+        // RNGs.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
@@ -179,7 +180,7 @@ impl Advisor {
         self.collect(&mut state)
     }
 
-    /// All advice so far, and the pieces of it that are new.
+    /// All advice so far, and the new pieces among it.
     pub fn report(&self) -> (Report, Vec<Advice>) {
         let mut state = lock(&self.state);
         let new = self.collect(&mut state);

@@ -1,7 +1,7 @@
 //! The shape of a `$filter`, as far as advice depends on it. It is read word by word, without a parser: a filter that is wrong gets no
 //! advice that matters, and the service has its own parser.
 
-/// What a filter says of the keys.
+/// The comparisons of keys in a filter.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) names_partition_key: bool,
@@ -40,7 +40,7 @@ impl Shape {
         shape
     }
 
-    /// Whether alternatives are asked for by key.
+    /// Whether `or` joins comparisons of keys.
     pub(crate) fn has_or_on_keys(&self) -> bool {
         self.has_or && (self.names_partition_key || self.names_row_key)
     }
@@ -53,7 +53,7 @@ enum Word<'a> {
     Text(&'a str),
 }
 
-/// The first word of `rest`, and what follows it.
+/// The first word of `rest`, and the text behind it.
 fn next_word(rest: &str) -> Option<(Word<'_>, &str)> {
     let begins = |c: char| c == '\'' || c == '_' || c.is_alphanumeric();
     let rest = &rest[rest.find(begins)?..];

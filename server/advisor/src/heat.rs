@@ -1,11 +1,12 @@
 //! The heat map: requests by partition and minute, and the splits that the hosted service would have to make.
 //!
-//! A partition is what the hosted service keeps on one server: the entities of one PartitionKey, a queue, a blob. The map keeps the
-//! busiest [`CELLS_MAX`] partitions of the last [`MINUTES`] minutes; the counts of others are added up by service and account.
+//! A partition is the unit that the hosted service keeps on one server: the entities of one PartitionKey, a queue, a blob. The map
+//! keeps the busiest [`CELLS_MAX`] partitions of the last [`MINUTES`] minutes; the counts of others are added up by service and
+//! account.
 //!
-//! The hosted service does not publish when it splits a range of partitions. The map assumes that a server takes what one partition may
-//! take, and splits between partitions wherever a range would take more. Source: Scalability and performance targets for Table Storage
-//! and for Queue Storage.
+//! The hosted service does not publish when it splits a range of partitions. The map assumes that a server takes what one partition
+//! may take, and splits between partitions wherever a range would take more. Source: Scalability and performance targets for Table
+//! Storage and for Queue Storage.
 
 use crate::advice::as_text;
 use crate::request::Service;
@@ -205,7 +206,7 @@ pub struct HeatMap {
     pub rows: Vec<Row>,
     /// All other partitions, added up.
     pub others: Vec<Others>,
-    /// What the hosted service would have to do.
+    /// The reaction of the hosted service.
     pub splits: Vec<Splits>,
     /// The load of each account.
     pub accounts: BTreeMap<String, AccountLoad>,
@@ -228,7 +229,7 @@ pub struct Row {
     pub requests: Vec<u32>,
     /// The most in one second, by minute.
     pub peaks: Vec<u32>,
-    /// What the hosted service aims at for one such partition in a second.
+    /// The scalability target of the hosted service for one such partition, in a second.
     pub target: u64,
     /// Whether a second exceeded the target: the hosted service would have answered 503 Server Busy.
     pub is_over_target: bool,
@@ -278,7 +279,7 @@ pub struct Others {
 pub struct AccountLoad {
     /// The most in one second.
     pub peak: u32,
-    /// What the hosted service aims at in a second.
+    /// The scalability target of the hosted service, in a second.
     pub target: u64,
     /// Whether a second exceeded the target.
     pub is_over_target: bool,

@@ -64,9 +64,9 @@ pub struct Request {
     pub entity: Option<EntitySize>,
     /// Entities that a transaction writes.
     pub transaction_entities: u32,
-    /// What a query of entities cost.
+    /// The cost of a query of entities.
     pub query: Option<QueryFacts>,
-    /// What Get Messages delivered.
+    /// The messages that Get Messages delivered.
     pub delivered: Option<Delivered>,
 }
 
@@ -105,7 +105,7 @@ pub struct QueryFacts {
     pub has_projection: bool,
 }
 
-/// What Get Messages delivered.
+/// The messages that Get Messages delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Messages.
@@ -138,7 +138,7 @@ impl Request {
         }
     }
 
-    /// Whether the request did what it asked for.
+    /// Whether the request succeeded.
     pub fn is_success(&self) -> bool {
         self.status < 400
     }

@@ -1,4 +1,4 @@
-//! The rules: when each fires, why, and what mends it. Every threshold and every sentence that users read stands here.
+//! The rules: when each fires, the reason, and the remedy. Every threshold and every sentence that users read stands here.
 //!
 //! Source of the reasons: Azure Storage table design guide; Performance and scalability checklists for Table, Queue and Blob Storage.
 
@@ -44,9 +44,9 @@ pub const WINDOW_SECONDS: u64 = 600;
 
 /// Queries of this kind, before [`Rule::WastefulScan`] fires.
 pub const WASTEFUL_QUERIES: u64 = 5;
-/// A query counts if it examines at least so many entities.
+/// Fewest entities that a wasteful query examines.
 pub const WASTEFUL_EXAMINED: u64 = 100;
-/// A query counts if it returns less than one in so many.
+/// A wasteful query returns less than one in this number of the entities that it examines.
 pub const WASTEFUL_RATIO: u64 = 20;
 /// Queries before [`Rule::OrOnKeys`] and [`Rule::RowKeyWithoutPartitionKey`] fire.
 pub const KEY_QUERIES: u64 = 5;
@@ -101,7 +101,7 @@ pub const LISTINGS: u64 = 20;
 /// Bytes of a listing from which on it counts.
 pub const LISTING_BYTES: u64 = 8192;
 
-/// What users read about a rule.
+/// The text about a rule for users.
 #[derive(Debug)]
 pub struct Text {
     /// In answers of the server; stays the same between releases.

@@ -416,7 +416,7 @@ fn advice_is_given_once_and_keeps_the_last_requests() {
 }
 
 #[test]
-fn memory_stays_bounded_whatever_arrives() {
+fn memory_stays_bounded_for_any_requests() {
     let mut workload = Workload::new(1);
     for number in 0..2000 {
         for _ in 0..5 {

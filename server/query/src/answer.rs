@@ -43,7 +43,7 @@ enum RowFormat {
 }
 
 impl RowWriter {
-    /// Errors: what is not supported in a result.
+    /// Errors: the unsupported part of a result.
     pub fn new(format: Format) -> Result<RowWriter, &'static str> {
         let longest_separator = match &format {
             Format::Delimited(Dialect {
@@ -89,7 +89,7 @@ impl RowWriter {
         let header = header.unwrap_or_default();
         if let (Row::Delimited { values, .. }, RowFormat::Delimited(dialect)) = (row, &self.format)
         {
-            // Copied unchanged, whatever their encoding.
+            // Copied unchanged, in any encoding.
             let values = values.iter().map(|value| Ok(Cow::Borrowed(*value)));
             self.row.clear();
             write_record(dialect, &mut self.row, values, check_length)?;

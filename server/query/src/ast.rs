@@ -92,7 +92,7 @@ pub enum Step {
     Each,
 }
 
-/// An expression. A chain of operators is one node, whatever its length, so that the parser can limit the nesting.
+/// An expression. A chain of operators of any length is one node, so that the parser can limit the nesting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
     Null,

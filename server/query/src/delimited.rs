@@ -63,7 +63,7 @@ pub struct DelimitedReader {
 }
 
 impl DelimitedReader {
-    /// Errors: what is not supported in the dialect, as the beginning of a sentence.
+    /// Errors: the unsupported part of the dialect, as the beginning of a sentence.
     pub fn new(dialect: &Dialect) -> Result<DelimitedReader, &'static str> {
         let terminator = match dialect.record_separator.as_bytes() {
             b"\r\n" => Terminator::CRLF,

@@ -123,35 +123,8 @@ impl<'a> Scope<'a> {
             Expr::Not(term) => Value::truth(self.evaluate(term)?.as_truth()?.map(|truth| !truth)),
             Expr::IsNull(value) => Value::Boolean(self.evaluate(value)?.is_null()),
             Expr::IsMissing(value) => Value::Boolean(self.evaluate(value)? == Value::Missing),
-            Expr::Like { value, pattern } => {
-                let value = self.evaluate(value)?;
-                match &**pattern {
-                    LikePattern::Fixed(pattern) => self.is_like(value, pattern)?,
-                    LikePattern::Evaluated(pattern, escape) => match self.evaluate(pattern)? {
-                        pattern if pattern.is_null() => Value::Null,
-                        pattern => {
-                            let pattern = Pattern::new(&pattern.into_text(), *escape)?;
-                            self.is_like(value, &pattern)?
-                        }
-                    },
-                }
-            }
-            Expr::Between(value, bounds) => {
-                let value = self.evaluate(value)?;
-                let low = self
-                    .evaluate(&bounds.0)?
-                    .compare(&value)?
-                    .map(Ordering::is_le);
-                let high = self
-                    .evaluate(&bounds.1)?
-                    .compare(&value)?
-                    .map(Ordering::is_ge);
-                Value::truth(match (low, high) {
-                    (Some(false), _) | (_, Some(false)) => Some(false),
-                    (Some(true), Some(true)) => Some(true),
-                    _ => None,
-                })
-            }
+            Expr::Like { value, pattern } => self.like(self.evaluate(value)?, pattern)?,
+            Expr::Between(value, bounds) => self.between(value, bounds)?,
             Expr::In(value, list) => self.is_in(self.evaluate(value)?, list)?,
             Expr::Cast(value, to) => self.evaluate(value)?.cast(*to)?,
             Expr::Call(function, arguments) => self.call(*function, arguments)?,
@@ -181,6 +154,30 @@ impl<'a> Scope<'a> {
                 }
             }
         })
+    }
+
+    fn like(&self, value: Value<'a>, pattern: &'a LikePattern) -> Evaluated<'a> {
+        match pattern {
+            LikePattern::Fixed(pattern) => self.is_like(value, pattern),
+            LikePattern::Evaluated(pattern, escape) => match self.evaluate(pattern)? {
+                pattern if pattern.is_null() => Ok(Value::Null),
+                pattern => {
+                    let pattern = Pattern::new(&pattern.into_text(), *escape)?;
+                    self.is_like(value, &pattern)
+                }
+            },
+        }
+    }
+
+    fn between(&self, value: &'a Expr, (low, high): &'a (Expr, Expr)) -> Evaluated<'a> {
+        let value = self.evaluate(value)?;
+        let low = self.evaluate(low)?.compare(&value)?.map(Ordering::is_le);
+        let high = self.evaluate(high)?.compare(&value)?.map(Ordering::is_ge);
+        Ok(Value::truth(match (low, high) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        }))
     }
 
     /// Evaluates AND and OR: the first term equal to `decisive` decides. Otherwise the result is null if any term is.

@@ -6,7 +6,7 @@ use crate::value::Json;
 /// Deepest nesting of lists and objects.
 const DEPTH_MAX: usize = 128;
 
-/// Parses one document, which must be the whole text. Errors: what was expected, as a sentence.
+/// Parses one document, which must be the whole text. Errors: a sentence with the expected token.
 pub fn parse(bytes: &[u8]) -> Result<Json, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "The document is not UTF-8.".to_owned())?;
     let mut parser = Parser { text, at: 0 };
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_refused() {
+    fn malformed_documents_are_refused() {
         for text in [
             "",
             "{",

@@ -3,9 +3,10 @@
 //! result in blocks.
 //!
 //! `lexer`, `parser`, `expressions` and `calls` parse a statement (`ast`). `delimited`, `documents` (with `json`) and `parquet`
-//! split the content into records. `eval`, `functions` and `like` evaluate expressions for a row, and `aggregate` for all rows, with the
-//! values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows, and `avro`
-//! writes the container of the result. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as output.
+//! split the content into records. `eval`, `functions` and `like` evaluate expressions for a row, and `aggregate` for all rows, with
+//! the values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows, and
+//! `avro` writes the container of the result. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
+//! output.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
 
 mod aggregate;
@@ -45,7 +46,7 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 pub struct Malformed {
     /// The offset in bytes.
     pub at: usize,
-    /// What was expected, without a final period.
+    /// The expected token, without a final period.
     pub message: String,
 }
 

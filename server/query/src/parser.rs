@@ -21,7 +21,7 @@ const RESERVED: [&str; 19] = [
     "BETWEEN", "NULL", "MISSING", "TRUE", "FALSE", "CAST", "AS", "FOR",
 ];
 
-/// Parses a statement. Errors: what was expected, and where.
+/// Parses a statement. Errors: the expected token and its place.
 pub fn parse(sql: &str) -> Result<Statement, Malformed> {
     if sql.len() > STATEMENT_BYTES_MAX {
         let message = format!("the statement is longer than {STATEMENT_BYTES_MAX} bytes");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_was_expected_and_where() {
+    fn errors_name_the_expected_token_and_its_place() {
         for (sql, at, message) in [
             ("", 0, "expected SELECT"),
             ("SELECT", 6, "expected an expression"),

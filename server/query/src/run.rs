@@ -71,32 +71,23 @@ impl Query {
         if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
             return Err(malformed(0, "sys.split allows neither WHERE nor LIMIT").into());
         }
+        if is_split && !matches!(input, Format::Delimited(_) | Format::Arrow(_)) {
+            return Err(malformed(0, "sys.split requires delimited text").into());
+        }
+        if !statement.table.is_empty() && matches!(input, Format::Delimited(_) | Format::Parquet) {
+            return Err(malformed(0, "a path after FROM requires JSON").into());
+        }
         let (reader, columns, has_header) = match input {
             Format::Delimited(dialect) => {
-                if !statement.table.is_empty() {
-                    return Err(malformed(0, "a path after FROM requires JSON").into());
-                }
                 let columns = statement.fields.iter().map(|field| column(field, dialect));
                 let columns = columns.collect::<Result<Vec<_>, _>>()?;
                 let reader = DelimitedReader::new(dialect).map_err(Refused::Unsupported)?;
-                (
-                    Reader::Delimited(Box::new(reader)),
-                    columns,
-                    dialect.has_header,
-                )
-            }
-            Format::Json { .. } if is_split => {
-                return Err(malformed(0, "sys.split requires delimited text").into());
+                let reader = Reader::Delimited(Box::new(reader));
+                (reader, columns, dialect.has_header)
             }
             Format::Json { separator } => {
                 let reader = DocumentReader::new(separator);
                 (Reader::Documents(reader), Vec::new(), false)
-            }
-            Format::Parquet if is_split => {
-                return Err(malformed(0, "sys.split requires delimited text").into());
-            }
-            Format::Parquet if !statement.table.is_empty() => {
-                return Err(malformed(0, "a path after FROM requires JSON").into());
             }
             Format::Parquet => (Reader::Parquet(None), Vec::new(), false),
             Format::Arrow(_) => return Err(Refused::Unsupported("Arrow (InputSerialization)")),
@@ -154,7 +145,7 @@ pub enum Status {
     NeedsInput,
     /// A piece of the result is ready to be taken.
     Full,
-    /// The signal asked for a pause.
+    /// The signal requested a pause.
     Paused,
     /// The query has ended.
     Ended,

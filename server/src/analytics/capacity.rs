@@ -1,4 +1,4 @@
-//! What an account holds, once a day: containers, blobs and their bytes, of clients and of the account's logs.
+//! The capacity of accounts, once a day: containers, blobs and their bytes, of clients and of the account's logs.
 //! Source: Storage Analytics metrics table schema, "Capacity metrics".
 
 use crate::analytics::Inputs;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// What an account held at the end of a walk over it.
+/// The contents of an account, counted by a walk over its blobs.
 #[derive(Debug, Default)]
 struct Capacity {
     bytes: u64,
@@ -22,8 +22,8 @@ struct Capacity {
     objects: u64,
 }
 
-/// Writes what each account holds whose Blob service keeps hour metrics, unless that was done today: apart from the writing of
-/// logs, because it walks over all blobs. Ends soon once `stop` is set.
+/// Writes the capacity of each account whose Blob service keeps hour metrics, once a day. Runs beside the writing of logs, because it
+/// walks over all blobs. Ends soon after `stop` is set.
 pub async fn write_all(inputs: Inputs, stop: Arc<AtomicBool>) {
     let written = on_blocking_pool(move || {
         let services = &inputs.services;
@@ -66,7 +66,7 @@ fn write(services: &Services, account: &str, now: SystemTime, stop: &AtomicBool)
     Ok(())
 }
 
-/// What clients have put into an account, and its logs; `None` if that is no longer asked.
+/// The capacity of the blobs of clients, and of the logs; `None` if `stop` was set.
 fn capacities(
     blobs: &BlobService,
     account: &str,
@@ -116,7 +116,7 @@ fn add_container(
             let BlobEntry::Blob(listed) = entry else {
                 continue;
             };
-            // What a name has had takes space, and is no blob of its own.
+            // Snapshots, versions and deleted blobs take space, but do not count as blobs.
             let is_blob = |blob: &Blob| blob.is_current && blob.deleted.is_none();
             held.objects += u64::from(listed.blob.as_ref().is_none_or(is_blob));
             held.bytes += listed.blob.map_or(0, |blob| blob.length);

@@ -21,7 +21,7 @@ const CONDITIONS: [&str; 4] = [
     "If-Unmodified-Since",
 ];
 
-/// How a request was let in.
+/// The kind of credentials of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
     Authenticated,
@@ -55,7 +55,7 @@ impl Access {
         }
     }
 
-    /// What statuses of this access begin with.
+    /// The prefix of statuses of this access.
     fn prefix(&self) -> &'static str {
         match self {
             Access::Authenticated => "",
@@ -85,7 +85,7 @@ pub struct Entry {
     request_id: String,
     peer: SocketAddr,
     version: String,
-    /// Whether errors are told by their code.
+    /// Whether statuses of errors are error codes.
     tells_codes: bool,
     request: Side,
     conditions: String,
@@ -96,10 +96,10 @@ pub struct Entry {
     last_modified: String,
 }
 
-/// What a request adds to the figures of its account.
+/// The contribution of a request to the figures of its account.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
-    /// What counters of such access begin with, and what they end with.
+    /// The prefix of the counters of this access, and their suffix.
     pub access: &'static str,
     pub ending: &'static str,
     pub elapsed: Duration,
@@ -108,7 +108,7 @@ pub struct Outcome {
     pub egress: u64,
 }
 
-/// What went over the wire in one direction.
+/// The bytes on the wire in one direction.
 #[derive(Debug, Clone, Default)]
 struct Side {
     head_bytes: usize,
@@ -147,7 +147,7 @@ fn text(headers: &HeaderMap, name: &str) -> String {
 }
 
 impl Entry {
-    /// What is known when a caller has been let in.
+    /// The entry of a request whose caller was authenticated.
     pub fn begin(context: &Context, operation: Logged, access: Access, wanted: bool) -> Entry {
         let headers = &context.headers;
         let length = text(headers, "content-length").parse().unwrap_or_default();
@@ -225,7 +225,7 @@ impl Entry {
         }
     }
 
-    /// What metrics count of it, to which who has a token is like who has the key.
+    /// The figures for the metrics, which count bearers like owners.
     pub fn outcome(&self) -> Outcome {
         let elapsed = self.ended_at.duration_since(self.started_at);
         Outcome {
@@ -307,7 +307,7 @@ impl Entry {
                 } => (&object_id[..], &tenant_id[..]),
                 _ => ("", ""),
             };
-            // What a token says, which anybody may have written.
+            // The id is from the token, whose signature is not checked.
             line.id(object_id);
             line.id(tenant_id);
             (0..6).for_each(|_| line.plain(""));

@@ -1,7 +1,7 @@
 //! Storage Analytics metrics: figures of an account's requests by hour and by minute, as entities of tables of its own.
 //!
-//! Figures are gathered in memory and added to what stands in the tables each time the logs are written: a crash loses those
-//! since. A row is named by its interval, `20261122T1300`, and by what it counts, `user;All` or `user;GetBlob`.
+//! Figures are gathered in memory and added to the tables each time the logs are written: a crash loses the figures since then.
+//! The keys of a row are its interval, `20261122T1300`, and its subject, `user;All` or `user;GetBlob`.
 //! Source: Storage Analytics metrics; Storage Analytics metrics table schema.
 
 use crate::accounts::Accounts;
@@ -13,7 +13,7 @@ use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-/// Intervals of services that wait to be written; what comes while they cannot be is not counted beyond them.
+/// Most intervals that wait to be written. While they cannot be written, further intervals are not counted.
 const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -32,9 +32,9 @@ struct MetricsKey {
 struct Figures {
     ingress: u64,
     egress: u64,
-    /// Milliseconds of those that succeeded.
+    /// Milliseconds of successful requests.
     latency: f64,
-    /// How many ended so, by the name of the counter.
+    /// Numbers of requests, by the name of the counter.
     counts: BTreeMap<String, u64>,
 }
 
@@ -77,7 +77,7 @@ impl Figures {
         self.counts.get(&counter).copied().unwrap_or_default()
     }
 
-    /// How many ended so, of whatever access.
+    /// The number of requests with one of these endings, of any access.
     fn ended(&self, endings: &[&str]) -> u64 {
         let counts = endings.iter().flat_map(|ending| {
             let of_ending = |access: &&str| self.count(access, ending);
@@ -86,7 +86,7 @@ impl Figures {
         counts.fold(0, u64::saturating_add)
     }
 
-    /// What a row says, in the order of the schema.
+    /// The properties of a row, in the order of the schema.
     fn properties(&self) -> Vec<(String, Value)> {
         let total = self.ended(&ENDINGS);
         let hidden = self.count("Anonymous", "AuthorizationError");
@@ -138,7 +138,7 @@ impl Figures {
         properties
     }
 
-    /// What a row was written from.
+    /// The figures that a row was written from.
     fn of(row: &Entity) -> Figures {
         let mut figures = Figures::default();
         let mut latency = 0.0;
@@ -225,7 +225,7 @@ impl PendingMetrics {
         self.0.is_empty()
     }
 
-    /// Adds all figures to what stands in the tables. Those that cannot be written stay.
+    /// Adds all figures to the tables. Figures that cannot be written stay here.
     pub fn write(&mut self, tables: &TableService) -> Result<()> {
         while let Some(key) = self.0.keys().next().cloned() {
             if let Some(rows) = self.0.get_mut(&key) {
@@ -237,7 +237,7 @@ impl PendingMetrics {
     }
 }
 
-/// Takes each row out as it is written: what fails later must not have it added twice.
+/// Takes each row out as it is written, so that a later failure does not add it twice.
 fn write_rows(
     tables: &TableService,
     key: &MetricsKey,

@@ -1,9 +1,9 @@
-//! Storage Analytics: which requests of an account were made, by whom, and how they went, as blobs of its container `$logs`;
-//! and how many there were of which kind, as entities of its tables `$Metrics…`.
+//! Storage Analytics: logs of an account's requests, as blobs of its container `$logs`, and metrics, as entities of its tables
+//! `$Metrics…`.
 //!
 //! A request pushes one [`Entry`] into a bounded queue and goes on; a task of its own gathers them by account, service and
 //! hour and writes them (`writer.rs`), and their figures (`metrics.rs`). When entries come faster than they are taken, some
-//! are dropped and their number is told: a log slows no request. A crash loses what was not written yet, as on the hosted
+//! are dropped, and their number is logged: a log slows no request. A crash loses entries that were not written yet, as on the hosted
 //! service. Source: Storage Analytics logging; Storage Analytics log format; Storage Analytics metrics.
 
 mod capacity;
@@ -32,7 +32,7 @@ pub struct Analytics {
     dropped: Arc<AtomicU64>,
 }
 
-/// What logs and metrics are made of besides requests, and where they are kept.
+/// The parts of the server that logs and metrics need besides requests.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     pub services: Arc<Services>,

@@ -26,9 +26,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 const LOG_BYTES_MAX: usize = 4 << 20;
 /// The same of one that could not be written before. If it cannot be written then either, it is lost.
 const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
-/// Logs that could not be written and wait to be tried again: what is lost beyond them bounds memory when hours go by.
+/// Most bytes of logs that could not be written and wait to be tried again. Further logs are lost, which bounds memory.
 const UNWRITTEN_MAX: usize = 8;
-/// How often logs and figures past their time are looked for, unless they are written more often.
+/// Interval at which logs and figures past their retention are removed, unless they are written more often.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 /// Logs that are removed at a time.
 const REMOVALS_MAX: u32 = 1000;
@@ -61,14 +61,7 @@ pub async fn run(
     mut entries: Receiver<Option<Box<Entry>>>,
     interval: Duration,
 ) {
-    let mut writer = Writer {
-        inputs,
-        dropped,
-        interval,
-        logs: HashMap::new(),
-        counters: HashMap::new(),
-        figures: PendingMetrics::default(),
-    };
+    let mut writer = Writer::new(inputs, dropped, interval);
     let mut looked = None;
     let mut moves = writer.inputs.services.clock.moves();
     let mut figures_due = Instant::now() + interval;
@@ -90,10 +83,7 @@ pub async fn run(
                 }
                 if looked.is_none_or(|last| now - last >= RETENTION_INTERVAL.min(interval)) {
                     looked = Some(now);
-                    writer.remove_old().await;
-                    let Inputs { services, properties } = &writer.inputs;
-                    let now = services.clock.now();
-                    writer.figures.begin(&services.accounts, properties, now);
+                    writer.begin_interval().await;
                     if counting.is_finished() {
                         counting = tokio::spawn(capacity::write_all(writer.inputs.clone(), stop.clone()));
                     }
@@ -123,6 +113,28 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(inputs: Inputs, dropped: Arc<AtomicU64>, interval: Duration) -> Writer {
+        Writer {
+            inputs,
+            dropped,
+            interval,
+            logs: HashMap::new(),
+            counters: HashMap::new(),
+            figures: PendingMetrics::default(),
+        }
+    }
+
+    /// Removes logs whose retention has ended, and begins the figures of the hour if there are none yet.
+    async fn begin_interval(&mut self) {
+        self.remove_old().await;
+        let Inputs {
+            services,
+            properties,
+        } = &self.inputs;
+        let now = services.clock.now();
+        self.figures.begin(&services.accounts, properties, now);
+    }
+
     async fn take(&mut self, entry: Box<Entry>) {
         let settings = self.inputs.properties.get(entry.service, &entry.account);
         self.figures.take(&entry, &settings);
@@ -191,7 +203,7 @@ impl Writer {
         }
     }
 
-    /// The log of that number was written. What came late of the hour before does not make this one be counted again.
+    /// The log of that number was written. Late entries of the hour before do not make the logs of this hour be counted again.
     fn count(&mut self, key: LogKey, number: u32) {
         self.counters.retain(|other, _| other.hour >= key.hour);
         self.counters.insert(key, number + 1);
@@ -247,14 +259,15 @@ impl Writer {
 impl Log {
     /// Whether it is written before it is due: memory is bounded by it.
     fn is_full(&self) -> bool {
-        let most = match self.overdue {
-            true => UNWRITTEN_BYTES_MAX,
-            false => LOG_BYTES_MAX,
+        let most = if self.overdue {
+            UNWRITTEN_BYTES_MAX
+        } else {
+            LOG_BYTES_MAX
         };
         self.text.len() >= most
     }
 
-    /// What could not be written, to be tried again then; `None` if it is too much.
+    /// A log that could not be written, to be tried again later; `None` if there are too many.
     fn again(mut self, due: Instant) -> Option<Log> {
         (self.due, self.overdue) = (due, true);
         (!self.is_full()).then_some(self)
@@ -270,7 +283,7 @@ impl LogKey {
         }
     }
 
-    /// What the names of the hour's logs begin with.
+    /// The prefix of the names of the hour's logs.
     fn prefix(&self) -> String {
         format!("{}/{}/", self.service.label(), self.hour)
     }
@@ -299,7 +312,7 @@ fn write(blobs: &BlobService, key: &LogKey, log: &Log, count: Option<u32>) -> Re
     }
 }
 
-/// How many logs of that hour there are.
+/// The number of logs of that hour.
 fn count_logs(blobs: &BlobService, key: &LogKey) -> Result<u32> {
     let mut request = ListBlobs {
         prefix: key.prefix(),
@@ -354,7 +367,7 @@ fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
     }
 }
 
-/// Removes logs of hours that ended so many days ago: the oldest first, and not all at once.
+/// Removes logs that are older than their retention: the oldest first, and a limited number in each call.
 fn remove_old(
     blobs: &BlobService,
     account: &str,

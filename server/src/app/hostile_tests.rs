@@ -1,6 +1,5 @@
-//! Every parser that sees bytes before it is known who sent them, on bytes of any kind: none may panic, and all together hash and answer
-//! no more than a few times what was sent. Half of the inputs are put together from what requests are made of, so that they get past the
-//! first check.
+//! All parsers of unauthenticated bytes, on random input: none may panic, and all together hash and answer at most a few times as many
+//! bytes as were sent. Half of the inputs are composed of parts of requests, so that they pass the first check.
 
 use crate::accounts::Accounts;
 use crate::codec::{date, multipart, xml};
@@ -26,12 +25,12 @@ const CASES: u32 = 2048;
 /// Inputs of each test whose inputs are as long as a request may be.
 const LONG_CASES: u32 = 96;
 
-/// What is hashed and answered at most: so many times what was sent, for the two keys of an account and the two ways to write a name,
-/// and what the forms of a short request come to.
+/// Most bytes that are hashed and answered for each byte of a request, because an account has two keys and a name two spellings; and a
+/// constant for the forms of a short request.
 const WORK_FACTOR_MAX: usize = 4;
 const WORK_BYTES_FREE: usize = 512 * 1024;
 
-/// What requests are made of.
+/// Parts of requests.
 const PIECES: [&str; 65] = [
     "",
     "/",
@@ -183,7 +182,7 @@ fn bytes_of(failure: &Failure) -> usize {
     failure.message.len() + details.sum::<usize>()
 }
 
-/// As [`read`]; with a check that it costs what it may for a request of so many bytes.
+/// As [`read`]; checks that the cost of a request of `bytes` bytes is bounded.
 fn read_within_bounds(context: &Context, bytes: usize) {
     let before = auth::hashed_bytes();
     let answered = read(context);
@@ -212,7 +211,7 @@ fn context(service: ServiceKind, target: &str, headers: &[(String, String)]) -> 
     Context::new(&arrival, &accounts(), &parts).ok()
 }
 
-/// What is noted of the first heads in a stream, and whether it ends within one.
+/// The notes about the first heads in a stream, and whether the stream ends within one.
 fn heads(pieces: &[&[u8]]) -> ([RawHead; 4], bool) {
     let mut reader = FramingReader::default();
     pieces.iter().for_each(|piece| reader.read(piece));
@@ -336,9 +335,9 @@ proptest! {
     }
 }
 
-/// What costs most before it is known who asks: many parameters, in all the forms that clients may have signed.
+/// The costliest request without authentication: many parameters, in all the forms that clients may have signed.
 #[test]
-fn credentials_cost_little_whatever_is_sent() {
+fn credentials_cost_little_for_any_request() {
     let query: String = (0..50)
         .map(|number| format!("a{number}=+{}&", "x".repeat(1000)))
         .collect();

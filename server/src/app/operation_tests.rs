@@ -189,7 +189,7 @@ fn every_published_input_is_read_or_listed_as_without_effect() {
 }
 
 #[test]
-fn every_input_is_read_by_an_operation_or_says_why_not() {
+fn every_input_is_read_by_an_operation_or_has_a_reason() {
     let rows = rows();
     let all = HEADERS.iter().map(|input| (input, input.name.to_owned()));
     let parameters = PARAMETERS
@@ -248,7 +248,7 @@ fn shown(input: &Input) -> String {
 }
 
 #[test]
-fn the_documentation_lists_what_happens_to_unread_inputs() {
+fn the_documentation_lists_the_treatment_of_unread_inputs() {
     let text = unread_inputs();
     assert!(
         DIFFERENCES.contains(&text),

@@ -62,7 +62,7 @@ async fn respond(store: &Arc<Store>, outer: &Context, context: Result<Context>) 
     response
 }
 
-/// What logs tell of a request inside a batch.
+/// The facts about a request inside a batch that go into logs.
 struct Inner {
     request_id: String,
     version: ApiVersion,

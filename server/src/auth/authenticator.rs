@@ -16,8 +16,8 @@ pub struct Authenticator {
     pub services: Arc<Services>,
     /// `--oauth basic`.
     pub accepts_bearer_tokens: bool,
-    /// Account keys, and signatures made with them. The hosted service lets owners of an account switch this off; here it holds for all
-    /// accounts.
+    /// Account keys, and signatures made with them. The hosted service lets owners of an account switch this off; here it holds for
+    /// all accounts.
     pub accepts_account_keys: bool,
     /// Longest validity of a SAS, from its start.
     pub sas_duration_max: Option<Duration>,
@@ -100,8 +100,8 @@ pub fn authenticate(
     }
 }
 
-/// The SAS that counts for a request. An `Authorization` header stands instead of one, except beside a SAS that is for
-/// one user alone, who shows a token. Source: Create a user delegation SAS, "Specify a signed delegated user object ID".
+/// The SAS that counts for a request. An `Authorization` header stands instead of one, except beside a SAS that is for one user
+/// alone, which needs a token of that user. Source: Create a user delegation SAS, "Specify a signed delegated user object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
     if context.headers.contains_key("authorization") && !context.query.has("sduoid") {
         return Ok(None);

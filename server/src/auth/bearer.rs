@@ -1,5 +1,5 @@
-//! Bearer tokens of `--oauth basic`: what a token says of itself is checked, its signature is not. Whoever can write a
-//! token is let in, as in Azurite: an emulator cannot ask the issuer.
+//! Bearer tokens of `--oauth basic`: the claims of a token are checked, its signature is not. A client that writes its
+//! own token is let in, as in Azurite: an emulator cannot ask the issuer.
 //! Source: Authorize with Microsoft Entra ID, "Bearer challenge"; JSON Web Token (RFC 7519), section 4.1.
 
 use crate::auth::signature::failed;
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the issuers of tokens are called, up to the tenant.
+/// The URLs of the issuers of tokens, up to the tenant.
 const ISSUERS: [&str; 5] = [
     "https://sts.windows.net/",
     "https://sts.microsoftonline.de/",
@@ -19,12 +19,12 @@ const ISSUERS: [&str; 5] = [
     "https://sts.windows-ppe.net/",
     "https://login.microsoftonline.com/",
 ];
-/// Whom a token for any account is meant for.
+/// The audiences of tokens for any account.
 const AUDIENCES: [&str; 2] = [
     "https://storage.azure.com",
     "e406a681-f3d4-42a8-90b6-c2b029497af1",
 ];
-/// What follows account and service in the audience of a token for one account.
+/// The domains that follow account and service in the audience of a token for one account.
 const CLOUDS: [&str; 4] = [
     "core.windows.net",
     "core.chinacloudapi.cn",
@@ -36,10 +36,10 @@ const VERSION_MIN: &str = "2017-11-09";
 /// The first version that answers with a challenge.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
 const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
-/// The id of nobody: of tokens that do not say whose they are.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+/// The id that stands for an absent claim.
+const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Who a token says its bearer is.
+/// The bearer of a token, according to its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bearer {
     pub object_id: String,
@@ -64,7 +64,7 @@ pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
     bearer.map_err(|detail| refused(context, detail))
 }
 
-/// Checks what a token says. The error is a sentence.
+/// Checks the claims of a token. The error is a sentence.
 fn read(context: &Context, claims: &Value) -> std::result::Result<Bearer, &'static str> {
     check_times(claims, context.system_now)?;
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
@@ -83,7 +83,7 @@ fn read(context: &Context, claims: &Value) -> std::result::Result<Bearer, &'stat
     {
         return Err("The token's oid or tid has a control character.");
     }
-    let id = |name: &str| text(name).unwrap_or(NOBODY).to_owned();
+    let id = |name: &str| text(name).unwrap_or(NO_ID).to_owned();
     Ok(Bearer {
         object_id: id("oid"),
         tenant_id: id("tid"),
@@ -94,7 +94,7 @@ fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-/// The second part of a token, if all three are what they should be.
+/// The claims in a token of three valid parts.
 fn claims(token: &str) -> Option<Value> {
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
     let mut parts = token.trim().split('.');
@@ -126,7 +126,11 @@ fn check_times(claims: &Value, now: SystemTime) -> std::result::Result<(), &'sta
 fn is_meant_for(claims: &Value, context: &Context) -> bool {
     let fits = |audience: &str| {
         let audience = audience.strip_suffix('/').unwrap_or(audience);
-        let host = format!("https://{}.{}.", context.account, context.service.label());
+        let host = format!(
+            "https://{}.{}.",
+            context.account_of_client(),
+            context.service.label()
+        );
         AUDIENCES.contains(&audience)
             || audience
                 .strip_prefix(&host)
@@ -212,7 +216,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_token_says_who_its_bearer_is() {
+    fn a_token_names_its_bearer() {
         let bearer = verify(&secure(), &token(&good())).unwrap();
         assert_eq!((&*bearer.object_id, &*bearer.tenant_id), ("a", "b"));
         for (name, value) in [

@@ -3,21 +3,21 @@
 use crate::auth::bearer::Bearer;
 use crate::auth::sas::Grant;
 
-/// Who sent the request, as far as it can be known.
+/// The sender of a request, as far as its credentials show.
 #[derive(Debug, Clone)]
 pub enum Caller {
     /// Holds an account key: may do everything.
     Owner,
-    /// Holds a SAS whose signature and times are good; what it covers is for [`policy`](crate::auth::policy).
+    /// Holds a SAS whose signature and times are valid. [`policy`](crate::auth::policy) checks its scope.
     Sas(Box<Grant>),
-    /// Holds a token that an issuer might have written: may do everything but what only owners may.
+    /// Holds a token with valid claims: may do everything that is not reserved for owners.
     Bearer(Bearer),
     /// Sent no credentials.
     Anonymous,
 }
 
 impl Caller {
-    /// Whether an account's key opens the request: directly, or as what signed a SAS.
+    /// Whether an account's key authorizes the request: directly, or as the key of a SAS.
     pub fn has_key(&self) -> bool {
         match self {
             Caller::Owner => true,

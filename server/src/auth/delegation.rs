@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 /// Longest life of a key, from now.
 const LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// What is known of a key but its value; texts as on the wire.
+/// The fields of a key without its value; texts as on the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelegationKey {
     pub object_id: String,
@@ -30,7 +30,7 @@ pub struct DelegationKey {
 
 impl DelegationKey {
     /// Reads start, expiry and delegated tenant of a `KeyInfo` document. Errors: `InvalidXmlDocument`;
-    /// `MissingRequiredXmlNode`; `InvalidXmlNodeValue` for what is no time, has passed, or lies too far ahead.
+    /// `MissingRequiredXmlNode`; `InvalidXmlNodeValue` for a value that is no time, has passed, or lies too far ahead.
     pub fn read(root: &Element, now: SystemTime) -> Result<DelegationKey> {
         if root.name != "KeyInfo" {
             return Err(common::INVALID_XML_DOCUMENT.into());
@@ -56,8 +56,8 @@ impl DelegationKey {
         })
     }
 
-    /// What signatures are made with: depends on every field, where each ends, and on the key of the account. The account's key is
-    /// never used on what a bearer chose: a string to sign could be chosen.
+    /// The value that makes signatures. It depends on every field and its length, and on the key of the account. The account's key is
+    /// never used on input of a bearer, who could choose a string to sign.
     pub fn value(&self, account_key: &[u8]) -> Vec<u8> {
         let fields = [
             &self.object_id,

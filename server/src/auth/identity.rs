@@ -1,10 +1,12 @@
-//! Where credentials get tokens without leaving this machine: the token endpoint of a tenant, and those of managed identities.
+//! The endpoints from which credentials get tokens without leaving this machine: the token endpoint of a tenant, and those of
+//! managed identities.
 //!
 //! With the environment that is printed at start, `DefaultAzureCredential` works as it does on Azure. Secrets and assertions are not
-//! looked at: whoever can write a token needs none from here, and these are no better than those.
+//! checked: tokens carry no signature that a client could not write itself.
 //!
-//! Sources: OAuth 2.0 (RFC 6749), section 4.4; OpenID Connect Discovery 1.0, section 4; How managed identities for Azure resources work
-//! with Azure virtual machines (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint reference").
+//! Sources: OAuth 2.0 (RFC 6749), section 4.4; OpenID Connect Discovery 1.0, section 4; How managed identities for Azure resources
+//! work with Azure virtual machines (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint
+//! reference").
 
 use crate::accounts::Accounts;
 use crate::request::address::address;
@@ -26,17 +28,17 @@ pub const APP_SERVICE_PATH: &str = "/_lazurite/identity";
 const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
 /// The tenant whose name spares clients the question to Microsoft whether the host of their authority is a good one.
 pub const TENANT: &str = "adfs";
-/// What tokens say about tenant and bearer, who has no other id.
+/// The tenant in tokens, which is also the id of a bearer that has none.
 const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";
 const OBJECT_ID: &str = "1a2071fe-0000-4000-8000-000000000002";
 const TOKEN_LIFE_SECONDS: u64 = 24 * 60 * 60;
 /// The resource of requests that name none.
 const STORAGE: &str = "https://storage.azure.com";
 
-/// What is asked for.
+/// A request to one of the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question<'a> {
-    /// What an authority's endpoints are; of a tenant.
+    /// The list of the authority's endpoints, for a tenant.
     Discovery(&'a str),
     /// A token, by a form.
     Token,
@@ -161,7 +163,7 @@ fn managed_token(query: &Query, now: SystemTime) -> Value {
     })
 }
 
-/// A token for a resource, or for what a scope names. A client whose id is a UUID keeps it.
+/// A token for a resource, or for the resource in a scope. A client whose id is a UUID keeps it.
 fn token(resource: &str, client: Option<&str>, now: SystemTime) -> String {
     let audience = resource.strip_suffix("/.default").unwrap_or(resource);
     let is_uuid = |text: &&str| {
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_for_what_was_asked() {
+    fn tokens_are_for_the_requested_resource() {
         let now = crate::clock::system_time();
         let id = "11111111-2222-3333-4444-555555555555";
         for (resource, audience) in [

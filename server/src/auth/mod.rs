@@ -1,4 +1,4 @@
-//! Who is calling, and may they? Authentication finds the [`Caller`]; `policy.rs` says what a caller may do.
+//! Authentication finds the [`Caller`]; `policy.rs` authorizes it.
 //!
 //! Nothing here reads stored data but the access policies that SAS refer to.
 

@@ -1,4 +1,4 @@
-//! Whether a caller may do what a request asks for.
+//! Authorization: whether a caller may perform the operation of a request.
 //! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
 
 use crate::auth::Caller;
@@ -8,7 +8,7 @@ use crate::request::context::ServiceKind;
 use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Result, common};
 
-/// Refuses what the caller may not do. Anonymous callers are refused here; what a container makes public is granted
+/// Refuses operations that the caller may not perform. Anonymous callers are refused here; what a container makes public is granted
 /// before this is asked.
 pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissions) -> Result<()> {
     match caller {

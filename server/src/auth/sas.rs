@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
 
-/// What kind of SAS a query holds.
+/// The kind of a SAS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Account,
@@ -29,7 +29,7 @@ pub struct Sas<'a> {
     version: ApiVersion,
 }
 
-/// What a verified SAS grants; whether that covers an operation is for `policy.rs`.
+/// The grants of a verified SAS. `policy.rs` checks whether they cover an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub account_wide: bool,
@@ -90,7 +90,7 @@ fn repeated(query: &Query) -> Option<String> {
     names.find(|name| count(name) > 1).map(str::to_string)
 }
 
-/// Checks that the values of the names in `srh` and `srq` can be told apart in the string to sign, and that each name is listed once:
+/// Checks that the values of the names in `srh` and `srq` are distinct in the string to sign, and that each name is listed once:
 /// values are copied into that string for every mention.
 fn check_signed_names(query: &Query) -> Result<()> {
     let is_name = |name: &str| {
@@ -126,7 +126,7 @@ fn has_control(text: impl AsRef<str>) -> bool {
 }
 
 impl<'a> Sas<'a> {
-    /// `None` when the query holds no signature. Errors: one that lacks what every SAS must have.
+    /// `None` when the query holds no signature. Errors: it lacks a parameter that every SAS must have.
     pub fn parse(context: &'a Context) -> Result<Option<Sas<'a>>> {
         let query = &context.query;
         if !query.has("sig") {
@@ -146,10 +146,12 @@ impl<'a> Sas<'a> {
         let version = query.get_literal("sv").unwrap_or_default();
         let version = ApiVersion::parse(&version)
             .ok_or_else(|| failed("sv is mandatory. Cannot be empty"))?;
-        let kind = match () {
-            () if query.has("ss") || query.has("srt") => Kind::Account,
-            () if query.has("skoid") => Kind::UserDelegation,
-            () => Kind::Service,
+        let kind = if query.has("ss") || query.has("srt") {
+            Kind::Account
+        } else if query.has("skoid") {
+            Kind::UserDelegation
+        } else {
+            Kind::Service
         };
         if kind == Kind::Account && !version.is_at_least(ACCOUNT_VERSION_MIN) {
             return Err(failed(format!(
@@ -193,7 +195,7 @@ impl<'a> Sas<'a> {
         self.field("tn").to_lowercase()
     }
 
-    /// Checks, in this order: signature, times, address, protocol. Then says what is granted.
+    /// Checks, in this order: signature, times, address, protocol. Returns the grants.
     pub fn verify(
         self,
         context: &Context,
@@ -256,7 +258,7 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// What a user delegation SAS must keep to beside what every SAS does: its key's service and life, and its user.
+    /// Checks that only a user delegation SAS has to pass: the service and lifetime of its key, and its user.
     fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
         if self.optional("si").is_some() {
             return Err(failed(
@@ -281,7 +283,7 @@ impl<'a> Sas<'a> {
                 .ok_or_else(|| failed(format!("{name} is mandatory. Cannot be empty")))
         };
         let (start, expiry) = (time("skt")?, time("ske")?);
-        // Keys are dated by the machine's clock, whatever the clock of the store shows.
+        // Keys are dated by the machine's clock, not by that of the store.
         check_times(Some(start), expiry, context.system_now)?;
         if time("se")? > moved(expiry, context.system_now, context.sas_now) {
             return Err(failed("se is after ske: a SAS cannot outlive its key."));
@@ -292,11 +294,12 @@ impl<'a> Sas<'a> {
             user.as_ref().is_none_or(|id| *id == bearer.object_id)
                 && tenant.as_ref().is_none_or(|id| *id == bearer.tenant_id)
         };
-        match user.is_none() || bearer.is_some_and(is_user) {
-            true => Ok(()),
-            false => Err(failed(
+        if user.is_none() || bearer.is_some_and(is_user) {
+            Ok(())
+        } else {
+            Err(failed(
                 "The SAS is for one user, and no bearer token of that user is shown.",
-            )),
+            ))
         }
     }
 
@@ -373,11 +376,13 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// `/blob/account/container/name`, decoded; what a service SAS is bound to.
+    /// `/blob/account/container/name`, decoded: the resource that a service SAS is bound to.
     fn canonicalized_resource(&self, context: &Context, names: &Names) -> String {
-        let prefix = match self.version.is_at_least("2015-02-21") {
-            true => format!("/{}/{}", context.service.label(), context.account),
-            false => format!("/{}", context.account),
+        let account = context.account_of_client();
+        let prefix = if self.version.is_at_least("2015-02-21") {
+            format!("/{}/{account}", context.service.label())
+        } else {
+            format!("/{account}")
         };
         match context.service {
             ServiceKind::Table => format!("{prefix}/{}", self.table_name()),
@@ -399,7 +404,7 @@ impl<'a> Sas<'a> {
 
     fn string_to_sign(&self, context: &Context, resource: &str) -> String {
         match self.kind {
-            Kind::Account => self.account_string(&context.account),
+            Kind::Account => self.account_string(&context.account_of_client()),
             Kind::Service => self.service_string(context.service, resource),
             Kind::UserDelegation => self.user_delegation_string(context, resource),
         }

@@ -114,7 +114,7 @@ fn delegation_key() -> Vec<u8> {
     (0..32).collect()
 }
 
-/// What says that a path of one segment is a container's: another is a blob's of the root container.
+/// The parameter that marks a path of one segment as a container. Without it, the path is a blob of the root container.
 fn of_container(vector: &Vector) -> &'static str {
     if vector.service == ServiceKind::Blob && !vector.path.contains('/') {
         "&restype=container"
@@ -244,7 +244,7 @@ fn any_change_to_a_signed_field_breaks_the_signature() {
 }
 
 #[test]
-fn a_policy_gives_what_the_sas_leaves_out_and_contradicts_nothing() {
+fn a_policy_adds_fields_that_the_sas_leaves_out_and_contradicts_none() {
     let vector = VECTORS
         .iter()
         .find(|vector| vector.title == "Python: queue si")
@@ -394,7 +394,7 @@ fn a_parameter_that_is_given_twice_is_refused() {
         assert_eq!(failure.code, "AuthenticationFailed", "{again}");
         assert!(detail(failure).contains("more than once"), "{again}");
     }
-    // What a SAS covers by name is signed once, too.
+    // A header that a SAS covers by name is signed once, too.
     let covered = format!("{once}&srq=versionid,comp&versionid=1&comp=tags");
     assert!(parsed(&covered).is_ok());
     let failure = parsed(&format!("{covered}&comp=list")).unwrap_err();

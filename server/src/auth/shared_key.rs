@@ -18,7 +18,7 @@ use std::time::Duration;
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// How much is hashed at most in search of the form that a client signs, in bytes. Of usual requests all forms are tried; the longer a
-/// request, the fewer, so that no request costs much before it is known who sent it.
+/// request, the fewer, so that no request costs much before it is authenticated.
 const HASHED_BYTES_MAX: usize = 256 * 1024;
 
 /// A request and the names its signature may have been computed over.
@@ -65,14 +65,14 @@ enum PathForm {
 pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]) -> Result<()> {
     let (scheme, account, signature) = parse(authorization)?;
     let context = request.context;
-    if account != context.account {
+    if account != context.account_of_client() {
         return Err(failed(format!(
             "The account in the Authorization header, '{account}', is not the account of the request, '{}'.",
-            context.account
+            context.account_of_client()
         )));
     }
     check_date(context)?;
-    // What most requests sign comes first, before it is found out which other forms there are.
+    // The form that most requests sign comes first. The others are only computed if it does not match.
     let text = string_to_sign(context, scheme, Form::default());
     let is_good = |text: &str| signature_is_good(keys, text.as_bytes(), signature);
     if is_good(&text) {
@@ -253,25 +253,10 @@ fn path(context: &Context, form: PathForm) -> Cow<'_, str> {
 }
 
 fn string_to_sign(context: &Context, scheme: Scheme, form: Form) -> String {
-    let mut text = String::with_capacity(TEXT_BYTES_USUAL);
-    let value = |text: &mut String, name: &str| push_values(text, context.headers.get(name));
     if context.service == ServiceKind::Table {
-        if scheme == Scheme::SharedKey {
-            text.push_str(context.method.as_str());
-            for name in ["content-md5", "content-type"] {
-                text.push('\n');
-                value(&mut text, name);
-            }
-            text.push('\n');
-        }
-        let date = context.headers.get("x-ms-date");
-        let date = date.filter(|date| !date.is_empty());
-        push_values(&mut text, date.or_else(|| context.headers.get("date")));
-        text.push('\n');
-        push_resource(&mut text, context, form);
-        push_comp(&mut text, context);
-        return text;
+        return string_to_sign_for_tables(context, scheme, form);
     }
+    let mut text = String::with_capacity(TEXT_BYTES_USUAL);
     // The date is signed among the x-ms headers when it is there.
     let dated_there = context.headers.contains_key("x-ms-date") && !form.date_written;
     let zero_dropped = context.version.is_at_least("2015-02-21") != form.zero_length_written;
@@ -285,7 +270,7 @@ fn string_to_sign(context: &Context, scheme: Scheme, form: Form) -> String {
             _ => false,
         };
         if !dropped {
-            value(&mut text, name);
+            push_values(&mut text, context.headers.get(name));
         }
     }
     text.push('\n');
@@ -298,7 +283,26 @@ fn string_to_sign(context: &Context, scheme: Scheme, form: Form) -> String {
     text
 }
 
-/// Room that a string to sign is given to begin with.
+fn string_to_sign_for_tables(context: &Context, scheme: Scheme, form: Form) -> String {
+    let mut text = String::with_capacity(TEXT_BYTES_USUAL);
+    if scheme == Scheme::SharedKey {
+        text.push_str(context.method.as_str());
+        for name in ["content-md5", "content-type"] {
+            text.push('\n');
+            push_values(&mut text, context.headers.get(name));
+        }
+        text.push('\n');
+    }
+    let date = context.headers.get("x-ms-date");
+    let date = date.filter(|date| !date.is_empty());
+    push_values(&mut text, date.or_else(|| context.headers.get("date")));
+    text.push('\n');
+    push_resource(&mut text, context, form);
+    push_comp(&mut text, context);
+    text
+}
+
+/// Initial capacity of a string to sign.
 const TEXT_BYTES_USUAL: usize = 512;
 
 /// The headers with a line of their own.
@@ -344,7 +348,7 @@ fn push_values<'a>(text: &mut String, values: impl IntoIterator<Item = &'a Heade
 fn push_resource(text: &mut String, context: &Context, form: Form) {
     let path = path(context, form.path);
     text.push('/');
-    text.push_str(&context.account);
+    text.push_str(&context.account_of_client());
     text.push_str(if path.is_empty() { "/" } else { &path });
 }
 
@@ -394,9 +398,10 @@ fn ms_headers(context: &Context) -> Vec<&HeaderName> {
 
 fn push_headers(text: &mut String, context: &Context, by_byte: bool) {
     let mut names = ms_headers(context);
-    match by_byte {
-        true => names.sort_unstable_by_key(|name| name.as_str()),
-        false => names.sort_unstable_by(|a, b| culture_order(a.as_str(), b.as_str())),
+    if by_byte {
+        names.sort_unstable_by_key(|name| name.as_str())
+    } else {
+        names.sort_unstable_by(|a, b| culture_order(a.as_str(), b.as_str()))
     }
     for name in names {
         text.push_str(name.as_str());

@@ -1,4 +1,4 @@
-//! Signatures, and the refusal of those that are wrong.
+//! Signatures, and the refusal of wrong ones.
 
 use crate::response::error::{Failure, common};
 use base64::Engine as _;
@@ -43,7 +43,7 @@ pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
 /// Longest detail of a refusal, in bytes. Details repeat the string to sign, which is as long as the request.
 const DETAIL_BYTES_MAX: usize = 8 * 1024;
 
-/// `AuthenticationFailed` with the sentence that tells a person what to look at, cut at [`DETAIL_BYTES_MAX`].
+/// `AuthenticationFailed` with a sentence about the likely cause, cut at [`DETAIL_BYTES_MAX`].
 pub fn failed(detail: impl Into<String>) -> Failure {
     let mut detail = detail.into();
     detail.truncate(detail.floor_char_boundary(DETAIL_BYTES_MAX));

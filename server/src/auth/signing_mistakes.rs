@@ -10,8 +10,8 @@ use crate::response::error::ClientSigned;
 /// Longer strings are not tried: each attempt hashes the whole.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// The string that `signature` fits, with the mistake; `None` if it fits none. `text` is the string of the server, and `query` the part
-/// of it that comes from the query.
+/// The string that `signature` fits, with the mistake; `None` if it fits none. `text` is the string of the server, and `query` the
+/// part of it that comes from the query.
 pub fn client_signed(
     context: &Context,
     text: &str,
@@ -22,7 +22,7 @@ pub fn client_signed(
     if text.len() > TEXT_BYTES_MAX {
         return None;
     }
-    let (account, path) = (&context.account, &context.raw_path);
+    let (account, path) = (context.account_of_client(), &context.raw_path);
     let resource = format!("/{account}{path}");
     let without_account = path.strip_prefix(&format!("/{account}")).unwrap_or(path);
     let candidates = [
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_mistake_is_told_by_the_signature() {
+    fn a_known_mistake_is_found_by_the_signature() {
         let key = b"0123456789abcdef";
         for (from, to, words) in [
             (

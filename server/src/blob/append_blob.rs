@@ -1,10 +1,11 @@
 //! Append blobs: made empty, grown at their end, sealed.
 
 use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
-use crate::blob::container::with_validators;
+use crate::blob::checksums::put_checksums;
 use crate::blob::request::Request;
 use crate::blob::upload::{is_structured, put_structure, receive, refuse_body};
-use crate::blob::write::{put_checksums, settings};
+use crate::blob::validators::with_validators;
+use crate::blob::write::settings;
 use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
 use crate::response::error::Result;

@@ -30,30 +30,14 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
             "A batch holds at most {REQUESTS_MAX} requests."
         )));
     }
-    let mut kind = None;
-    for (_, sub) in &requests {
-        // Read twice, so that only one is in memory at a time.
-        let context = read_one(&request, sub);
-        let routed = context.and_then(|context| route(&context));
-        if let Ok(Route { operation, .. }) = routed {
-            let name = operation.name;
-            let is_served = ["DeleteBlob", "SetBlobTier"].contains(&name);
-            if !is_served || *kind.get_or_insert(name) != name {
-                let detail =
-                    "A batch holds deletions of blobs, or changes of their tiers, and not both.";
-                return Err(refused(detail.to_owned()));
-            }
-        }
-        // To read 256 long heads takes a while, too.
-        tokio::task::yield_now().await;
-    }
+    check_operations(&request, &requests).await?;
     let grant = long_responses::beside_body(grant).await?;
     let mut answers = Vec::new();
     for (id, sub) in requests {
         let context = read_one(&request, &sub);
         let sub_requests = request.sub_requests.clone();
         answers.push((id, sub_requests.respond(&request.context, context).await));
-        // Each costs what a request of its own does: its neighbours on the thread get their turn in between.
+        // Each costs as much as a separate request, so other requests of the thread run in between.
         tokio::task::yield_now().await;
     }
     let (boundary, body) = multipart::write_each(&request.context.request_id, &answers);
@@ -67,11 +51,33 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     Ok(long_responses::hold(grant, response))
 }
 
+/// Refuses a batch that does not hold operations of one kind. A request that cannot be read gets a response of its own later.
+async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) -> Result<()> {
+    let mut kind = None;
+    for (_, sub) in requests {
+        // Read twice, so that only one is in memory at a time.
+        let context = read_one(request, sub);
+        let routed = context.and_then(|context| route(&context));
+        if let Ok(Route { operation, .. }) = routed {
+            let name = operation.name;
+            let is_served = ["DeleteBlob", "SetBlobTier"].contains(&name);
+            if !is_served || *kind.get_or_insert(name) != name {
+                let detail =
+                    "A batch holds deletions of blobs, or changes of their tiers, and not both.";
+                return Err(refused(detail.to_owned()));
+            }
+        }
+        // To read 256 long heads takes a while, too.
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
 fn refused(detail: String) -> Failure {
     common::INVALID_INPUT.with("ExtendedErrorDetail", detail)
 }
 
-/// The request in a part as if it had come alone, but for what the batch says for all: peer, protocol, version.
+/// The request in a part, with the peer, protocol and version of the batch.
 fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
     let parts = parts_of(outer, sub)?;
     check_sizes(&parts.uri, &parts.headers)?;
@@ -85,15 +91,16 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
         request_id: outer.state.request_ids.next(),
     };
     let mut context = match Context::new(&arrival, &outer.state.services.accounts, &parts) {
-        Ok(context) if context.account == outer.context.account => context,
-        // Some clients leave the account out of the path. What they sign is the path as they send it.
+        Ok(context) if context.has_account_of(&outer.context) => context,
+        // Some clients leave the account out of the path, and sign the path as they send it.
         _ => outer.context.within(&arrival, &parts)?,
     };
     context.apply_default_version(Some(&outer.context.version));
     let (container, _) = blob_names(&context)?;
-    match outer.container.is_empty() || container == outer.container {
-        true => Ok(context),
-        false => Err(refused("The batch is for another container.".to_owned())),
+    if outer.container.is_empty() || container == outer.container {
+        Ok(context)
+    } else {
+        Err(refused("The batch is for another container.".to_owned()))
     }
 }
 

@@ -1,11 +1,12 @@
 //! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
 
+use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::conditions::optional_id;
-use crate::blob::container::with_validators;
 use crate::blob::encryption;
 use crate::blob::request::Request;
 use crate::blob::upload::{is_structured, put_structure, receive};
-use crate::blob::write::{blob_headers, claimed, put_checksums, settings};
+use crate::blob::validators::with_validators;
+use crate::blob::write::{blob_headers, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
 use crate::connection::on_blocking_pool;
 use crate::request::body::{RequestBody, collect, parsed};
@@ -19,8 +20,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType,
-    BlockSource, COMMITTED_BLOCKS_MAX, Checksummer, Conditions, ETags, PutBlob, PutBlockList,
-    PutBlockOutcome, UploadKind, Written,
+    BlockSource, COMMITTED_BLOCKS_MAX, Conditions, ETags, PutBlob, PutBlockList, PutBlockOutcome,
+    UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -75,7 +76,7 @@ pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
     })
 }
 
-/// Who may only create demands that there is no blob yet, whatever the request says of the state of one.
+/// The conditions of a new blob. A caller that may only create gets the condition that there is no blob, in place of its own.
 pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     let conditions = request.conditions()?;
     if !request.is_create_only() {
@@ -157,8 +158,8 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
     response
 }
 
-/// Source: Put Block, "Request headers": no conditional headers. Who may only create stages no block that the commit of another could
-/// take for its own.
+/// Source: Put Block, "Request headers": no conditional headers. A caller that may only create stages no block that the commit of
+/// another could take for its own.
 pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     let context = &request.context;
     Ok(Conditions {
@@ -196,23 +197,6 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     let mut response = with_validators(empty(201), &written);
     put_checksums(&mut response, &checksums);
     Ok(response)
-}
-
-/// Checks the checksums of a document, and returns those that the response shows: the MD5 if the request claims one, else the CRC-64.
-/// Source: Put Block List, "Response headers".
-pub fn check_document(
-    claimed: &lazurite_blob::Checksums,
-    document: &[u8],
-) -> Result<lazurite_blob::Checksums> {
-    if claimed.md5.is_some() && claimed.crc64.is_some() {
-        return Err(lazurite_blob::Error::BothCrc64AndMd5HeaderPresent.into());
-    }
-    let has_md5 = claimed.md5.is_some();
-    let mut checksummer = Checksummer::new(has_md5, !has_md5);
-    checksummer.update(document);
-    let checksums = checksummer.finish();
-    claimed.check(&checksums)?;
-    Ok(checksums)
 }
 
 /// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".

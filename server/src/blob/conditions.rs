@@ -51,7 +51,7 @@ pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Condi
     })
 }
 
-/// What `snapshot` or `versionid` names. Source: Get Blob, "URI parameters".
+/// The state that `snapshot` or `versionid` names. Source: Get Blob, "URI parameters".
 pub fn blob_state(context: &Context) -> Result<BlobState> {
     let moment = |name: &str| match context.query.get(name).filter(|text| !text.is_empty()) {
         None => Ok(None),

@@ -2,6 +2,7 @@
 
 use crate::blob::encryption;
 use crate::blob::request::Request;
+use crate::faults::targets::Named;
 use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
 use crate::request::policies::collect_policies;
@@ -10,11 +11,10 @@ use crate::response::headers::{empty, put, put_metadata, xml};
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;
-use crate::codec::date;
+use crate::blob::validators::with_validators;
 use crate::codec::policies;
 use axum::body::Body;
 use axum::http::Response;
-use axum::http::header::{ETAG, LAST_MODIFIED};
 use lazurite_blob::{Container, ContainerSettings, PublicAccess, SnapshotTime, Written};
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
@@ -26,6 +26,9 @@ pub async fn create_container(request: Request) -> Result<Response<Body>> {
         deny_encryption_scope_override: denies,
         immutable_versions: false,
     };
+    if let Some(meter) = request.state.services.meter() {
+        meter.check_free(Named::Container, request.account(), &request.container)?;
+    }
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.create_container_with(r.account(), &r.container, settings)
     };
@@ -104,10 +107,18 @@ pub async fn set_container_acl(request: Request, body: RequestBody) -> Result<Re
 
 pub async fn delete_container(request: Request) -> Result<Response<Body>> {
     let conditions = request.conditions()?;
+    let (state, account, container) = (
+        request.state.clone(),
+        request.account().to_owned(),
+        request.container.clone(),
+    );
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
         blobs.delete_container(r.account(), &r.container, &conditions)
     };
     request.change(call).await?.await?;
+    if let Some(meter) = state.services.meter() {
+        meter.note_deleted(Named::Container, &account, &container);
+    }
     Ok(empty(202))
 }
 
@@ -144,23 +155,6 @@ pub async fn rename_container(request: Request) -> Result<Response<Body>> {
     let (written, ticket) = request.change(call).await?;
     ticket.await?;
     Ok(with_validators(empty(200), &written))
-}
-
-/// ETag and Last-Modified, version and encryption scope, as every write answers them.
-pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
-    put(&mut response, ETAG, written.etag.quoted());
-    put(
-        &mut response,
-        LAST_MODIFIED,
-        date::rfc1123(written.last_modified),
-    );
-    if let Some(version) = written.version {
-        put(&mut response, "x-ms-version-id", version.to_string());
-    }
-    if let Some(scope) = &written.encryption_scope {
-        put(&mut response, encryption::SCOPE, scope.clone());
-    }
-    response
 }
 
 /// The scope of blobs that name none: the account's own key, unless another was given.

@@ -4,21 +4,22 @@ use crate::blob::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
     staged,
 };
+use crate::blob::checksums::put_checksums;
 use crate::blob::conditions::optional_id;
-use crate::blob::container::with_validators;
+use crate::blob::copy_state::status_text;
 use crate::blob::encryption::{OWN, customer_key};
+use crate::blob::fetcher::unverified;
 use crate::blob::page_blob::{pages, put_sequence, sequence_conditions};
 use crate::blob::pending_copy::{copy_foreign, copy_foreign_from_url};
 use crate::blob::read::DOWNLOAD_CHUNK_BYTES;
 use crate::blob::request::Request;
 use crate::blob::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
-    unverified,
 };
 use crate::blob::tier::rehydrate_priority;
 use crate::blob::upload::begin;
-use crate::blob::write::{put_checksums, settings};
-use crate::codec::date;
+use crate::blob::validators::with_validators;
+use crate::blob::write::settings;
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};
@@ -29,12 +30,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksummer,
-    Checksums, Conditions, CopyBlob, CopyOutcome, CopyState, CopyStatus, ETags, Error, Guid,
-    PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
+    Checksums, Conditions, CopyBlob, CopyOutcome, ETags, Error, Guid, PageUpdate, PutBlob, PutPage,
+    Tags, Ticket, Upload, UploadKind,
 };
 
 /// Copy Blob: at once, because the content is shared and not copied.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
+    // `true` leads to Copy Blob From URL, `false` here. Any other value is an error.
+    request.context.flag("x-ms-requires-sync")?;
     let source = match origin(&request, Credentials::Shared).await? {
         Origin::Own(source) => source,
         Origin::RemoteSource(foreign) => return copy_foreign(request, foreign).await,
@@ -70,8 +73,8 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Reads a source through and compares its checksums with those claimed; answers the conditions under which it still has that
-/// content. What is too long for the copy is left for it to refuse.
+/// Reads the source and compares its checksums with those claimed. Returns the conditions under which the source still has that
+/// content. The copy itself refuses a source that is too long.
 fn checked_source(
     blobs: &BlobService,
     source: &Source,
@@ -207,11 +210,11 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     Ok(empty(204))
 }
 
-/// What was read of a source for another operation.
+/// A source that was read for another operation.
 struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
-    /// Of a source on another server only if the request copies them: they are asked for apart.
+    /// Of a source on another server only if the request copies them, because they need a request of their own.
     tags: Tags,
 }
 
@@ -223,9 +226,10 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     let source = match origin(request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
         Origin::RemoteSource(foreign) => {
-            let tags = match copies_tags(request)? {
-                true => foreign.get_tags().await?,
-                false => Tags::new(),
+            let tags = if copies_tags(request)? {
+                foreign.get_tags().await?
+            } else {
+                Tags::new()
             };
             let found = foreign.get(range).await?;
             return Ok(Fetched {
@@ -256,7 +260,7 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     .await
 }
 
-/// An error met while reading a source. Those of the store itself are not told as the source's.
+/// An error while reading a source. Errors of the store itself are not reported as errors of the source.
 fn of_source(error: Error) -> Failure {
     match error {
         Error::Engine(_) | Error::InternalError { .. } => error.into(),
@@ -310,7 +314,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// What is given, and for the rest what the source has.
+/// The headers of the request, and those of the source where the request has none.
 fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
     BlobHeaders {
         content_type: given.content_type.or(source.content_type),
@@ -388,61 +392,4 @@ pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
     put_sequence(&mut response, outcome.sequence);
     put_checksums(&mut response, &outcome.checksums);
     Ok(response)
-}
-
-/// As on the wire.
-pub fn status_text(status: CopyStatus) -> &'static str {
-    match status {
-        CopyStatus::Pending => "pending",
-        CopyStatus::Success => "success",
-        CopyStatus::Aborted => "aborted",
-        CopyStatus::Failed => "failed",
-    }
-}
-
-/// Name and text of what is told of a copy, in the order of listings: (header, element, text).
-pub fn copy_texts(copy: &CopyState) -> Vec<(&'static str, &'static str, String)> {
-    let mut texts = vec![
-        ("x-ms-copy-id", "CopyId", copy.id.to_string()),
-        (
-            "x-ms-copy-status",
-            "CopyStatus",
-            status_text(copy.status).to_owned(),
-        ),
-        ("x-ms-copy-source", "CopySource", copy.source.clone()),
-        (
-            "x-ms-copy-progress",
-            "CopyProgress",
-            format!("{}/{}", copy.copied, copy.total),
-        ),
-    ];
-    if let Some(time) = copy.completed_at {
-        texts.push((
-            "x-ms-copy-completion-time",
-            "CopyCompletionTime",
-            date::rfc1123(time),
-        ));
-    }
-    if let Some(text) = &copy.description {
-        texts.push((
-            "x-ms-copy-status-description",
-            "CopyStatusDescription",
-            text.clone(),
-        ));
-    }
-    if copy.incremental {
-        texts.push((
-            "x-ms-incremental-copy",
-            "IncrementalCopy",
-            "true".to_owned(),
-        ));
-    }
-    if let Some(moment) = copy.destination_snapshot {
-        texts.push((
-            "x-ms-copy-destination-snapshot",
-            "CopyDestinationSnapshot",
-            moment.to_string(),
-        ));
-    }
-    texts
 }

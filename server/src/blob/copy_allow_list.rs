@@ -89,7 +89,7 @@ pub fn is_this_machine(host: &str) -> bool {
     is_usual_name || host_lower.ends_with(".localhost") || address_of(host).is_some_and(is_usual)
 }
 
-/// Whether an address leads out of this machine and its networks, as far as addresses can tell.
+/// Whether an address is outside this machine and its networks, as far as addresses show.
 /// Source: the IANA special-purpose address registries (RFC 6890).
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
@@ -104,8 +104,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     let assignments = (first, second, third) == (192, 0, 0);
     let benchmarks = first == 198 && second & 0xfe == 18;
     let inside = address.is_private() || address.is_loopback() || address.is_link_local();
-    let nobody = first == 0 || first >= 240 || address.is_multicast() || address.is_documentation();
-    !(inside || nobody || shared || assignments || benchmarks)
+    let unassigned =
+        first == 0 || first >= 240 || address.is_multicast() || address.is_documentation();
+    !(inside || unassigned || shared || assignments || benchmarks)
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
@@ -121,7 +122,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         // Documentation, Teredo and the like.
         [0x2001, second, ..] => second >= 0x0200 && second != 0x0db8,
         [0x3fff, second, ..] => second >= 0x1000,
-        // Global unicast is what begins so; all else is of this machine, its networks, a group, or nobody.
+        // The prefix of global unicast. All other addresses are of this machine, its networks, a group, or unassigned.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_addresses_are_covered_if_named_or_if_the_name_says_so() {
+    fn inner_addresses_are_covered_if_they_or_their_name_are_listed() {
         let hosts = ["outer", "private:inner", "10.0.0.7"];
         let reach = CopyAllowList::new(&hosts.map(str::to_owned));
         let covers = |host: &str, address: &str| reach.covers(host, address.parse().unwrap());

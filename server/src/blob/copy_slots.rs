@@ -1,5 +1,5 @@
-//! Slots for copies from other servers. Such a copy continues after its request has ended, so only the slots limit their number. When no
-//! slot is free, the copy is refused with `ServerBusy` before it asks or changes anything.
+//! Slots for copies from other servers. Such a copy continues after its request has ended, so only the slots limit their number.
+//! When no slot is free, the copy is refused with `ServerBusy` before it asks or changes anything.
 
 use crate::response::error::{Failure, Result};
 use lazurite_blob::Guid;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Most copies from other servers under way at once, whatever account they are for. Each has a connection and at most a few
+/// Most copies from other servers under way at once, for all accounts together. Each has a connection and at most a few
 /// pieces of content in memory.
 pub const COPIES_MAX: usize = 64;
 
@@ -15,7 +15,7 @@ pub const COPIES_MAX: usize = 64;
 #[derive(Debug)]
 pub struct CopySlots {
     free: Arc<Semaphore>,
-    /// How to tell a copy that it is to stop. No more entries than slots.
+    /// The channels that stop copies. No more entries than slots.
     stops: Mutex<HashMap<Guid, Arc<Notify>>>,
 }
 
@@ -73,7 +73,7 @@ impl CopySlot {
         self.copy_id = Some(copy_id);
     }
 
-    /// Waits until the copy is to stop, also if it was told so before.
+    /// Waits until the copy has to stop. Returns at once if it was stopped before.
     pub async fn stopped(&self) {
         self.stop.notified().await;
     }

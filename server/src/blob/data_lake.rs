@@ -1,5 +1,5 @@
-//! Requests of Data Lake Storage, which its clients send to the same endpoint as requests for blobs. None is served: each is
-//! `501` with its name. Taken for requests for blobs they would be errors that mislead, or succeed with a parameter ignored. Headers that
+//! Requests of Data Lake Storage, which its clients send to the same endpoint as requests for blobs. None is served: each is `501`
+//! with its name. Taken for requests for blobs they would be errors that mislead, or succeed with a parameter ignored. Headers that
 //! requests for blobs would ignore stand in `request/inputs.rs`.
 //! Source: Azure Data Lake Storage Gen2 REST API, "Filesystem" and "Path".
 
@@ -7,7 +7,7 @@ use crate::request::context::Context;
 use crate::response::error::{Failure, Result};
 use axum::http::Method;
 
-/// Parameters that no request for a blob has, whatever `comp` says.
+/// Parameters that no request for a blob has, with any `comp`.
 const PARAMETERS: [&str; 2] = ["resource", "action"];
 
 /// Parameters of paths. They count only without `comp` and `restype`, which no request of Data Lake Storage has.
@@ -48,7 +48,7 @@ fn is_question_about_hierarchy(context: &Context) -> bool {
     context.method == Method::HEAD && action.eq_ignore_ascii_case("getAccessControl")
 }
 
-/// What shows that a request is one of Data Lake Storage.
+/// The feature of Data Lake Storage that a request uses, if any.
 fn feature(context: &Context) -> Option<String> {
     let parameter = |name: &&str| {
         let value = context.query.get(name)?;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_says_that_it_has_no_hierarchical_namespace() {
+    fn account_information_denies_a_hierarchical_namespace() {
         let (status, _) = outcome("HEAD", "/fs//?action=getAccessControl&upn=false", &[]).unwrap();
         assert_eq!(status, 400);
     }

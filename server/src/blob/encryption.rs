@@ -1,4 +1,4 @@
-//! Keys that clients bring, and encryption scopes: what requests say of them, and what answers tell.
+//! Customer-provided keys and encryption scopes, in the headers of requests and responses.
 //! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob Storage.
 
 use crate::request::context::Context;
@@ -17,7 +17,7 @@ pub const SCOPE: &str = "x-ms-encryption-scope";
 pub const DEFAULT_SCOPE: &str = "x-ms-default-encryption-scope";
 /// The header that says whether a container's blobs must be in no other.
 pub const DENIES_OTHERS: &str = "x-ms-deny-encryption-scope-override";
-/// What stands for a scope where there is none. Blobs do not name it: it is no name of a scope.
+/// Stands for the absence of a scope. No blob has it: it is no valid name of a scope.
 pub const ACCOUNT_KEY: &str = "$account-encryption-key";
 
 /// Names of the headers of a key: of the blob that a request is about, or of its source.
@@ -68,7 +68,7 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
 }
 
 /// The scope that a write names, in its header or in its SAS. Reads look at none. Source: Shared access signature error codes: a
-/// header that is not what the SAS says is `InvalidHeaderValue`.
+/// header that contradicts the SAS is `InvalidHeaderValue`.
 pub fn scope(context: &Context) -> Result<Option<String>> {
     match (context.header(SCOPE), scope_of_sas(context)) {
         (Some(named), Some(signed)) if named != signed => Err(Failure::header(SCOPE, named)),
@@ -82,8 +82,8 @@ pub fn scope_of_sas(context: &Context) -> Option<String> {
     signed.filter(|text| !text.is_empty())
 }
 
-/// What a container is made with: the scope of blobs that name none, which is the account's own key if it is `None`, and whether
-/// they must name no other. Source: Create Container, "Request headers (encryption scopes)": both headers, or neither; and Shared
+/// The settings of a new container: the scope of blobs that name none (`None` for the account's own key), and whether blobs may not
+/// name another one. Source: Create Container, "Request headers (encryption scopes)": both headers, or neither; and Shared
 /// access signature error codes, of a SAS for another scope.
 pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
     if context.header(DEFAULT_SCOPE).is_none() && context.header(DENIES_OTHERS).is_none() {
@@ -102,7 +102,7 @@ pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
     Ok((Some(default).filter(|name| name != ACCOUNT_KEY), denies))
 }
 
-/// What a request said of its key, for its answer.
+/// The SHA-256 of the key in a request, for its response.
 pub fn customer_key_sha256(context: &Context) -> Option<String> {
     context.header(KEY_SHA256)
 }
@@ -114,7 +114,7 @@ pub fn echo_customer_key(response: &mut Response<Body>, key_sha256: Option<Strin
     }
 }
 
-/// What is told of a blob's encryption: (header, element, text).
+/// The properties of a blob's encryption: (header, element, text).
 pub fn encryption_text(blob: &Blob) -> Option<(&'static str, &'static str, String)> {
     match &blob.encryption {
         Encryption::None => None,

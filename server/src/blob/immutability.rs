@@ -1,7 +1,7 @@
-//! What keeps a blob from being changed or deleted, and what ends it: immutability policies, legal holds, expiry.
+//! Protection and expiry of blobs: immutability policies, legal holds, Set Blob Expiry.
 
-use crate::blob::container::with_validators;
 use crate::blob::request::Request;
+use crate::blob::validators::with_validators;
 use crate::codec::date;
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
@@ -63,7 +63,7 @@ pub fn immutability_policy(context: &Context) -> Result<Option<ImmutabilityPolic
     Ok(Some(ImmutabilityPolicy { until, mode }))
 }
 
-/// Whether the headers ask for a legal hold.
+/// Whether the headers request a legal hold.
 pub fn legal_hold(context: &Context) -> Result<bool> {
     Ok(context.flag(LEGAL_HOLD)?.unwrap_or_default())
 }
@@ -75,7 +75,7 @@ fn mode_text(mode: ImmutabilityMode) -> &'static str {
     }
 }
 
-/// What is told of a blob's protection, in the order of listings: (header, element, text).
+/// The properties of a blob's protection, in the order of listings: (header, element, text).
 pub fn protection_texts(blob: &Blob) -> Vec<(&'static str, &'static str, String)> {
     let mut texts = Vec::new();
     if let Some(policy) = blob.immutability {

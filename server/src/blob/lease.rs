@@ -1,8 +1,8 @@
-//! Lease Blob and Lease Container, and what answers tell of leases.
+//! Lease Blob and Lease Container, and the headers of leases in responses.
 
 use crate::blob::conditions::{optional_id, parse_id};
-use crate::blob::container::with_validators;
 use crate::blob::request::Request;
+use crate::blob::validators::with_validators;
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{LEASE_STATE, LEASE_STATUS, empty, put};

@@ -1,11 +1,12 @@
 //! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as Arrow.
 
 use crate::blob::container::{access_text, default_scope};
-use crate::blob::copy::copy_texts;
+use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
 use crate::blob::immutability::protection_texts;
 use crate::blob::lease::texts;
 use crate::blob::list_arrow;
+use crate::blob::parameters::{include, max_results};
 use crate::blob::read::blob_type;
 use crate::blob::request::Request;
 use crate::blob::tags::write_tags;
@@ -25,7 +26,7 @@ use lazurite_blob::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 
-/// What `include` of List Blobs may name. Protection is told in any case; of permissions there are none here.
+/// The items of `include` in List Blobs. Listings always show protection; there are no permissions of paths here.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",
@@ -71,31 +72,37 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
     request.call(call).await
 }
 
-pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
-    let include = include(&request, INCLUDABLE_OF_BLOBS)?;
-    let delimiter = parameter(&request, "delimiter");
-    if !delimiter.is_empty() && include.iter().any(|item| item == "snapshots") {
+/// The parameters of List Blobs. `has` answers whether `include` names an item.
+fn listing(request: &Request, has: impl Fn(&str) -> bool) -> Result<ListBlobs> {
+    let delimiter = parameter(request, "delimiter");
+    if !delimiter.is_empty() && has("snapshots") {
         return Err(Failure::parameter(
             "include",
             "snapshots",
             "Snapshots cannot be listed with a delimiter.",
         ));
     }
-    let list = ListBlobs {
-        prefix: parameter(&request, "prefix"),
+    Ok(ListBlobs {
+        prefix: parameter(request, "prefix"),
         delimiter,
         marker: request.context.query.get("marker"),
-        max_results: max_results(&request)?,
-        metadata: include.iter().any(|item| item == "metadata"),
-        uncommitted: include.iter().any(|item| item == "uncommittedblobs"),
-        snapshots: include.iter().any(|item| item == "snapshots"),
-        versions: include.iter().any(|item| item == "versions"),
-        deleted: include.iter().any(|item| item == "deleted"),
-        deleted_with_versions: include.iter().any(|item| item == "deletedwithversions"),
-        start_from: parameter(&request, "startFrom"),
-        end_before: parameter(&request, "endBefore"),
-        only_deleted: shows_deleted_only(&request)?,
-    };
+        max_results: max_results(request)?,
+        metadata: has("metadata"),
+        uncommitted: has("uncommittedblobs"),
+        snapshots: has("snapshots"),
+        versions: has("versions"),
+        deleted: has("deleted"),
+        deleted_with_versions: has("deletedwithversions"),
+        start_from: parameter(request, "startFrom"),
+        end_before: parameter(request, "endBefore"),
+        only_deleted: shows_deleted_only(request)?,
+    })
+}
+
+pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
+    let include = include(&request, INCLUDABLE_OF_BLOBS)?;
+    let has = |name: &str| include.iter().any(|item| item == name);
+    let list = listing(&request, has)?;
     let container = request.container.clone();
     let mut document = begin(
         &request,
@@ -105,7 +112,6 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         list.max_results,
         &list.delimiter,
     );
-    let has = |name: &str| include.iter().any(|item| item == name);
     let shown = Shown {
         metadata: list.metadata,
         tags: has("tags"),
@@ -141,7 +147,7 @@ fn write_entries(document: &mut Writer, entries: &[BlobEntry], shown: Shown, now
     document.close("Blobs");
 }
 
-/// What of a blob a listing shows beside its properties.
+/// The parts of a blob that a listing shows beside its properties.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     pub metadata: bool,
@@ -171,8 +177,8 @@ fn parameter(request: &Request, name: &str) -> String {
     request.context.query.get(name).unwrap_or_default()
 }
 
-/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a hierarchical namespace tells files from directories:
-/// these are refused but for `--loose`.
+/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a hierarchical namespace tells files from
+/// directories: these are refused but for `--loose`.
 fn shows_deleted_only(request: &Request) -> Result<bool> {
     let shown = parameter(request, "showonly");
     match shown.to_ascii_lowercase().as_str() {
@@ -192,33 +198,6 @@ fn shows_deleted_only(request: &Request) -> Result<bool> {
             "It is none of deleted, files and directories.",
         )),
     }
-}
-
-/// The items of `include`, in lower case. Errors: one that is not known.
-pub fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
-    let text = request.context.query.joined("include").to_ascii_lowercase();
-    let items: Vec<_> = text
-        .split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(str::to_owned)
-        .collect();
-    match items.iter().find(|item| !known.contains(&item.as_str())) {
-        Some(unknown) => Err(Failure::parameter(
-            "include",
-            unknown,
-            "There is nothing of that name to include.",
-        )),
-        None => Ok(items),
-    }
-}
-
-/// The service refuses what is below 1 and takes what is above the maximum as that.
-pub fn max_results(request: &Request) -> Result<Option<u32>> {
-    let Some(number) = request.context.integer("maxresults")? else {
-        return Ok(None);
-    };
-    Ok(Some(u32::try_from(number.max(0)).unwrap_or(u32::MAX)))
 }
 
 fn begin(

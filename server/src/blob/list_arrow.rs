@@ -23,7 +23,7 @@ const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
 /// The first version whose clients ask for Arrow.
 const SINCE: &str = "2026-10-06";
 
-/// What the text of an element becomes. An empty text is no value.
+/// The Arrow type for the text of an element. An empty text is null.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Text,

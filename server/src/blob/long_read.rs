@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_read_goes_on_without_the_snapshot_that_it_began_on() {
+    fn a_long_read_continues_without_the_snapshot_of_its_start() {
         let store = store();
         let content: Vec<u8> = (0..1000).map(|number| number as u8).collect();
         put(&store, "b", &content);

@@ -2,11 +2,12 @@
 //! which since a snapshot.
 
 use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
-use crate::blob::container::with_validators;
+use crate::blob::checksums::put_checksums;
 use crate::blob::read::range;
 use crate::blob::request::Request;
 use crate::blob::upload::{is_structured, put_structure, receive, refuse_body};
-use crate::blob::write::{blob_headers, put_checksums, replaced_headers, settings};
+use crate::blob::validators::with_validators;
+use crate::blob::write::{blob_headers, replaced_headers, settings};
 use crate::codec::xml::Writer;
 use crate::request::body::RequestBody;
 use crate::request::context::{Context, Query};

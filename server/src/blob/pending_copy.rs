@@ -77,12 +77,12 @@ async fn start(
 async fn finish_behind(request: Arc<Request>, fetch: Fetch, copy_id: Guid, place: CopySlot) {
     let finished = finish(&request, fetch, copy_id, &place);
     if let Err(failure) = finished.await {
-        // Nobody waits for the answer; whoever asks for the blob finds it.
+        // No request waits for the result; it stands in the properties of the blob.
         let _ = fail(request, copy_id, &failure).await;
     }
 }
 
-/// What a copy is to hold, as far as it is known before it comes.
+/// The settings of a copy that are known before its content comes.
 struct Fetch {
     found: Found,
     bytes_max: u64,
@@ -132,8 +132,9 @@ async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Ends a pending copy that got no content, and says why as the service does: status and code, then a sentence. Otherwise the blob could
-/// not be written until the next start, so errors of the store are retried until the copy ends or the store takes no writes any more.
+/// Ends a pending copy that got no content, and says why as the service does: status and code, then a sentence. Otherwise the blob
+/// could not be written until the next start, so errors of the store are retried until the copy ends or the store takes no writes
+/// any more.
 async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);
@@ -225,7 +226,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[tokio::test]
-    async fn what_the_store_cannot_do_is_done_again_and_nothing_else() {
+    async fn only_failures_of_the_store_are_retried() {
         let attempts = Arc::new(AtomicUsize::new(0));
         let no_space = || StoreError::NoSpace {
             path: "data".into(),

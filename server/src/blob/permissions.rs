@@ -107,8 +107,8 @@ fn creates_by_blocks(context: &Context) -> bool {
     version.is_some_and(|version| version.is_at_least("2026-06-06"))
 }
 
-/// Whether a request is for one version of a blob. Containers show anybody their blobs and the snapshots that somebody took, not what
-/// was overwritten: it may have been overwritten because it was never meant to be seen.
+/// Whether a request is for one version of a blob. Public containers show their blobs and snapshots, but no older versions:
+/// a blob may have been overwritten because its content was secret.
 pub fn names_version(context: &Context) -> bool {
     let version = context.query.get("versionid");
     version.is_some_and(|version| !version.is_empty())
@@ -160,7 +160,7 @@ pub fn is_public(
     }
 }
 
-/// What a container lets anybody read. One that is not there is private.
+/// The public access of a container. One that does not exist is private.
 pub fn public_access(state: &State, account: &str, container: &str) -> Result<PublicAccess> {
     if !state.public_access {
         return Ok(PublicAccess::Private);

@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use lazurite_blob::ByteRange;
+use lazurite_blob::{Blob, ByteRange};
 use lazurite_engine::{IdSource, RandomIds};
 use lazurite_query::{
     ARROW_FIELDS_MAX, ArrowField, ArrowType, Content, Dialect, Format, Input, PRECISION_MAX, Query,
@@ -27,7 +27,7 @@ use std::io;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Bytes that are read, and time that passes, between two records of progress.
 const PROGRESS_BYTES: usize = 4 << 20;
@@ -37,7 +37,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let (conditions, range) = (request.conditions()?, range(&request));
     let query = collect_parsed(body, DOCUMENT_BYTES_MAX, read_query).await?;
     let (now, sync) = (request.now(), RandomIds.next_id());
-    // Held by this future, then by the body of the answer: both are dropped when the client goes.
+    // Held by this future, then by the body of the response: both are dropped when the client leaves.
     let listener = Listener::default();
     let is_gone = listener.is_gone.clone();
     let begin = move || {
@@ -71,19 +71,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     };
     let (blob, range, first, answering) = on_blocking_pool(begin).await?;
     let mut response = empty(if range.is_some() { 206 } else { 200 });
-    put_blob_headers(&mut response, &blob, now);
-    // What the blob's headers say of its content holds of no answer about it.
-    for name in [
-        header::CONTENT_ENCODING,
-        header::CONTENT_LANGUAGE,
-        header::CONTENT_DISPOSITION,
-    ] {
-        response.headers_mut().remove(name);
-    }
-    put(&mut response, CONTENT_TYPE, "avro/binary");
-    if let Some(md5) = &blob.headers.content_md5 {
-        put(&mut response, "x-ms-blob-content-md5", STANDARD.encode(md5));
-    }
+    put_headers(&mut response, &blob, now);
     let body = streamed_to_end(first, answering).map_frame(move |frame| {
         let _held = &listener;
         frame
@@ -92,8 +80,24 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     Ok(response)
 }
 
-/// The content of a blob, or a range of it, that is read where it is needed. Fails once the blob has been written to:
-/// what was read before would not fit what comes after.
+/// The headers of a blob for the result of a query: those that describe its content are left out.
+fn put_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
+    put_blob_headers(response, blob, now);
+    for name in [
+        header::CONTENT_ENCODING,
+        header::CONTENT_LANGUAGE,
+        header::CONTENT_DISPOSITION,
+    ] {
+        response.headers_mut().remove(name);
+    }
+    put(response, CONTENT_TYPE, "avro/binary");
+    if let Some(md5) = &blob.headers.content_md5 {
+        put(response, "x-ms-blob-content-md5", STANDARD.encode(md5));
+    }
+}
+
+/// The content of a blob, or a range of it, that is read as needed. Fails once the blob has been written to: the parts would not fit
+/// together.
 struct StoredContent {
     reopen: Reopen,
     range: Range<u64>,
@@ -122,7 +126,7 @@ impl Content for StoredContent {
     }
 }
 
-/// Drop guard: notes that no one is left to read the answer.
+/// Drop guard: notes that the client no longer reads the response.
 #[derive(Default)]
 struct Listener {
     is_gone: Arc<AtomicBool>,
@@ -137,12 +141,12 @@ impl Drop for Listener {
 /// The answer as far as it has been taken.
 struct Answering {
     rest: LongRead,
-    /// What of the content has been read and is not looked at yet.
+    /// Content that was read and is not processed yet.
     chunk: Bytes,
     is_last: bool,
     running: Running,
     ended: bool,
-    /// Whether the last chunk tells how far the query has come. Sending it is also how the server learns that the client is gone: one
+    /// Whether the last chunk is a record of progress. Sending it is also how the server learns that the client is gone: one
     /// that closes its connection looks like one that only has nothing more to say.
     tells_progress: bool,
     is_gone: Arc<AtomicBool>,
@@ -259,7 +263,7 @@ fn format(root: &Element, name: &str) -> Result<Option<Format>> {
     }
 }
 
-/// What is not said is as usual; an empty quote or escape is none.
+/// The dialect of a configuration, with defaults for absent elements. An empty quote or escape is none.
 fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
     let usual = Dialect::default();
     if configuration.is_none() {

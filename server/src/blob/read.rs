@@ -1,6 +1,6 @@
 //! Bodies on their way out, and the properties that go with them.
 
-use crate::blob::copy::copy_texts;
+use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
 use crate::blob::immutability::protection_texts;
 use crate::blob::lease::put_lease;
@@ -25,7 +25,7 @@ use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lazurite_blob::{Blob, BlobHeaders, BlobService, BlobType, ByteRange, Checksummer};
+use lazurite_blob::{Blob, BlobHeaders, BlobService, BlobType, ByteRange, Checksummer, Conditions};
 use std::time::SystemTime;
 
 /// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified.
@@ -40,12 +40,12 @@ enum RangeChecksum {
     Crc64,
 }
 
-/// What a download begins with: its first bytes are read where the blob is found, so that small blobs need no more.
+/// The beginning of a download: its first bytes are read together with the record, so that small blobs need no second read.
 struct Begun {
     blob: Blob,
     range: Option<std::ops::Range<u64>>,
     first: Bytes,
-    /// What `first` was read into.
+    /// The room that `first` was read into.
     room: Room,
     rest: LongRead,
 }
@@ -102,25 +102,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let wanted_checksum = range_checksum(&request, range)?;
     let structured = structured(&request, wanted_checksum)?;
     let (overrides, now) = (overrides(&request), request.now());
-    let begin = move || {
-        let (blobs, key) = (&request.state.services.blobs, conditions.customer_key);
-        let download = blobs.get_blob(&request.address(), range, &conditions)?;
-        let (blob, range, mut rest) = long_read(&request, key, download);
-        let room = Room::take();
-        let first = match wanted_checksum {
-            Some(_) => read_up_to(&mut rest, RANGE_CHECKSUM_BYTES_MAX as usize)?,
-            None => rest
-                .next_chunk_at_once(DOWNLOAD_CHUNK_BYTES.min(room.bytes()))?
-                .unwrap_or_default(),
-        };
-        Ok(Begun {
-            blob,
-            range,
-            first,
-            room,
-            rest,
-        })
-    };
+    let begin = move || begin(&request, range, &conditions, wanted_checksum.is_some());
     let begun = match wanted_checksum {
         None => blocking_pool::read(begin)?,
         Some(_) => on_blocking_pool(begin).await?,
@@ -136,32 +118,58 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     let mut response = empty(if begun.range.is_some() { 206 } else { 200 });
     put_blob_headers(&mut response, &begun.blob, now);
     put_checksums(&mut response, &begun, wanted_checksum);
-    if let Some(range) = &begun.range {
-        let (first, last) = (range.start, range.end - 1);
-        put(
-            &mut response,
-            CONTENT_RANGE,
-            format!("bytes {first}-{last}/{}", begun.blob.length),
-        );
-    }
+    put_range(&mut response, &begun);
     for (name, value) in overrides {
         put(&mut response, name, value);
     }
     if structured {
-        let length = begun.first.len() as u64 + begun.rest.remaining();
-        put(&mut response, STRUCTURED_BODY, structured::FORM);
-        put(
-            &mut response,
-            "x-ms-structured-content-length",
-            length.to_string(),
-        );
-    }
-    *response.body_mut() = if structured {
-        structured_body(begun)
+        put_structured_body(&mut response, begun);
     } else {
-        body(begun)
-    };
+        *response.body_mut() = body(begun);
+    }
     Ok(response)
+}
+
+/// Reads the beginning of the content: the whole of a range whose checksum is wanted.
+fn begin(
+    request: &Request,
+    range: Option<ByteRange>,
+    conditions: &Conditions,
+    wants_checksum: bool,
+) -> Result<Begun> {
+    let (blobs, key) = (&request.state.services.blobs, conditions.customer_key);
+    let download = blobs.get_blob(&request.address(), range, conditions)?;
+    let (blob, range, mut rest) = long_read(request, key, download);
+    let room = Room::take();
+    let first = if wants_checksum {
+        read_up_to(&mut rest, RANGE_CHECKSUM_BYTES_MAX as usize)?
+    } else {
+        rest.next_chunk_at_once(DOWNLOAD_CHUNK_BYTES.min(room.bytes()))?
+            .unwrap_or_default()
+    };
+    Ok(Begun {
+        blob,
+        range,
+        first,
+        room,
+        rest,
+    })
+}
+
+fn put_range(response: &mut Response<Body>, begun: &Begun) {
+    if let Some(range) = &begun.range {
+        let (first, last) = (range.start, range.end - 1);
+        let text = format!("bytes {first}-{last}/{}", begun.blob.length);
+        put(response, CONTENT_RANGE, text);
+    }
+}
+
+fn put_structured_body(response: &mut Response<Body>, begun: Begun) {
+    let length = begun.first.len() as u64 + begun.rest.remaining();
+    let name = "x-ms-structured-content-length";
+    put(response, STRUCTURED_BODY, structured::FORM);
+    put(response, name, length.to_string());
+    *response.body_mut() = structured_body(begun);
 }
 
 pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
@@ -253,8 +261,8 @@ fn structured(request: &Request, checksum: Option<RangeChecksum>) -> Result<bool
     }
 }
 
-/// Headers that a SAS puts in place of the blob's, where its signature covers them: others could be changed by whoever passes the
-/// link on. Source: Create a service SAS, "Override response headers".
+/// Headers that a SAS puts in place of the blob's. Its signature has to cover them: otherwise each holder of the link could change
+/// them. Source: Create a service SAS, "Override response headers".
 fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     const PARAMETERS: [(&str, &str); 5] = [
         ("rscc", "cache-control"),

@@ -1,55 +1,27 @@
 //! Content from other servers, for copies whose source is no blob of this one: over HTTP or HTTPS, with the source's own
-//! credentials, in pieces of bounded size. Only from hosts that the server was started with (`--allow-copy-from`) and the
-//! addresses that `copy_allow_list.rs` lets pass: whoever may write here could otherwise make it ask any address that it reaches.
+//! credentials, in pieces of bounded size. Only from hosts that the server was started with (`--allow-copy-from`) and the addresses
+//! that `copy_allow_list.rs` lets pass: otherwise a client that may write could make the server send requests to any address.
 //! Source: Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
-use crate::blob::copy_allow_list::{
-    CopyAllowList, Lookup, PrivateAddress, Resolver, system_lookup,
-};
-use crate::blob::copy_slots::{CopySlot, CopySlots};
+use crate::blob::copy_slots::CopySlot;
+use crate::blob::fetcher::{Fetcher, unreachable, unverified};
 use crate::blob::request::Request;
-use crate::blob::source::unverified;
 use crate::blob::tags::read_tags;
 use crate::blob::upload::{begin, drain};
-use crate::connection::socket::{PROBE_INTERVAL, PROBED_AFTER, PROBES_MAX};
 use crate::request::body::{Bounds, RequestBody, collect};
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::parse_xml;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Request as HttpRequest, Response, StatusCode, Uri};
+use axum::http::{Request as HttpRequest, StatusCode, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::{Body as HttpBody, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use lazurite_blob::{
-    BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Guid, Metadata, Tags, Upload,
-    UploadKind,
+    BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Metadata, Tags, Upload, UploadKind,
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_rustls::rustls::crypto::ring;
-
-/// How long another server may take.
-#[derive(Debug, Clone, Copy)]
-struct Timeouts {
-    /// To accept a connection.
-    connect: Duration,
-    /// To begin its answer, the connection and its name included.
-    answer: Duration,
-    /// Until the next bytes of its answer.
-    silence: Duration,
-}
-
-const PATIENCE: Timeouts = Timeouts {
-    connect: Duration::from_secs(10),
-    answer: Duration::from_secs(60),
-    silence: Duration::from_secs(60),
-};
 
 /// Longest document with the tags of a source: ten of 128 and 256 characters, each escaped at its longest, and room to spare.
 const TAGS_BYTES_MAX: usize = 64 << 10;
@@ -72,88 +44,6 @@ const OF_SOURCE: [(&str, &str); 9] = [
     ),
     ("x-ms-copy-source-authorization", "authorization"),
 ];
-
-/// Asks the other servers that may be asked. Redirects are not followed.
-#[derive(Debug)]
-pub struct Fetcher {
-    reach: Arc<CopyAllowList>,
-    patience: Timeouts,
-    places: Arc<CopySlots>,
-    client: Client<HttpsConnector<HttpConnector<Resolver>>, Empty<Bytes>>,
-}
-
-impl Fetcher {
-    /// Trusts whom the system trusts. The error is a sentence.
-    pub fn new(hosts: &[String]) -> std::result::Result<Fetcher, String> {
-        Fetcher::with(hosts, PATIENCE, system_lookup())
-    }
-
-    fn with(
-        hosts: &[String],
-        patience: Timeouts,
-        lookup: Arc<Lookup>,
-    ) -> std::result::Result<Fetcher, String> {
-        let reach = Arc::new(CopyAllowList::new(hosts));
-        let mut connector = HttpConnector::new_with_resolver(Resolver {
-            reach: reach.clone(),
-            lookup,
-        });
-        connector.set_connect_timeout(Some(patience.connect));
-        connector.enforce_http(false);
-        connector.set_keepalive(Some(PROBED_AFTER));
-        connector.set_keepalive_interval(Some(PROBE_INTERVAL));
-        connector.set_keepalive_retries(Some(PROBES_MAX));
-        let connector = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(ring::default_provider())
-            .map_err(|error| format!("--allow-copy-from: no certificates to trust: {error}"))?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Fetcher {
-            reach,
-            patience,
-            places: Arc::new(CopySlots::new()),
-            client,
-        })
-    }
-
-    /// Whether the host of the URL is one of those named. What its name leads to is checked when it is asked.
-    pub fn may_ask(&self, uri: &Uri) -> bool {
-        uri.host().is_some_and(|host| self.reach.names(host))
-    }
-
-    /// Fetches no more for the copy of that id, which was aborted.
-    pub fn stop(&self, copy_id: Guid) {
-        self.places.stop(copy_id);
-    }
-
-    async fn ask(&self, request: HttpRequest<Empty<Bytes>>) -> Result<Response<Incoming>> {
-        let answer = self.client.request(request);
-        match tokio::time::timeout(self.patience.answer, answer).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) if is_not_public(&error) => {
-                let message = format!("The copy source may not be asked: {PrivateAddress}.");
-                Err(unverified(Failure::new(
-                    403,
-                    "AuthorizationFailure",
-                    message,
-                )))
-            }
-            Ok(Err(error)) => Err(unreachable(&error.to_string())),
-            Err(_) => Err(unreachable("it did not answer in time")),
-        }
-    }
-}
-
-fn is_not_public(error: &(dyn std::error::Error + 'static)) -> bool {
-    let is_it = |error: &(dyn std::error::Error + 'static)| {
-        let inner = error.downcast_ref::<std::io::Error>();
-        let inner = inner.and_then(|error| error.get_ref());
-        inner.is_some_and(|error| error.is::<PrivateAddress>())
-    };
-    is_it(error) || error.source().is_some_and(is_not_public)
-}
 
 /// A source on another server, and what the request says of it.
 #[derive(Debug)]
@@ -187,7 +77,7 @@ impl RemoteSource {
 
     /// A place for a copy that goes on without its request. Error: `ServerBusy` if none is free.
     pub fn place(&self) -> Result<CopySlot> {
-        self.fetcher.places.take()
+        self.fetcher.slots.take()
     }
 
     /// As [`RemoteSource::get`], for a copy of the whole. Error: `SourceConditionNotMet` where its conditions are not met.
@@ -280,9 +170,9 @@ fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
     let Some(range) = range else {
         return true;
     };
-    let told = headers.get(header::CONTENT_RANGE);
-    let told = told.and_then(|value| value.to_str().ok()?.strip_prefix("bytes "));
-    let bounds = told.and_then(|told| told.split('/').next()?.split_once('-'));
+    let text = headers.get(header::CONTENT_RANGE);
+    let text = text.and_then(|value| value.to_str().ok()?.strip_prefix("bytes "));
+    let bounds = text.and_then(|text| text.split('/').next()?.split_once('-'));
     let Some((first, last)) = bounds else {
         return false;
     };
@@ -290,24 +180,19 @@ fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
     first.parse() == Ok(range.first) && last.parse().is_ok_and(ends_inside)
 }
 
-fn unreachable(reason: &str) -> Failure {
-    let message = format!("The copy source cannot be reached: {reason}.");
-    unverified(Failure::new(500, "InternalError", message))
-}
-
-/// What another server said instead of giving the source.
+/// The refusal of another server, as a failure of the request.
 fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
     let code = headers
         .get("x-ms-error-code")
         .map(crate::request::context::text_of);
     let code = code.unwrap_or_else(|| "InvalidSource".to_owned());
-    // An answer that is neither is no answer to a question for content.
-    let told = match status.as_u16() {
-        told @ (304 | 400..=599) => told,
+    // Any other status is no refusal of a request for content.
+    let own_status = match status.as_u16() {
+        refusal @ (304 | 400..=599) => refusal,
         _ => 400,
     };
     unverified(Failure::new(
-        told,
+        own_status,
         code,
         format!("The copy source answered {status}."),
     ))
@@ -334,7 +219,7 @@ impl Found {
         Ok(())
     }
 
-    /// What a blob of this content has as its headers.
+    /// The headers of a blob with this content.
     pub fn blob_headers(&self) -> BlobHeaders {
         let text = |name: &str| self.headers.get(name).map(crate::request::context::text_of);
         let md5 = |text: String| STANDARD.decode(text).ok();

@@ -1,4 +1,6 @@
 use super::*;
+use crate::blob::copy_allow_list::{Lookup, system_lookup};
+use crate::blob::fetcher::Timeouts;
 use lazurite_engine::{Config, Db, Environment, RandomIds, SystemWallClock};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -97,7 +99,7 @@ async fn stored(found: Found, bytes_max: u64) -> Result<Upload> {
     found.store(&blobs, kind, Checksums::default(), None).await
 }
 
-fn told<T>(outcome: Result<T>) -> (u16, String, String) {
+fn failure_of<T>(outcome: Result<T>) -> (u16, String, String) {
     let Err(failure) = outcome else {
         panic!("it went well");
     };
@@ -115,7 +117,7 @@ async fn names_that_lead_to_private_addresses_are_not_asked() {
     let origin = Origin::answering(&[]).await;
     let url = format!("http://localhost:{}/file", origin.address.port());
     let outcome = foreign(&fetcher(&["localhost"]), &url).get(None).await;
-    let (status, code, message) = told(outcome);
+    let (status, code, message) = failure_of(outcome);
     assert_eq!((status, &*code), (403, "CannotVerifyCopySource"));
     assert!(message.contains("private:HOST"), "{message}");
     assert_eq!(origin.asked(), 0);
@@ -153,7 +155,7 @@ async fn the_address_that_was_checked_is_the_one_that_is_asked() {
     foreign(&fetcher, &url).get(None).await.unwrap();
     assert_eq!((origin.asked(), asked.load(Ordering::Relaxed)), (1, 1));
     // Asked again it leads inside, and is refused.
-    let (status, _, message) = told(foreign(&fetcher, &url).get(None).await);
+    let (status, _, message) = failure_of(foreign(&fetcher, &url).get(None).await);
     assert_eq!(
         (status, asked.load(Ordering::Relaxed)),
         (403, 2),
@@ -169,7 +171,7 @@ async fn redirects_are_not_followed() {
         other.address
     );
     let origin = Origin::answering(&[&format!("{head}Content-Length: 0\r\n\r\n")]).await;
-    let (status, code, _) = told(source(&origin).get(None).await);
+    let (status, code, _) = failure_of(source(&origin).get(None).await);
     assert_eq!((status, &*code), (400, "CannotVerifyCopySource"));
     assert_eq!((origin.asked(), other.asked()), (1, 0));
 }
@@ -178,7 +180,7 @@ async fn redirects_are_not_followed() {
 async fn a_source_longer_than_the_limit_is_refused_before_it_is_read() {
     let origin = Origin::answering(&["HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"]).await;
     let found = source(&origin).get(None).await.unwrap();
-    let (status, code, _) = told(stored(found, 1000).await);
+    let (status, code, _) = failure_of(stored(found, 1000).await);
     assert_eq!((status, &*code), (413, "RequestBodyTooLarge"));
 }
 
@@ -188,7 +190,7 @@ async fn sources_without_a_length_are_read_up_to_the_limit() {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let origin = Origin::answering(&[&format!("{head}{chunk}{chunk}")]).await;
     let found = source(&origin).get(None).await.unwrap();
-    let (status, code, _) = told(stored(found, 1000).await);
+    let (status, code, _) = failure_of(stored(found, 1000).await);
     assert_eq!((status, &*code), (413, "RequestBodyTooLarge"));
 }
 
@@ -196,7 +198,7 @@ async fn sources_without_a_length_are_read_up_to_the_limit() {
 async fn servers_that_stop_in_the_middle_are_given_up() {
     let origin = Origin::answering(&["HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx"]).await;
     let found = source(&origin).get(None).await.unwrap();
-    let (status, code, message) = told(stored(found, 1000).await);
+    let (status, code, message) = failure_of(stored(found, 1000).await);
     assert_eq!((status, &*code), (500, "CannotVerifyCopySource"));
     assert!(message.contains("stopped coming"), "{message}");
 }
@@ -204,7 +206,7 @@ async fn servers_that_stop_in_the_middle_are_given_up() {
 #[tokio::test]
 async fn servers_that_do_not_answer_are_given_up() {
     let origin = Origin::answering(&[]).await;
-    let (status, code, message) = told(source(&origin).get(None).await);
+    let (status, code, message) = failure_of(source(&origin).get(None).await);
     assert_eq!((status, &*code), (500, "CannotVerifyCopySource"));
     assert!(message.contains("in time"), "{message}");
 }
@@ -228,16 +230,16 @@ async fn only_the_range_that_was_asked_for_is_taken() {
         "Content-Range: bytes 0-3/100\r\n",
         "Content-Range: bytes 2-6/100\r\n",
     ];
-    for (told, is_good) in good
+    for (text, is_good) in good
         .map(|text| (text, true))
         .into_iter()
         .chain(bad.map(|text| (text, false)))
     {
-        let origin = Origin::answering(&[&answer(told)]).await;
+        let origin = Origin::answering(&[&answer(text)]).await;
         assert_eq!(
             source(&origin).get(Some(range)).await.is_ok(),
             is_good,
-            "{told}"
+            "{text}"
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::auth::{Authenticator, Caller};
 use crate::blob::conditions::conditions;
-use crate::blob::remote_source::Fetcher;
+use crate::blob::fetcher::Fetcher;
 use crate::blob::sub_requests::SubRequests;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::properties::PropertiesStore;
@@ -16,7 +16,7 @@ use std::time::SystemTime;
 /// The header that says a body comes, or is wanted, in segments with checksums.
 pub const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
-/// What the handlers of the service share.
+/// The parts of the server that the handlers of the service use.
 #[derive(Debug)]
 pub struct State {
     pub services: Arc<Services>,
@@ -91,8 +91,8 @@ impl Request {
         blocking_pool::read(|| Ok(call(&self.state.services.blobs, self)?))
     }
 
-    /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs only: changes of a container wait for all
-    /// that is under way in it.
+    /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs only: changes of a container wait
+    /// for all that is under way in it.
     pub async fn write<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
@@ -103,9 +103,9 @@ impl Request {
         blocking_pool::write_unless_blocked(long_work, &db, work).await
     }
 
-    /// Runs a call of the service that writes and may take long, or may wait for all that is under way in a container. Waits for its turn
-    /// before it takes a thread: a disk that hangs leaves threads to those who read. A refusal is answered once what it rests on is as
-    /// durable as an acknowledged write: see [`blocking_pool::write`].
+    /// Runs a call of the service that writes and may take long, or may wait for all that is under way in a container. Waits for its
+    /// turn before it takes a thread: a disk that hangs leaves threads to those who read. A refusal is answered once what it rests
+    /// on is as durable as an acknowledged write: see [`blocking_pool::write`].
     pub async fn change<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,

@@ -6,6 +6,7 @@ use crate::auth::{Caller, bearer};
 use crate::blob::conditions::{blob_state, conditions_named};
 use crate::blob::copy_allow_list::is_this_machine;
 use crate::blob::encryption::{OF_SOURCE, customer_key};
+use crate::blob::fetcher::unverified;
 use crate::blob::permissions::{
     READ_BLOB, looks_at_tags_of_source, names_version, public_access, tags_in_headers,
 };
@@ -16,7 +17,7 @@ use crate::request::context::{Context, RequestOrigin, ServiceKind};
 use crate::request::permissions::RequiredPermissions;
 use crate::response::error::{Failure, Result, common};
 use axum::http::uri::Authority;
-use axum::http::{HeaderName, HeaderValue, Request as HttpRequest, Uri};
+use axum::http::{Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
 
 /// Longest URL of a source, in bytes. Source: Copy Blob, "Request headers", `x-ms-copy-source`.
@@ -115,7 +116,7 @@ fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Co
     let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
     credentials == Credentials::Shared
         && request.is_owner()
-        && source.account == request.context.account
+        && source.has_account_of(&request.context)
         && !has_its_own
 }
 
@@ -151,6 +152,11 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
         request_id: outer.request_id.clone(),
     };
     let mut context = Context::new(&arrival, &request.state.services.accounts, &parts)?;
+    if context.fork != outer.fork {
+        return Err(Failure::unsupported(format!(
+            "Copying from a fork of the store into another one ({COPY_SOURCE})"
+        )));
+    }
     context.apply_default_version(Some(&outer.version));
     Ok(context)
 }
@@ -221,34 +227,9 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     }
     match public_access(&request.state, &context.account, container)? {
         PublicAccess::Container | PublicAccess::Blob => Ok(()),
-        // Who reads it is told that nothing is there; who writes here is worth a plainer word.
+        // Readers get a 404. A caller that may write here gets the reason.
         PublicAccess::Private => Err(bearer::wanted()),
     }
-}
-
-/// A refusal of the source, told as one of the copy: with the source's own status and message.
-/// Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's test of an incremental copy whose
-/// source does not exist expects this code with "The specified blob does not exist."
-pub fn unverified(failure: Failure) -> Failure {
-    let status = failure.status.as_u16().to_string();
-    let mut told = Failure::new(
-        failure.status.as_u16(),
-        "CannotVerifyCopySource",
-        failure.message.clone(),
-    )
-    .with("CopySourceStatusCode", status.clone())
-    .with("CopySourceErrorCode", failure.code.clone())
-    .with("CopySourceErrorMessage", failure.message);
-    told.details.extend(failure.details);
-    for (name, value) in [
-        ("x-ms-copy-source-status-code", status),
-        ("x-ms-copy-source-error-code", failure.code.into_owned()),
-    ] {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            told = told.with_header(HeaderName::from_static(name), value);
-        }
-    }
-    told
 }
 
 fn without_credentials(uri: &Uri, state: BlobState) -> String {
@@ -274,9 +255,9 @@ pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
     range.map(Some).ok_or_else(|| Failure::header(name, text))
 }
 
-/// What the request says of the source's content.
+/// The checksums of the source's content that the request claims.
 pub fn source_checksums(request: &Request) -> Result<Checksums> {
-    crate::blob::write::checksums_named(
+    crate::blob::checksums::checksums_named(
         request,
         "x-ms-source-content-md5",
         "x-ms-source-content-crc64",

@@ -1,10 +1,9 @@
 //! Tags of blobs: set, read, and searched for.
 
-use crate::blob::block_blob::check_document;
+use crate::blob::checksums::{check_document, claimed};
 use crate::blob::conditions::conditions_named;
-use crate::blob::list::{include, max_results};
+use crate::blob::parameters::{include, max_results};
 use crate::blob::request::Request;
-use crate::blob::write::claimed;
 use crate::codec::xml::{Element, Writer};
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::request::context::decode;

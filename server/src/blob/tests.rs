@@ -112,7 +112,7 @@ fn headers_decide_the_operation_of_a_put() {
 }
 
 #[test]
-fn a_wrong_method_is_named_whatever_the_operation() {
+fn a_wrong_method_is_named_for_every_operation() {
     for target in [
         "/?comp=blobs",
         "/c?restype=container&comp=undelete",

@@ -1,4 +1,4 @@
-//! Set Blob Tier, and what answers tell of tiers.
+//! Set Blob Tier, and the headers of tiers in responses.
 
 use crate::blob::request::Request;
 use crate::codec::date;
@@ -50,54 +50,40 @@ pub fn rehydrate_priority(context: &Context) -> Result<RehydratePriority> {
     }
 }
 
-/// What is told of a blob's tier, in the order of listings: (header, element, text). Append blobs have none, and page blobs
-/// only what they were given.
+/// The properties of a blob's tier, in the order of listings: (header, element, text). Append blobs have none, and page blobs only
+/// a tier that was set.
 pub fn tier_texts(blob: &Blob, now: SystemTime) -> Vec<(&'static str, &'static str, String)> {
     let mut texts = Vec::new();
+    let mut add = |header, element, text| texts.push((header, element, text));
     match (blob.tiering.tier(now), blob.blob_type()) {
         (Some(tier), _) => {
-            texts.push(("x-ms-access-tier", "AccessTier", tier.to_string()));
+            add("x-ms-access-tier", "AccessTier", tier.to_string());
             if tier == AccessTier::Smart {
-                // The tier that the service has chosen: nothing here grows cold.
-                texts.push((
-                    "x-ms-smart-access-tier",
-                    "SmartAccessTier",
-                    "Hot".to_owned(),
-                ));
+                // The tier that the service has chosen: blobs do not cool down here.
+                let name = "x-ms-smart-access-tier";
+                add(name, "SmartAccessTier", "Hot".to_owned());
             }
         }
         (None, BlobType::BlockBlob) => {
-            texts.push(("x-ms-access-tier", "AccessTier", "Hot".to_owned()));
-            texts.push((
-                "x-ms-access-tier-inferred",
-                "AccessTierInferred",
-                "true".to_owned(),
-            ));
+            add("x-ms-access-tier", "AccessTier", "Hot".to_owned());
+            let name = "x-ms-access-tier-inferred";
+            add(name, "AccessTierInferred", "true".to_owned());
         }
         (None, BlobType::AppendBlob | BlobType::PageBlob) => {}
     }
     if let Some(time) = blob.tiering.changed_at(now) {
-        texts.push((
-            "x-ms-access-tier-change-time",
-            "AccessTierChangeTime",
-            date::rfc1123(time),
-        ));
+        let name = "x-ms-access-tier-change-time";
+        add(name, "AccessTierChangeTime", date::rfc1123(time));
     }
     if let Some((tier, priority)) = blob.tiering.rehydrating(now) {
-        let status = format!(
-            "rehydrate-pending-to-{}",
-            tier.to_string().to_ascii_lowercase()
-        );
-        texts.push(("x-ms-archive-status", "ArchiveStatus", status));
+        let tier = tier.to_string().to_ascii_lowercase();
+        let status = format!("rehydrate-pending-to-{tier}");
         let priority = match priority {
-            RehydratePriority::Standard => "Standard",
-            RehydratePriority::High => "High",
+            RehydratePriority::Standard => "Standard".to_owned(),
+            RehydratePriority::High => "High".to_owned(),
         };
-        texts.push((
-            "x-ms-rehydrate-priority",
-            "RehydratePriority",
-            priority.to_owned(),
-        ));
+        add("x-ms-archive-status", "ArchiveStatus", status);
+        add("x-ms-rehydrate-priority", "RehydratePriority", priority);
     }
     texts
 }

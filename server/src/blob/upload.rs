@@ -1,9 +1,9 @@
 //! Bodies on their way in, whatever they are for: chunk by chunk into the store, plain or in segments.
 
+use crate::blob::checksums::claimed;
 use crate::blob::encryption::{OWN, customer_key};
 use crate::blob::request::{Request, STRUCTURED_BODY};
 use crate::blob::store_small_bodies::store_small_body;
-use crate::blob::write::claimed;
 use crate::codec::structured::{self, Decoder, Malformed};
 use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
@@ -14,7 +14,7 @@ use axum::http::Response;
 use bytes::Buf;
 use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind, WrittenPart};
 
-/// What an upload holds in memory at most: a part that is filled, and one that is written.
+/// Most bytes that an upload holds in memory: a part that is filled, and one that is written.
 const UPLOAD_BYTES_HELD: u64 = 512 << 10;
 
 /// Takes a body as it comes, two parts of it in memory at most; waiting for the store slows the client, not the other way round.
@@ -96,7 +96,7 @@ pub fn begin(
     })
 }
 
-/// What takes the body apart, if it comes in segments. Its own checksums leave no need for others.
+/// The decoder of a structured body. A body with checksums of its own needs no others.
 fn structure(request: &Request) -> Result<Option<Decoder>> {
     let Some(form) = request.context.header(STRUCTURED_BODY) else {
         return Ok(None);
@@ -108,12 +108,11 @@ fn structure(request: &Request) -> Result<Option<Decoder>> {
     let Some(parsed) = parsed else {
         return Err(Failure::header(STRUCTURED_BODY, form));
     };
-    match claimed(request)? == lazurite_blob::Checksums::default() {
-        true => Ok(Some(Decoder::new(parsed))),
-        false => {
-            let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
-            Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
-        }
+    if claimed(request)? == lazurite_blob::Checksums::default() {
+        Ok(Some(Decoder::new(parsed)))
+    } else {
+        let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
+        Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
     }
 }
 
@@ -143,7 +142,7 @@ pub async fn refuse_body(body: RequestBody) -> Result<()> {
     body.refuse_content(surplus_body).await
 }
 
-/// The refusal of a body of at least so many bytes where there must be none.
+/// The refusal of a body of at least `length` bytes by an operation that takes none.
 pub fn surplus_body(length: u64) -> Failure {
     Failure::header("Content-Length", length.to_string()).with(
         "ExtendedErrorDetail",

@@ -1,8 +1,8 @@
 //! The static website of an account: the blobs of its container `$web`, as browsers ask for them.
 //!
 //! Its address is a host name, as on the hosted service: `http://ACCOUNT.web.localhost:10000/` (there
-//! `https://ACCOUNT.z6.web.core.windows.net/`), on the Blob service's listener. Anybody reads it, whatever the container's
-//! access is, and nothing is written through it.
+//! `https://ACCOUNT.z6.web.core.windows.net/`), on the Blob service's listener. It is public, whatever the access of the
+//! container is, and read-only.
 //! Source: Static website hosting in Azure Storage; Set Blob Service Properties, "StaticWebsite".
 
 use crate::accounts::Accounts;
@@ -33,7 +33,7 @@ pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
     if !kind.eq_ignore_ascii_case("web") {
         return None;
     }
-    accounts.find(account).map(|(account, _)| account)
+    accounts.find(account).map(|found| found.account)
 }
 
 /// Serves one request to the website of an account.

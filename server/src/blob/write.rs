@@ -1,22 +1,23 @@
 //! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
 
+use crate::blob::checksums::{md5, no_md5};
 use crate::blob::conditions::optional_id;
-use crate::blob::container::with_validators;
 use crate::blob::immutability::{immutability_policy, legal_hold};
 use crate::blob::request::Request;
 use crate::blob::tags::tags_of_header;
 use crate::blob::tier::access_tier;
+use crate::blob::validators::with_validators;
 use crate::request::context::Context;
 use crate::request::metadata::metadata;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, empty, put};
+use crate::response::error::{Failure, Result};
+use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    BlobHeaders, BlobService, BlobSettings, BlobState, Checksums, DeleteBlob, DeleteSnapshots, Md5,
-    Tags, TierChanged,
+    BlobHeaders, BlobService, BlobSettings, BlobState, DeleteBlob, DeleteSnapshots, Tags,
+    TierChanged,
 };
 
 const CONTENT_MD5_OF_BLOB: &str = "x-ms-blob-content-md5";
@@ -163,7 +164,7 @@ pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
     })
 }
 
-/// What a new blob is made with beside headers and metadata.
+/// The settings of a new blob beside headers and metadata.
 pub fn settings(request: &Request) -> Result<BlobSettings> {
     let context = &request.context;
     let tags = context.header("x-ms-tags");
@@ -173,67 +174,4 @@ pub fn settings(request: &Request) -> Result<BlobSettings> {
         immutability: immutability_policy(context)?,
         legal_hold: legal_hold(context)?,
     })
-}
-
-/// What the request says of its own body.
-pub fn claimed(request: &Request) -> Result<Checksums> {
-    checksums_named(request, "content-md5", "x-ms-content-crc64")
-}
-
-/// The checksums in headers of these names.
-pub fn checksums_named(
-    request: &Request,
-    md5_name: &'static str,
-    crc64_name: &'static str,
-) -> Result<Checksums> {
-    let crc64 = match request.context.header(crc64_name) {
-        Some(text) => {
-            let bytes = STANDARD
-                .decode(&text)
-                .ok()
-                .and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
-            Some(
-                bytes
-                    .map(u64::from_le_bytes)
-                    .ok_or_else(|| Failure::header(crc64_name, text))?,
-            )
-        }
-        None => None,
-    };
-    Ok(Checksums {
-        md5: md5(request, md5_name)?,
-        crc64,
-    })
-}
-
-/// Checksums of a body on its answer.
-pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
-    if let Some(md5) = checksums.md5 {
-        put(response, CONTENT_MD5, STANDARD.encode(md5));
-    }
-    if let Some(crc64) = checksums.crc64 {
-        put(
-            response,
-            "x-ms-content-crc64",
-            STANDARD.encode(crc64.to_le_bytes()),
-        );
-    }
-    put(response, REQUEST_SERVER_ENCRYPTED, "true");
-}
-
-fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
-    let Some(text) = request.context.header(name) else {
-        return Ok(None);
-    };
-    let bytes = STANDARD
-        .decode(&text)
-        .ok()
-        .and_then(|bytes| Md5::try_from(bytes).ok());
-    bytes.map(Some).ok_or_else(|| no_md5(name, text))
-}
-
-fn no_md5(name: &str, text: String) -> Failure {
-    common::INVALID_MD5
-        .with("HeaderName", name)
-        .with("HeaderValue", text)
 }

@@ -1,14 +1,15 @@
 //! The commands of the program beside serving, with their help.
 
+use crate::commands::Existing;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// What to do instead of serving.
+/// A command, instead of serving.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Check every checksum, every order and every reference of a store that no server has open
+    /// Check every checksum, every order and every reference of a store that no server has open, and of its snapshots
     ///
-    /// Prints one line for each damage, with its file and offset. The exit status is 0 only if there is none. Changes nothing.
+    /// Prints one line for each damage, with its file and offset, and one for each store. The exit status is 0 only if there is none. Changes nothing.
     Verify {
         /// The directory of the store
         #[arg(value_name = "DIR", default_value = ".lazurite")]
@@ -16,8 +17,8 @@ pub enum Command {
     },
     /// Show one file of a store as text: what it holds, where, and whether its checksums are right
     ///
-    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users stand in
-    /// what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
+    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users
+    /// stand in what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
     Dump {
         /// The file
         #[arg(value_name = "FILE")]
@@ -34,9 +35,11 @@ pub enum Command {
     /// Find out why a client cannot use a connection string
     ///
     /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service missing, the wrong scheme, another
-    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there is none.
+    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there
+    /// is none.
     Doctor {
-        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else UseDevelopmentStorage=true)
+        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else
+        /// UseDevelopmentStorage=true)
         #[arg(value_name = "CONNECTION STRING")]
         connection_string: Option<String>,
     },
@@ -95,6 +98,23 @@ pub enum Command {
             global = true
         )]
         connection_string: Option<String>,
+    },
+    /// Reset the store of a running server, keep it as a snapshot, restore it, or fork it for a test
+    ///
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.
+    State {
+        #[command(subcommand)]
+        action: StateAction,
+        /// The connection string that leads to the server (default: as for `doctor`)
+        #[arg(
+            long = "connection-string",
+            value_name = "CONNECTION STRING",
+            global = true
+        )]
+        connection_string: Option<String>,
+        /// Print the answer of the server
+        #[arg(long, global = true)]
+        json: bool,
     },
     /// List containers, queues and tables; or the blobs of a container, one level of directories at a time
     Ls {
@@ -194,6 +214,27 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
+    /// Write everything that an account stores to a directory or an archive
+    ///
+    /// Files that people can read and edit: see docs/export.md. The exit status is 0 only if nothing was left out.
+    Export {
+        /// A directory, or an archive if it ends with .tar.zst; it must not exist
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Read an export, or a directory of the same layout, into a store
+    Import {
+        /// A directory, or an archive that an export has written
+        #[arg(value_name = "PATH")]
+        path: PathBuf,
+        /// What happens to containers, queues and tables that are there
+        #[arg(long, value_enum, default_value_t = Existing::Refuse)]
+        existing: Existing,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
@@ -219,7 +260,7 @@ pub enum QueryFormat {
     Csv,
 }
 
-/// What `lazurite clock` does.
+/// An action of `lazurite clock`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClockAction {
     /// Print the time, the distance from the machine's clock, and whether the clock stands
@@ -244,7 +285,7 @@ pub enum ClockAction {
     Reset,
 }
 
-/// What `lazurite faults` does.
+/// An action of `lazurite faults`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum FaultsAction {
     /// Print the rules with the number of their hits, as JSON
@@ -259,7 +300,49 @@ pub enum FaultsAction {
     Clear,
 }
 
-/// What `lazurite shim` does.
+/// An action of `lazurite state`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum StateAction {
+    /// Delete everything in the store
+    Reset,
+    /// Keep the store as it is now
+    Snapshot {
+        /// 1 to 64 letters, digits, dots, hyphens and underscores
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Print the snapshots and the forks
+    List,
+    /// Put a snapshot in the place of the store, whose contents are gone then
+    Restore {
+        /// The snapshot
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Delete a snapshot
+    Delete {
+        /// The snapshot
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Make a fork and print its connection string
+    Fork {
+        /// The snapshot that it begins as (default: the store as it is now)
+        #[arg(value_name = "SNAPSHOT")]
+        from: Option<String>,
+        /// Its name: 1 to 40 lower-case letters, digits and hyphens (default: a random one)
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// End a fork
+    Release {
+        /// The fork
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+/// An action of `lazurite shim`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ShimAction {
     /// Make the four commands

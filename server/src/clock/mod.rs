@@ -12,7 +12,7 @@ pub mod duration;
 mod moves;
 pub mod page;
 
-pub use moves::{Clock, Move, Refused};
+pub use moves::{Clock, Move, Refused, forget_moves};
 
 use std::time::SystemTime;
 

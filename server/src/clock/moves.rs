@@ -100,7 +100,7 @@ pub enum Refused {
     Store(Error),
 }
 
-/// What the clock shows.
+/// A reading of the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     pub now: SystemTime,
@@ -113,7 +113,7 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct Clock {
     followed: Arc<dyn WallClock>,
-    /// False until the first move: requests of a clock that nobody moves take no lock for it. Set before `adjustment` changes.
+    /// False until the first move: until then, requests take no lock. Set before `adjustment` changes.
     may_be_adjusted: AtomicBool,
     /// Locked while a time is made: a freeze must not fall between the reading of `followed` and the return of its time.
     adjustment: RwLock<Adjustment>,
@@ -123,6 +123,14 @@ pub struct Clock {
     moved: Notify,
     db: Db,
     keyspace: Keyspace,
+}
+
+/// Removes the record of a store's clock: of a copy whose clock follows that of the store itself. Blocks for the disk.
+pub fn forget_moves(db: &Db) -> lazurite_engine::Result<()> {
+    let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default())?;
+    let mut batch = Batch::new();
+    batch.delete(&keyspace, KEY);
+    db.write(batch)?.wait()
 }
 
 impl Clock {
@@ -338,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn frozen_clock_stands_until_it_runs_and_goes_on_from_there() {
+    fn frozen_clock_continues_from_its_time() {
         with_clock(|_, followed, clock| {
             clock.make(Move::Freeze).unwrap();
             followed.advance(100 * SECOND);

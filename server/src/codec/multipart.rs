@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What a batch asks for.
+/// The operations of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Batch {
     /// Operations that succeed or fail together.

@@ -10,7 +10,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use lazurite_blob::Checksummer;
 
-/// What both sides call the only form there is.
+/// The only form of a structured body, as in its header.
 pub const FORM: &str = "XSM/1.0; properties=crc64";
 const VERSION: u8 = 1;
 const FLAG_CRC64: u16 = 1;
@@ -211,19 +211,22 @@ impl Decoder {
 
     fn after_segment(&mut self) -> Result<(), Malformed> {
         self.state = self.state_after_segment();
-        match self.segment == self.segments && self.content_left > 0 {
-            true => Err(Malformed::Framing(
+        if self.segment == self.segments && self.content_left > 0 {
+            Err(Malformed::Framing(
                 "the segments hold less than the content",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
     fn state_after_segment(&self) -> State {
-        match () {
-            () if self.segment < self.segments => State::SegmentHead,
-            () if self.checked => State::MessageChecksum,
-            () => State::Ended,
+        if self.segment < self.segments {
+            State::SegmentHead
+        } else if self.checked {
+            State::MessageChecksum
+        } else {
+            State::Ended
         }
     }
 }
@@ -232,13 +235,14 @@ fn check(checksummer: Checksummer, specified: u64) -> Result<(), Malformed> {
     let calculated = checksummer
         .finish()
         .crc64
-        .expect("asked for when it was made");
-    match specified == calculated {
-        true => Ok(()),
-        false => Err(Malformed::Checksum {
+        .expect("the checksummer was made for a CRC64");
+    if specified == calculated {
+        Ok(())
+    } else {
+        Err(Malformed::Checksum {
             specified,
             calculated,
-        }),
+        })
     }
 }
 
@@ -255,7 +259,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// For content of so many bytes.
+    /// For content of `content_length` bytes.
     pub fn new(content_length: u64) -> Encoder {
         let segment_bytes = SEGMENT_BYTES.max(content_length.div_ceil(u64::from(u16::MAX)));
         let segments = content_length.div_ceil(segment_bytes).max(1);
@@ -276,7 +280,7 @@ impl Encoder {
         self.content_length + (MESSAGE_HEAD + CRC64) as u64 + frames
     }
 
-    /// What stands before the content.
+    /// The bytes before the content.
     pub fn head(&mut self) -> Bytes {
         let mut out = Vec::with_capacity(MESSAGE_HEAD + SEGMENT_HEAD);
         out.push(VERSION);
@@ -322,7 +326,7 @@ impl Encoder {
             checksummer
                 .finish()
                 .crc64
-                .expect("asked for when it was made")
+                .expect("the checksummer was made for a CRC64")
         };
         let of_segment = std::mem::replace(&mut self.of_segment, fresh);
         out.extend(checksum(of_segment).to_le_bytes());

@@ -97,8 +97,8 @@ fn read_tree(bytes: &[u8], elements_max: usize) -> Result<Element, Malformed> {
     root(open)
 }
 
-/// Reads a document whose root, of the name `root`, has children that hold text alone, and hands these on one by one, name and text. The
-/// memory it takes is that of one child.
+/// Reads a document whose root, of the name `root`, has children that hold text alone, and hands these on one by one, name and text.
+/// The memory it takes is that of one child.
 pub fn read_list<E: From<Malformed>>(
     bytes: &[u8],
     root: &str,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_sound_document_is_refused() {
+    fn malformed_documents_are_refused() {
         let deep = "<a>".repeat(20) + &"</a>".repeat(20);
         for document in [
             "",
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_flat_list_is_refused() {
+    fn documents_that_are_no_flat_list_are_refused() {
         for document in [
             "",
             "<m/>",

@@ -2,17 +2,16 @@
 
 use crate::codec::xml::{self, Element};
 use crate::commands::doctor::{Credentials, Endpoint, Target, VERSION, connection_string};
+use crate::http_client::{self, Upload};
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::Read;
 
 /// Longest document that is read into memory.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
-/// Longest head of a response.
-const HEAD_BYTES_MAX: u64 = 256 << 10;
 /// Letters of a path that are sent as they are.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -32,7 +31,7 @@ pub struct Client {
     target: Target,
 }
 
-/// What is asked of a service.
+/// A request to a service.
 pub struct Call<'a> {
     pub service: ServiceKind,
     pub method: &'a str,
@@ -42,10 +41,7 @@ pub struct Call<'a> {
 }
 
 /// A response whose body is still to be read.
-pub struct Reply {
-    head: String,
-    pub body: Box<dyn Read>,
-}
+pub struct Reply(http_client::Reply);
 
 impl Client {
     /// For the connection string, or the one in the environment. The error is a sentence.
@@ -72,8 +68,8 @@ impl Client {
         self.endpoint(service).is_ok()
     }
 
-    /// Sends a request with a body of `length` bytes. Errors: sentences, among them refusals of the service.
-    pub fn send(&self, call: Call<'_>, body: &mut dyn Read, length: u64) -> Result<Reply, String> {
+    /// Sends a request. Errors: sentences, among them refusals of the service.
+    pub fn send(&self, call: Call<'_>, body: Upload) -> Result<Reply, String> {
         let endpoint = self.endpoint(call.service)?;
         let mut target = format!("/{}/{}", endpoint.path, call.resource).replacen("//", "/", 1);
         let mut headers = call.headers;
@@ -91,19 +87,9 @@ impl Client {
                 target.push_str(sas);
             }
         }
-        let head = signed_request::head(
-            &endpoint.authority(),
-            (call.method, &target),
-            &headers,
-            length,
-        );
-        let broken =
-            |error: io::Error| format!("the connection to {} broke: {error}", endpoint.authority());
-        let mut stream = endpoint.connect()?;
-        stream.write_all(&head).map_err(broken)?;
-        io::copy(&mut body.take(length), &mut stream).map_err(broken)?;
-        let reply = Reply::read(stream).map_err(broken)?;
-        if reply.status() < 300 {
+        let reply = endpoint.send((call.method, &target), &headers, body)?;
+        let reply = Reply(reply);
+        if reply.0.status().is_success() {
             Ok(reply)
         } else {
             Err(reply.refusal())
@@ -126,66 +112,24 @@ impl Client {
                 "application/json;odata=nometadata, application/xml".to_owned(),
             )],
         };
-        self.send(call, &mut io::empty(), 0)
+        self.send(call, Upload::empty())
     }
 }
 
 impl Reply {
-    fn read(stream: impl Read + 'static) -> io::Result<Reply> {
-        let mut stream = BufReader::new(stream);
-        let mut head = String::new();
-        loop {
-            let length = head.len();
-            let read = (&mut stream)
-                .take(HEAD_BYTES_MAX.saturating_sub(length as u64))
-                .read_line(&mut head)?;
-            if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if &head[length..] == "\r\n" {
-                break;
-            }
-        }
-        let mut reply = Reply {
-            head,
-            body: Box::new(io::empty()),
-        };
-        let is_chunked = reply
-            .header("transfer-encoding")
-            .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
-        let length = reply
-            .header("content-length")
-            .and_then(|length| length.parse().ok());
-        reply.body = match length {
-            _ if is_chunked => Box::new(Chunks {
-                stream,
-                left: 0,
-                is_ended: false,
-            }),
-            Some(length) => Box::new(Whole {
-                stream,
-                left: length,
-            }),
-            None => Box::new(stream),
-        };
-        Ok(reply)
-    }
-
-    fn status(&self) -> u16 {
-        let status = self.head.split(' ').nth(1);
-        status.and_then(|status| status.parse().ok()).unwrap_or(0)
-    }
-
     pub fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
-        let found = lines.find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.trim())
+        self.0.headers().get(name)?.to_str().ok()
+    }
+
+    /// Reads from the body.
+    pub fn body(&mut self) -> &mut impl Read {
+        &mut self.0
     }
 
     /// The body as text.
     pub fn text(self) -> Result<String, String> {
         let mut text = String::new();
-        let read = self.body.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text);
+        let read = self.0.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text);
         read.map_err(|error| format!("the answer cannot be read: {error}"))?;
         Ok(text)
     }
@@ -210,7 +154,7 @@ impl Reply {
     /// Why the service refused, as a sentence.
     fn refusal(self) -> String {
         let (status, code) = (
-            self.status(),
+            self.0.status().as_u16(),
             self.header("x-ms-error-code")
                 .unwrap_or("no code")
                 .to_owned(),
@@ -224,105 +168,5 @@ impl Reply {
         let message = message.or_else(in_xml).unwrap_or_default();
         let message = message.lines().next().unwrap_or_default();
         format!("{status} {code}: {message}")
-    }
-}
-
-/// A body of a known length. One that ends early is an error.
-struct Whole<R> {
-    stream: R,
-    left: u64,
-}
-
-impl<R: Read> Read for Whole<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 || room.is_empty() {
-            return Ok(0);
-        }
-        let most = room
-            .len()
-            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        match self.stream.read(&mut room[..most])? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            read => {
-                self.left -= read as u64;
-                Ok(read)
-            }
-        }
-    }
-}
-
-/// A body in chunks. Source: RFC 9112, section 7.1.
-struct Chunks<R> {
-    stream: R,
-    /// Of the present chunk.
-    left: u64,
-    is_ended: bool,
-}
-
-impl<R: BufRead> Chunks<R> {
-    fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        (&mut self.stream).take(1024).read_line(&mut line)?;
-        if line.ends_with('\n') {
-            Ok(line)
-        } else {
-            Err(io::ErrorKind::UnexpectedEof.into())
-        }
-    }
-}
-
-impl<R: BufRead> Read for Chunks<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        if self.is_ended || room.is_empty() {
-            return Ok(0);
-        }
-        if self.left == 0 {
-            let line = self.line()?;
-            let length = line.split(';').next().unwrap_or_default().trim();
-            self.left = u64::from_str_radix(length, 16)
-                .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-            if self.left == 0 {
-                self.is_ended = true;
-                return Ok(0);
-            }
-        }
-        let most = room
-            .len()
-            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let read = self.stream.read(&mut room[..most])?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.left -= read as u64;
-        if self.left == 0 {
-            self.line()?;
-        }
-        Ok(read)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_end_where_their_heads_say() {
-        let body = |head: &str, body: &str| {
-            let bytes = format!("HTTP/1.1 200 OK\r\n{head}\r\n{body}").into_bytes();
-            Reply::read(io::Cursor::new(bytes)).unwrap().text()
-        };
-        assert_eq!(body("Content-Length: 3\r\n", "abcd").unwrap(), "abc");
-        assert_eq!(
-            body(
-                "Transfer-Encoding: chunked\r\n",
-                "2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n"
-            )
-            .unwrap(),
-            "abc"
-        );
-        assert!(body("Content-Length: 3\r\n", "ab").is_err());
-        assert!(body("Transfer-Encoding: chunked\r\n", "5\r\nab").is_err());
-        assert!(body("Transfer-Encoding: chunked\r\n", "z\r\n").is_err());
-        assert!(Reply::read(io::Cursor::new(b"HTTP/1.1 200".to_vec())).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's services.
 //!
-//! It asks as a client would: name, port, scheme, certificate, account, key or SAS, clock. Each finding is one line: what was found, why,
-//! what to do.
+//! It asks as a client would: name, port, scheme, certificate, account, key or SAS, clock. Each finding is one line: what was found,
+//! why, what to do.
 
 mod certificate;
 
@@ -9,23 +9,27 @@ use crate::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::clock;
 use crate::codec::date;
 use crate::commands::print_line;
+use crate::http_client::{self, Reply, Upload};
 use crate::service_kind::ServiceKind;
-use crate::signed_request;
+use crate::signed_request::{self, Headers};
+use axum::http::{HeaderMap, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use certificate::{Handshake, Stream};
+use certificate::Handshake;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest wait for a connection, for a response, and for each part of its body.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// More than any answer that is asked for has: advice is the longest.
-const ANSWER_BYTES_MAX: u64 = 4 << 20;
-/// The first byte of an answer over TLS to a request that was not: an alert.
-const TLS_ALERT: u8 = 21;
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// The code of our own answer to such a request.
 pub(super) const HTTPS_REQUIRED: &str = "AccountRequiresHttps";
 /// Signed requests may be this old or this early.
@@ -160,7 +164,10 @@ impl Target {
         let answers: Vec<(&str, &Endpoint, Result<Answer, String>)> = self
             .endpoints
             .iter()
-            .map(|(title, endpoint)| (*title, endpoint, endpoint.ask("/_lazurite/health", "")))
+            .map(|(title, endpoint)| {
+                let health = endpoint.ask("/_lazurite/health", Headers::new());
+                (*title, endpoint, health)
+            })
             .collect();
         let some_answer = answers.iter().any(|(_, _, answer)| answer.is_ok());
         let mut findings = Vec::new();
@@ -222,7 +229,7 @@ impl Target {
         } else {
             format!("{target}?{query}")
         };
-        let unsigned = endpoint.ask(&url, "").ok()?;
+        let unsigned = endpoint.ask(&url, Headers::new()).ok()?;
         if unsigned.status != 403 {
             return Some(format!(
                 "the server has no account {} (status {}). Start Lazurite with AZURITE_ACCOUNTS=\"{}:KEY\", or use its own account",
@@ -235,7 +242,7 @@ impl Target {
             );
         };
         let headers = self.signed_headers(title, &key, &url);
-        let signed = endpoint.ask(&url, &headers).ok()?;
+        let signed = endpoint.ask(&url, headers).ok()?;
         (signed.status != 200).then(|| {
             format!(
                 "AccountKey is not a key of {} on this server (status {}). Take the one from the line that Lazurite prints at start, or \
@@ -263,7 +270,8 @@ impl Target {
         let url = format!("/{}/{name}", endpoint.path).replace("//", "/");
         let headers = self.signed_headers(title, &key, &url);
         let address = endpoint.address_or_loopback();
-        let answer = address.and_then(|address| endpoint.ask_at(address, &url, &headers));
+        let answer =
+            address.and_then(|address| endpoint.send_at(address, "GET", &url, headers, ""));
         let answer = answer.map_err(|reason| {
             format!(
                 "nothing answers on {} ({reason}): see `lazurite doctor`",
@@ -284,19 +292,20 @@ impl Target {
         // All services of a server have the same pages.
         let (_, endpoint) = &self.endpoints[0];
         let password = std::env::var(CONSOLE_PASSWORD).unwrap_or_default();
-        let authorization = if password.is_empty() {
-            String::new()
-        } else {
+        let mut headers = Headers::new();
+        if !password.is_empty() {
             let credentials = STANDARD.encode(format!("lazurite:{password}"));
-            format!("Authorization: Basic {credentials}\r\n")
-        };
-        let answer = endpoint.send(method, page, &authorization, body);
+            headers.push(("Authorization".to_owned(), format!("Basic {credentials}")));
+        }
+        let answer = endpoint.address();
+        let answer =
+            answer.and_then(|address| endpoint.send_at(address, method, page, headers, body));
         let authority = endpoint.authority();
         let answer = answer.map_err(|reason| {
             format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
         })?;
         match answer.status {
-            200 => serde_json::from_str(&answer.body)
+            200 | 201 => serde_json::from_str(&answer.body)
                 .map_err(|error| format!("the answer of the server cannot be read: {error}")),
             401 => Err(format!(
                 "{authority} asks for the password of its console: set {CONSOLE_PASSWORD}"
@@ -312,7 +321,7 @@ impl Target {
     }
 
     /// The headers that sign a GET of a path and query.
-    fn signed_headers(&self, title: &str, key: &[u8], url: &str) -> String {
+    fn signed_headers(&self, title: &str, key: &[u8], url: &str) -> Headers {
         let mut services = ServiceKind::ALL.into_iter();
         let service = services.find(|service| service.title() == title);
         let service = service.unwrap_or(ServiceKind::Blob);
@@ -321,10 +330,8 @@ impl Target {
         let account = (self.account.as_str(), key);
         signed_request::sign(service, account, ("GET", url), &mut headers);
         // Every request has the version.
-        let added = headers.iter().skip(1);
-        added
-            .map(|(name, value)| format!("{name}: {value}\r\n"))
-            .collect()
+        headers.remove(0);
+        headers
     }
 }
 
@@ -348,7 +355,7 @@ fn examine_sas(title: &str, endpoint: &Endpoint, sas: &str) -> Option<String> {
     let (target, query) = endpoint.listing(title);
     let joint = if query.is_empty() { "" } else { "&" };
     let answer = endpoint
-        .ask(&format!("{target}?{query}{joint}{sas}"), "")
+        .ask(&format!("{target}?{query}{joint}{sas}"), Headers::new())
         .ok()?;
     let code = answer.header("x-ms-error-code").unwrap_or_default();
     match (answer.status, code) {
@@ -466,136 +473,142 @@ impl Endpoint {
         })
     }
 
-    fn ask(&self, target: &str, headers: &str) -> Result<Answer, String> {
-        self.ask_at(self.address()?, target, headers)
+    /// Asks for a page. Errors: why there is no answer.
+    fn ask(&self, target: &str, headers: Headers) -> Result<Answer, String> {
+        self.send_at(self.address()?, "GET", target, headers, "")
     }
 
-    fn ask_at(&self, address: SocketAddr, target: &str, headers: &str) -> Result<Answer, String> {
-        self.send_at(address, "GET", target, headers, "")
-    }
-
-    fn send(
+    /// Sends a request and returns its response, whose body is still to be read. Errors: sentences.
+    pub(super) fn send(
         &self,
-        method: &str,
-        target: &str,
-        headers: &str,
-        body: &str,
-    ) -> Result<Answer, String> {
-        self.send_at(self.address()?, method, target, headers, body)
-    }
-
-    /// A connection for requests, over TLS if the endpoint says so. The error is a sentence.
-    pub(super) fn connect(&self) -> Result<Box<dyn Stream>, String> {
+        (method, target): (&str, &str),
+        headers: &Headers,
+        body: Upload,
+    ) -> Result<Reply, String> {
         let authority = self.authority();
         let silent = |reason: String| {
             format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
         };
+        let broken = |error: io::Error| format!("the connection to {authority} broke: {error}");
         let address = self.address_or_loopback().map_err(silent)?;
-        let stream = open(address).map_err(|error| silent(error.to_string()))?;
-        if !self.is_secure {
-            return Ok(Box::new(stream));
-        }
-        match certificate::greet(&self.host, stream)? {
-            Handshake::Encrypted(stream, None) => Ok(stream),
-            Handshake::Encrypted(_, Some(distrust)) => Err(format!("{authority}: {distrust}")),
-            Handshake::Plain => Err(format!(
-                "{authority} speaks http, the connection string says https"
-            )),
+        let request = http_client::request(&authority, (method, target), headers, body);
+        let request = request.map_err(|error| format!("the request cannot be sent: {error}"))?;
+        let runtime = http_client::runtime().map_err(broken)?;
+        let response = runtime.block_on(async {
+            let stream = match self.open(address).await.map_err(silent)? {
+                Handshake::Ready(stream, None) => stream,
+                Handshake::Ready(_, Some(distrust)) => {
+                    return Err(format!("{authority}: {distrust}"));
+                }
+                Handshake::Plain => {
+                    return Err(format!(
+                        "{authority} speaks http, the connection string says https"
+                    ));
+                }
+            };
+            let response = http_client::send(stream, request, PATIENCE).await;
+            response.map_err(broken)
+        })?;
+        Ok(Reply::new(runtime, response, PATIENCE))
+    }
+
+    /// A connection, over TLS if the endpoint says so.
+    async fn open(&self, address: SocketAddr) -> Result<Handshake, String> {
+        let stream = http_client::connect(address, PATIENCE).await;
+        let stream = stream.map_err(|error| error.to_string())?;
+        if self.is_secure {
+            certificate::greet(&self.host, stream, PATIENCE).await
+        } else {
+            Ok(Handshake::Ready(Box::new(stream), None))
         }
     }
 
-    /// One request, over TLS if the endpoint says so.
+    /// One request, whose answer is examined. Errors: why there is no answer.
     fn send_at(
         &self,
         address: SocketAddr,
         method: &str,
         target: &str,
-        headers: &str,
+        mut headers: Headers,
         body: &str,
     ) -> Result<Answer, String> {
-        let text = |error: std::io::Error| error.to_string();
-        let stream = open(address).map_err(text)?;
-        let (mut stream, distrust): (Box<dyn Stream>, _) = if self.is_secure {
-            match certificate::greet(&self.host, stream)? {
-                Handshake::Encrypted(stream, distrust) => (stream, distrust),
+        let text = |error: io::Error| error.to_string();
+        headers.push(("x-ms-version".to_owned(), VERSION.to_owned()));
+        let accept = "application/json, application/xml".to_owned();
+        headers.push(("Accept".to_owned(), accept));
+        let body = Upload::of(body.into());
+        let request = http_client::request(&self.authority(), (method, target), &headers, body);
+        let request = request.map_err(text)?;
+        let runtime = http_client::runtime().map_err(text)?;
+        runtime.block_on(async {
+            let (stream, distrust) = match self.open(address).await? {
                 Handshake::Plain => return Ok(Answer::of_other_scheme()),
+                Handshake::Ready(stream, distrust) => (stream, distrust),
+            };
+            match http_client::send(stream, request, PATIENCE).await {
+                Ok(response) => Answer::read(response, distrust).await,
+                Err(error) if http_client::is_not_http(&error) => {
+                    let speaks_tls = certificate::speaks_tls(address, PATIENCE).await;
+                    let is_of_other_scheme = !self.is_secure && speaks_tls;
+                    Ok(Answer {
+                        is_of_other_scheme,
+                        ..Answer::default()
+                    })
+                }
+                Err(error) => Err(text(error)),
             }
-        } else {
-            (Box::new(stream), None)
-        };
-        let host = self.authority();
-        let length = match body.len() {
-            0 => String::new(),
-            length => format!("Content-Length: {length}\r\n"),
-        };
-        let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nx-ms-version: {VERSION}\r\nAccept: application/json, application/xml\r\n{headers}\
-             {length}Connection: close\r\n\r\n{body}"
-        );
-        stream.write_all(request.as_bytes()).map_err(text)?;
-        let mut bytes = Vec::new();
-        let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
-        if bytes.is_empty() {
-            read.map_err(text)?;
-        }
-        Ok(Answer {
-            distrust,
-            ..Answer::read(&bytes)
         })
     }
 }
 
-fn open(address: SocketAddr) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-/// An answer as far as it is looked at.
-#[derive(Debug)]
+/// An answer as far as it is looked at. The default is one that is not HTTP.
+#[derive(Debug, Default)]
 pub(super) struct Answer {
     /// The server speaks HTTPS where the endpoint says HTTP, or the other way round.
     is_of_other_scheme: bool,
-    /// What clients hold against the certificate.
+    /// Why clients refuse the certificate.
     distrust: Option<String>,
     /// 0 if it is not HTTP.
     status: u16,
-    head: String,
+    headers: HeaderMap,
     pub(super) body: String,
 }
 
 impl Answer {
     fn of_other_scheme() -> Answer {
-        Answer::read(&[TLS_ALERT])
-    }
-
-    fn read(bytes: &[u8]) -> Answer {
-        let text = String::from_utf8_lossy(bytes);
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head
-            .strip_prefix("HTTP/1.")
-            .and_then(|rest| rest.split(' ').nth(1));
         Answer {
-            is_of_other_scheme: bytes.first() == Some(&TLS_ALERT) || head.contains(HTTPS_REQUIRED),
-            distrust: None,
-            status: status.and_then(|status| status.parse().ok()).unwrap_or(0),
-            head: head.to_owned(),
-            body: body.to_owned(),
+            is_of_other_scheme: true,
+            ..Answer::default()
         }
     }
 
-    /// What stands in the body between two texts.
+    /// Reads the whole response. Errors: why it cannot be read.
+    async fn read(
+        response: Response<Incoming>,
+        distrust: Option<String>,
+    ) -> Result<Answer, String> {
+        let (head, body) = response.into_parts();
+        let body = timeout(PATIENCE, Limited::new(body, ANSWER_BYTES_MAX).collect()).await;
+        let body = body.map_err(|_| "it did not end in time")?;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        let code = head.headers.get("x-ms-error-code");
+        Ok(Answer {
+            is_of_other_scheme: code.is_some_and(|code| code == HTTPS_REQUIRED),
+            distrust,
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        })
+    }
+
+    /// The text of the body between two others.
     fn between(&self, start: &str, end: &str) -> Option<&str> {
         let (_, rest) = self.body.split_once(start)?;
         rest.split_once(end).map(|(found, _)| found)
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
-        lines
-            .find(|(found, _)| found.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.trim())
+        self.headers.get(name)?.to_str().ok()
     }
 }
 
@@ -645,8 +658,9 @@ fn covers(entry: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
 
-    /// What is found where a listener gives this answer to everybody.
+    /// The findings where a listener gives this answer to every request.
     fn findings(answer: String) -> Vec<String> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -4,6 +4,7 @@ use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::{plain, print_line};
 use crate::console::layout_size as size;
+use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
@@ -162,7 +163,7 @@ fn blob(path: &str) -> Result<String, String> {
 pub fn cat(client: &Client, path: &str) -> Result<ExitCode, String> {
     let mut reply = client.ask(ServiceKind::Blob, "GET", blob(path)?)?;
     let mut out = io::stdout().lock();
-    match io::copy(&mut reply.body, &mut out).and_then(|_| out.flush()) {
+    match io::copy(reply.body(), &mut out).and_then(|_| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(format!("cannot copy the content: {error}"))
         }
@@ -178,15 +179,14 @@ pub fn put(
     content_type: &str,
 ) -> Result<ExitCode, String> {
     let unreadable = |error: io::Error| format!("cannot read {}: {error}", file.display());
-    let (mut body, length): (Box<dyn Read>, u64) = if file == Path::new("-") {
+    let body = if file == Path::new("-") {
         let mut bytes = Vec::new();
         io::stdin().read_to_end(&mut bytes).map_err(unreadable)?;
-        let length = bytes.len() as u64;
-        (Box::new(io::Cursor::new(bytes)), length)
+        Upload::of(bytes)
     } else {
         let opened = std::fs::File::open(file).map_err(unreadable)?;
         let length = opened.metadata().map_err(unreadable)?.len();
-        (Box::new(opened), length)
+        Upload::new(opened, length)
     };
     let headers = [
         ("x-ms-blob-type", "BlockBlob"),
@@ -201,7 +201,7 @@ pub fn put(
         resource: blob(path)?,
         headers,
     };
-    client.send(call, &mut body, length)?;
+    client.send(call, body)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,18 +1,16 @@
 //! `lazurite health`: asks the services on this machine for their health, as a health check inside a container does.
 
-use crate::commands::doctor::HTTPS_REQUIRED;
+use crate::commands::doctor::{HTTPS_REQUIRED, PATIENCE};
 use crate::commands::print_line;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use crate::http_client::{self, Reply, Upload};
+use crate::signed_request::Headers;
+use axum::http::StatusCode;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
-use std::time::Duration;
 
-/// Longest wait for a connection and for each part of the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// More is no answer of ours.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// What a service answers over HTTP when it speaks only HTTPS: an alert, whose record type is 21.
-const TLS_ALERT: u8 = 21;
 const PORT_DEFAULT: u16 = 10000;
 const PORT_FILE: &str = "LAZURITE_PORT_FILE";
 
@@ -47,37 +45,40 @@ fn ports_in_use() -> Result<Vec<u16>, String> {
     Ok(ports.into_values().collect())
 }
 
-/// What the service says; the error is why it is not healthy.
+/// The text of the health page; the error is why the service is not healthy.
 fn ask(port: u16) -> Result<String, String> {
+    let no_answer = |error: io::Error| format!("no answer: {error}");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)
-        .map_err(|error| format!("nothing answers: {error}"))?;
-    let answer = exchange(&mut stream).map_err(|error| format!("no answer: {error}"))?;
-    let is_alert = answer.first() == Some(&TLS_ALERT);
-    let answer = String::from_utf8_lossy(&answer);
-    if is_alert || answer.contains(HTTPS_REQUIRED) {
+    let target = ("GET", "/_lazurite/health");
+    let request = http_client::request("localhost", target, &Headers::new(), Upload::empty());
+    let request = request.map_err(no_answer)?;
+    let runtime = http_client::runtime().map_err(no_answer)?;
+    let response = runtime.block_on(async {
+        let stream = http_client::connect(address, PATIENCE).await;
+        let stream = stream.map_err(|error| format!("nothing answers: {error}"))?;
+        let response = http_client::send(stream, request, PATIENCE).await;
+        response.map_err(no_answer)
+    })?;
+    let mut reply = Reply::new(runtime, response, PATIENCE);
+    let header = |name| {
+        reply
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+    };
+    if header("x-ms-error-code") == Some(HTTPS_REQUIRED) {
         return Ok("serves HTTPS; its health was not asked".to_owned());
     }
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    if answer.starts_with("HTTP/1.1 200 ") && answer.contains("Lazurite/") {
-        Ok(body.trim().to_owned())
+    let status = reply.status();
+    let is_ours = header("server").is_some_and(|server| server.starts_with("Lazurite/"));
+    let mut text = String::new();
+    let read = (&mut reply)
+        .take(ANSWER_BYTES_MAX)
+        .read_to_string(&mut text);
+    read.map_err(no_answer)?;
+    if status == StatusCode::OK && is_ours {
+        Ok(text.trim().to_owned())
     } else {
-        let first = answer.lines().next().unwrap_or("an empty answer");
-        Err(format!("not healthy: {first} {}", body.trim()))
+        Err(format!("not healthy: {status} {}", text.trim()))
     }
-}
-
-fn exchange(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(
-        b"GET /_lazurite/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    )?;
-    let mut answer = Vec::new();
-    let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
-    // A TLS listener may reset the connection behind its alert.
-    if answer.is_empty() {
-        read?;
-    }
-    Ok(answer)
 }

@@ -2,6 +2,7 @@
 
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::{plain, print_line};
+use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::json;
 use std::io;
@@ -50,6 +51,6 @@ pub fn send(client: &Client, queue: &str, text: &str) -> Result<ExitCode, String
         resource: format!("{}/messages", encode(queue)),
         headers,
     };
-    client.send(call, &mut body.as_bytes(), body.len() as u64)?;
+    client.send(call, Upload::of(body.into_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

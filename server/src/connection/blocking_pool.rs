@@ -25,7 +25,7 @@ pub fn on_blocking_pool<T: Send + 'static>(
 ) -> impl Future<Output = Result<T>> {
     let (sender, mut receiver) = oneshot::channel();
     let running = spawn(Box::new(move || {
-        // Nobody receives it if the client has left.
+        // The receiver is gone if the client has left.
         let _ = sender.send(run(work));
     }));
     async move {
@@ -53,8 +53,8 @@ fn run<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// As [`on_blocking_pool`], for work that may wait for the store, which must not take all threads. The outer future waits for one of the
-/// threads reserved for such work, the inner one for the work.
+/// As [`on_blocking_pool`], for work that may wait for the store, which must not take all threads. The outer future waits for one of
+/// the threads reserved for such work, the inner one for the work.
 pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_beside_what_holds_locks_for_long_leaves_the_connection_thread() {
+    async fn work_beside_long_operations_leaves_the_connection_thread() {
         let (db, _) = open(&FaultFs::new(Arc::new(MemoryFs::volatile())));
         let here = std::thread::current().id();
         let carried_out = || Ok(std::thread::current().id());
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_wait_until_what_they_rest_on_is_on_disk() {
+    async fn refusals_wait_until_their_cause_is_on_disk() {
         let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
         let (db, keyspace) = open(&disk);
         let put = || {

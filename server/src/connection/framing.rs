@@ -11,7 +11,7 @@ const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
 /// Bytes of a header line that are kept. Longer names are refused by the library, and no length needs more.
 const LINE_BYTES_KEPT: usize = 8 * 1024;
 
-/// What only the bytes of a head tell.
+/// Facts that only the bytes of a head show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RawHead {
     /// Names that start with `x-ms-meta-`, as sent.

@@ -1,8 +1,8 @@
 //! Keeps the case of `x-ms-meta-*` names, which users choose and expect back, and which the HTTP library folds to lower
 //! case in both directions.
 //!
-//! A [`HeaderCaseStream`] sits between the socket and the library: it follows the requests ([`crate::connection::framing`]), and rewrites
-//! the names in the head of a response, where they have the same length and only their case differs.
+//! A [`HeaderCaseStream`] sits between the socket and the library: it follows the requests ([`crate::connection::framing`]), and
+//! rewrites the names in the head of a response, where they have the same length and only their case differs.
 //!
 //! As it knows where a head begins and ends, it also holds clients to a time: a connection with half a head is closed after
 //! thirty seconds, while one that is idle between requests stays open as long as the listener says.
@@ -21,7 +21,7 @@ use tokio::time::Sleep;
 const HEAD_SECONDS_MAX: u64 = 30;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// What one connection's tap and the requests on it share.
+/// State that the stream of a connection and its requests share.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderNames(Arc<Mutex<Notes>>);
 
@@ -101,12 +101,13 @@ impl<S> HeaderCaseStream<S> {
     fn check_deadline(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         let deadline = self.deadline.as_mut();
         let passed = deadline.is_some_and(|deadline| deadline.as_mut().poll(task).is_ready());
-        match passed {
-            true => Err(io::Error::new(
+        if passed {
+            Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "a request head was begun and not ended",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }
@@ -163,12 +164,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeaderCaseStream<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.socket).poll_read(task, buffer)?;
         if read.is_ready() {
-            self.deadline = match self.notes.observe(&buffer.filled()[before..]) {
-                true => self.deadline.take().or_else(|| {
+            self.deadline = if self.notes.observe(&buffer.filled()[before..]) {
+                self.deadline.take().or_else(|| {
                     let time = Duration::from_secs(HEAD_SECONDS_MAX);
                     Some(Box::pin(tokio::time::sleep(time)))
-                }),
-                false => None,
+                })
+            } else {
+                None
             };
         }
         self.check_deadline(task)?;

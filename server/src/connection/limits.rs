@@ -1,5 +1,5 @@
-//! How many connections there may be: in all, so that files can be opened whatever clients do, and from one address, so that one client
-//! leaves room for others.
+//! How many connections there may be: in all, so that files can be opened whatever clients do, and from one address, so that one
+//! client leaves room for others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -72,7 +72,7 @@ impl Connections {
         }
     }
 
-    /// What tells connections to leave if they can.
+    /// Changes when idle connections have to make room for others.
     pub fn crowding(&self) -> watch::Receiver<u64> {
         self.crowded.subscribe()
     }

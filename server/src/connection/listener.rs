@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// What the library may hold of a connection's bytes: a target, the headers, and room to tell which of them is too long.
+/// Bytes of a connection that hyper may buffer: a target, the headers, and room to find which of them is too long.
 const BUFFER_BYTES_MAX: usize = 160 * 1024;
 /// The first byte of a TLS connection. Source: RFC 8446, section 5.1, `ContentType`.
 const TLS_HANDSHAKE: u8 = 22;
@@ -33,9 +33,9 @@ const HANDSHAKE_SECONDS_MAX: u64 = 30;
 /// How long requests under way may take to end once the server is asked to stop.
 const DRAIN_SECONDS_MAX: u64 = 3;
 
-/// How long a connection is left alone that has nothing to ask, although others wait for its place.
+/// Idle time after which a connection gives way to others that wait.
 const REST_MIN: Duration = Duration::from_secs(1);
-/// How often it is looked at, while the server stops, whether a client only has half a head to go on with.
+/// Interval at which, while the server stops, connections are checked for half a head.
 const HALF_HEAD_STEP: Duration = Duration::from_millis(50);
 
 /// Responds to requests.
@@ -43,7 +43,7 @@ pub trait Server: Send + Sync + 'static {
     /// The connections that are open, and how many there may be.
     fn connections(&self) -> &Arc<Connections>;
 
-    /// The response to one request, whatever it is. `notes` carries facts of its head that the library does not keep.
+    /// The response to one request, errors included. `notes` has the facts of its head that hyper does not keep.
     fn respond(
         self: Arc<Self>,
         client: Client,
@@ -65,7 +65,7 @@ pub struct Endpoint {
 pub async fn serve<S: Server>(
     server: Arc<S>,
     endpoint: Endpoint,
-    carriers: Arc<ConnectionThreads>,
+    threads: Arc<ConnectionThreads>,
     mut stop: watch::Receiver<bool>,
 ) {
     let Endpoint {
@@ -99,10 +99,10 @@ pub async fn serve<S: Server>(
                 };
                 let (server, opening, stop) = (server.clone(), opening.clone(), stop.clone());
                 let open = open.clone();
-                carriers.carry(socket, move |socket| async move {
+                threads.spawn(socket, move |socket| async move {
                     match opening {
                         Opening::Plain => connection(server, client, socket, stop).await,
-                        // Apart, so that plain connections do not have room for it too.
+                        // Boxed, so that the futures of plain connections stay small.
                         Opening::Encrypted(tls) => {
                             Box::pin(encrypted(server, client, socket, tls, stop)).await;
                         }
@@ -114,7 +114,7 @@ pub async fn serve<S: Server>(
                 });
             }
             Err(error) => {
-                // Out of file handles, most likely: others may close theirs meanwhile.
+                // Most likely the process is out of file handles: other connections may close meanwhile.
                 tracing::warn!(service = service.title(), %error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -138,7 +138,7 @@ pub struct Client {
     keep_alive: Duration,
 }
 
-/// Speaks what the client begins with.
+/// Serves HTTP or HTTPS, as the first byte of the client says.
 async fn either<S: Server>(
     server: Arc<S>,
     client: Client,
@@ -147,7 +147,7 @@ async fn either<S: Server>(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut crowding = server.connections().crowding();
-    // One that says nothing gives way to others.
+    // A silent client gives way to others.
     let crowded = async {
         tokio::time::sleep(REST_MIN).await;
         let _ = crowding.changed().await;
@@ -201,12 +201,12 @@ async fn encrypted<S: Server>(
     }
 }
 
-/// What a connection has been doing.
+/// The requests of a connection.
 struct Activity {
     opened: Instant,
-    /// Requests whose answers have not begun.
+    /// Requests whose responses have not begun.
     under_way: AtomicUsize,
-    /// Milliseconds after `opened` when the last answer began.
+    /// Milliseconds after `opened` when the last response began.
     last_answer: AtomicU64,
 }
 
@@ -231,10 +231,49 @@ impl Activity {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How long nothing has been asked.
+    fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) == 0
+    }
+
+    /// The time since the last response began.
     fn rested(&self) -> Duration {
         let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
         self.opened.elapsed().saturating_sub(last)
+    }
+}
+
+/// Has the server respond to a request. Error: the connection is to be reset.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn would keep its arguments twice, which each connection pays for"
+)]
+fn respond<S: Server>(
+    server: Arc<S>,
+    client: Client,
+    request: Request<Incoming>,
+    notes: HeaderNames,
+    activity: Arc<Activity>,
+    resets: Arc<AtomicBool>,
+) -> impl Future<Output = Result<Response<Body>, &'static str>> {
+    async move {
+        busy_poll::begun();
+        activity.begin();
+        let response = server.respond(client, request, notes).await;
+        activity.end();
+        busy_poll::answered();
+        if response.extensions().get::<Aborted>().is_some() {
+            resets.store(true, Ordering::Relaxed);
+            return Err("reset as a fault asked for");
+        }
+        Ok(response)
+    }
+}
+
+/// Returns once the client is idle or within the head of a request. hyper would wait for the rest of the head, but only requests with
+/// a whole head get time to end.
+async fn half_a_head(seen: &HeaderNames, activity: &Activity) {
+    while !(activity.is_idle() && seen.is_within_head()) {
+        tokio::time::sleep(HALF_HEAD_STEP).await;
     }
 }
 
@@ -256,18 +295,7 @@ async fn connection<S: Server, I: OnTcp + AsyncRead + AsyncWrite + Unpin + Send 
         let resets = resets.clone();
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
-        let answering = async move {
-            busy_poll::begun();
-            activity.begin();
-            let response = server.respond(client, request, notes).await;
-            activity.end();
-            busy_poll::answered();
-            if response.extensions().get::<Aborted>().is_some() {
-                resets.store(true, Ordering::Relaxed);
-                return Err("reset as a fault asked for");
-            }
-            Ok(response)
-        };
+        let answering = respond(server, client, request, notes, activity, resets);
         #[cfg(debug_assertions)]
         let answering = crate::connection::slow_handler::Measured::new(answering, what);
         answering
@@ -279,26 +307,19 @@ async fn connection<S: Server, I: OnTcp + AsyncRead + AsyncWrite + Unpin + Send 
         .half_close(true)
         .serve_connection(TokioIo::new(tap), answer);
     tokio::pin!(connection);
-    let is_idle = || activity.under_way.load(Ordering::Relaxed) == 0;
     let ended = loop {
         tokio::select! {
             ended = connection.as_mut() => break ended,
             () = stopped(&mut stop) => {
                 connection.as_mut().graceful_shutdown();
-                // Half a head, which the library would wait for, is no request that should have its time to end.
-                let half_a_head = async {
-                    while !(is_idle() && seen.is_within_head()) {
-                        tokio::time::sleep(HALF_HEAD_STEP).await;
-                    }
-                };
                 tokio::select! {
                     ended = connection.as_mut() => break ended,
-                    () = half_a_head => return,
+                    () = half_a_head(&seen, &activity) => return,
                 }
             }
             Ok(()) = crowding.changed() => {
-                // A client that has been idle connects again when it needs to; one that has just come is about to ask.
-                if is_idle() && activity.rested() >= REST_MIN {
+                // A client that has been idle can connect again; one that has just connected is about to send a request.
+                if activity.is_idle() && activity.rested() >= REST_MIN {
                     connection.as_mut().graceful_shutdown();
                 }
             }

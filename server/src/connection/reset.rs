@@ -1,4 +1,4 @@
-//! A socket that can be closed with a reset instead of an orderly end, as a broken network does.
+//! A socket that can be closed with a TCP reset instead of an orderly end, to simulate a broken network.
 
 use socket2::SockRef;
 use std::io;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_secs(5);
-/// A client has to take [`crate::memory::PACE_BYTES`] in so many ticks, or all there is; in one while memory is short.
+/// Ticks within which a client has to take [`crate::memory::PACE_BYTES`], or all that is left; one while memory is short.
 const TICKS_MAX: u32 = 6;
 
 /// A socket whose writes fail with `TimedOut` when the other end takes nothing, or next to nothing, for half a minute.

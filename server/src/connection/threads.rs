@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
-/// What takes long on one connection must leave room for what does on its neighbours, however many threads there are.
+/// Fewest blocking threads of one connection thread: long work of one connection must leave threads for its neighbours.
 const BLOCKING_THREADS_MIN: usize = 16;
 
 /// The threads that serve connections. They end when this is dropped.
@@ -30,19 +30,22 @@ pub struct ConnectionThreads {
 #[derive(Debug)]
 struct ConnectionThread {
     runtime: Handle,
-    /// Connections that it carries.
+    /// Connections that it serves.
     load: Arc<AtomicUsize>,
     /// Ends the thread when it is dropped.
     _end: oneshot::Sender<()>,
 }
 
 impl ConnectionThreads {
-    /// Starts so many threads, which together may have about so many others for what takes long. Errors: those of the
-    /// operating system, when it has no more threads to give.
-    pub fn start(threads: usize, blocking_threads: usize) -> io::Result<ConnectionThreads> {
+    /// Starts `threads` threads, which together have about `blocking_threads` others for work that takes long. At most `pollers_max`
+    /// of them are busy while one polls. Errors: those of the operating system if it has no more threads.
+    pub fn start(
+        threads: usize,
+        blocking_threads: usize,
+        pollers_max: usize,
+    ) -> io::Result<ConnectionThreads> {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        let all = Arc::new(Threads::new(threads, processors));
+        let all = Arc::new(Threads::new(threads, pollers_max));
         let (running, ended) = channel(1);
         let threads: io::Result<_> = (0..threads)
             .map(|number| {
@@ -53,21 +56,21 @@ impl ConnectionThreads {
         Ok(ConnectionThreads { threads, ended })
     }
 
-    /// Ends the threads, and waits for them for so long at most: what they serve is cut off.
+    /// Ends the threads, waits for them for at most `patience`, and then cuts their requests off.
     pub async fn close(mut self, patience: Duration) {
         self.threads.clear();
         let _ = tokio::time::timeout(patience, self.ended.recv()).await;
     }
 
-    /// Serves a connection on the thread that has the fewest.
-    pub fn carry<F: Future<Output = ()> + Send + 'static>(
+    /// Serves a connection on the thread with the fewest connections.
+    pub fn spawn<F: Future<Output = ()> + Send + 'static>(
         &self,
         socket: TcpStream,
         serve: impl FnOnce(TcpStream) -> F + Send + 'static,
     ) {
-        let load = |carrier: &&ConnectionThread| carrier.load.load(Ordering::Relaxed);
+        let load = |thread: &&ConnectionThread| thread.load.load(Ordering::Relaxed);
         let least = self.threads.iter().min_by_key(load);
-        least.expect("there is a thread").carry(socket, serve);
+        least.expect("there is a thread").spawn(socket, serve);
     }
 }
 
@@ -87,12 +90,12 @@ impl ConnectionThread {
         let run = move || {
             runtime.spawn(busy_poll::keep(all, number));
             let _ = runtime.block_on(end);
-            // Requests that are cut off now had their time to end.
+            // The requests had time to end; those that are still running are cut off.
             runtime.shutdown_background();
             drop(running);
         };
         std::thread::Builder::new()
-            .name(format!("carrier {number}"))
+            .name(format!("connections {number}"))
             .spawn(run)?;
         Ok(ConnectionThread {
             runtime: handle,
@@ -101,13 +104,13 @@ impl ConnectionThread {
         })
     }
 
-    fn carry<F: Future<Output = ()> + Send + 'static>(
+    fn spawn<F: Future<Output = ()> + Send + 'static>(
         &self,
         socket: TcpStream,
         serve: impl FnOnce(TcpStream) -> F + Send + 'static,
     ) {
         let guard = LoadGuard::take(&self.load);
-        // The socket is to be watched by the runtime that serves it.
+        // The runtime that serves the socket has to watch it.
         let handed_over = socket.into_std();
         self.runtime.spawn(async move {
             match handed_over.and_then(TcpStream::from_std) {
@@ -119,7 +122,7 @@ impl ConnectionThread {
     }
 }
 
-/// One of the connections that a thread carries.
+/// Counts a connection of a thread.
 struct LoadGuard(Arc<AtomicUsize>);
 
 impl LoadGuard {
@@ -142,16 +145,16 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// Has a connection carried until its client closes it; answers the client, once it is known which thread has it.
+    /// Serves a connection until its client closes it. Returns the client once the name of the thread is in `names`.
     async fn connect(
-        carriers: &ConnectionThreads,
+        threads: &ConnectionThreads,
         listener: &TcpListener,
         names: &mpsc::Sender<String>,
     ) -> TcpStream {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await;
         let (socket, _) = listener.accept().await.unwrap();
         let sender = names.clone();
-        carriers.carry(socket, move |mut socket| async move {
+        threads.spawn(socket, move |mut socket| async move {
             let name = std::thread::current().name().unwrap().to_owned();
             sender.send(name).await.unwrap();
             socket.write_all(b"hello").await.unwrap();
@@ -164,27 +167,27 @@ mod tests {
 
     #[tokio::test]
     async fn connections_go_to_the_thread_that_has_the_fewest_and_stay_there() {
-        let carriers = ConnectionThreads::start(3, 3).unwrap();
+        let threads = ConnectionThreads::start(3, 3, 1).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (sender, mut receiver) = mpsc::channel(8);
         let mut clients = Vec::new();
         for number in 0..6 {
-            clients.push(connect(&carriers, &listener, &sender).await);
+            clients.push(connect(&threads, &listener, &sender).await);
             assert_eq!(
                 receiver.recv().await.unwrap(),
-                format!("carrier {}", number % 3)
+                format!("connections {}", number % 3)
             );
         }
         let loads = || {
-            let load = |carrier: &ConnectionThread| carrier.load.load(Ordering::Relaxed);
-            carriers.threads.iter().map(load).collect::<Vec<_>>()
+            let load = |thread: &ConnectionThread| thread.load.load(Ordering::Relaxed);
+            threads.threads.iter().map(load).collect::<Vec<_>>()
         };
         assert_eq!(loads(), [2, 2, 2]);
         drop(clients.remove(1));
         while loads() != [2, 1, 2] {
             tokio::task::yield_now().await;
         }
-        let _client = connect(&carriers, &listener, &sender).await;
-        assert_eq!(receiver.recv().await.unwrap(), "carrier 1");
+        let _client = connect(&threads, &listener, &sender).await;
+        assert_eq!(receiver.recv().await.unwrap(), "connections 1");
     }
 }

@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{
 /// A chain of certificates, the server's own first, and the key of that one.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What turns connections into encrypted ones, with a certificate that can be replaced.
+/// The server's side of TLS, with a certificate that can be replaced.
 pub struct Tls {
     acceptor: TlsAcceptor,
     certificate: Arc<CurrentCertificate>,
@@ -76,7 +76,7 @@ impl Tls {
         }))
     }
 
-    /// What connections begin with.
+    /// The protocol that connections begin with.
     pub fn opening(&self) -> Opening {
         let acceptor = self.acceptor.clone();
         if self.plain_too {
@@ -103,12 +103,12 @@ impl Tls {
     }
 }
 
-/// What a connection begins with.
+/// The protocol that a connection begins with.
 #[derive(Clone)]
 pub enum Opening {
     Plain,
     Encrypted(TlsAcceptor),
-    /// The first byte tells: of TLS it is that of a handshake record, which no request begins with.
+    /// The first byte decides: TLS begins with a handshake record, whose first byte begins no request.
     Either(TlsAcceptor),
 }
 
@@ -196,8 +196,8 @@ fn client_verifier(
         .map_err(|error| at(error.to_string()))
 }
 
-/// Checks that the key is that of the certificate. The library parses certificates of X.509 version 3 only. Whether to trust any other,
-/// such as those of version 1 that `openssl x509 -req -signkey` makes, is up to the client: here it is enough that the key's
+/// Checks that the key is that of the certificate. The library parses certificates of X.509 version 3 only. Whether to trust any
+/// other, such as those of version 1 that `openssl x509 -req -signkey` makes, is up to the client: here it is enough that the key's
 /// public half stands in it.
 fn check_key(certified: &CertifiedKey) -> Result<(), Error> {
     match certified.keys_match() {

@@ -1,5 +1,5 @@
-//! A client that speaks HTTP to a port of HTTPS, or the other way round, is told so: the one by an answer, the other, which could not
-//! read one, by a line in the server's log.
+//! Clients that speak HTTP to a port of HTTPS get a response that says so. Clients that speak HTTPS to a port of HTTP could not read
+//! one, so the server's log has a line.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

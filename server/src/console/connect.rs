@@ -1,6 +1,6 @@
 //! Connection strings, endpoints, and a few lines for each client library.
 
-use crate::accounts::DEVELOPMENT_KEY;
+use crate::accounts::{DEVELOPMENT_KEY, name_of_fork};
 use crate::announce::Address;
 use crate::console::Console;
 use crate::console::layout::{self, copy_button};
@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;
 
-/// Stands in connection strings for a key that is not the one that everybody knows.
+/// Stands in connection strings for a key that is not public.
 const KEY_OMITTED: &str = "YOUR-KEY";
 
 pub async fn page(
@@ -17,7 +17,7 @@ pub async fn page(
     Path(account): Path<String>,
     visit: Visit,
 ) -> Page {
-    let connection = connection_string(&console, &visit, &account);
+    let connection = connection_string(&console, &visit, &account, None);
     let content = html! {
         (layout::trail(&[("Home", "/_lazurite/".to_owned())], "Connect"))
         h1 { "Connect to " code { (account) } }
@@ -36,13 +36,19 @@ pub async fn page(
     Ok(layout::page(&console, "Home", "Connect", content))
 }
 
-/// The connection string of an account, under the host name that the visitor came by.
-pub fn connection_string(console: &Console, visit: &Visit, account: &str) -> String {
+/// The connection string of an account, or of a fork of it, under the host name that the visitor came by.
+pub fn connection_string(
+    console: &Console,
+    visit: &Visit,
+    account: &str,
+    fork: Option<&str>,
+) -> String {
     let key = if console.all_accounts().is_well_known(account) {
         DEVELOPMENT_KEY
     } else {
         KEY_OMITTED
     };
+    let account = fork.map_or_else(|| account.to_owned(), |fork| name_of_fork(account, fork));
     let mut text = format!(
         "DefaultEndpointsProtocol={};AccountName={account};AccountKey={key};",
         visit.scheme()
@@ -51,7 +57,7 @@ pub fn connection_string(console: &Console, visit: &Visit, account: &str) -> Str
         let title = address.service.title();
         text.push_str(&format!(
             "{title}Endpoint={};",
-            endpoint(visit, address, account)
+            endpoint(visit, address, &account)
         ));
     }
     text

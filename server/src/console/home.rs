@@ -97,7 +97,7 @@ fn account_section(
     account: &str,
     counts: [Counted; 3],
 ) -> Markup {
-    let connection = connect::connection_string(console, visit, account);
+    let connection = connect::connection_string(console, visit, account, None);
     let kinds = [
         ("Containers", "blobs"),
         ("Queues", "queues"),
@@ -157,8 +157,8 @@ fn facts(console: &Console) -> Result<Facts> {
     Ok(Facts {
         accounts,
         directory_bytes: console
-            .settings
-            .directory
+            .stores
+            .current_directory()
             .as_deref()
             .and_then(bytes_of_files),
         stats: console.services().db.stats(),
@@ -192,7 +192,7 @@ fn counts(console: &Console, account: &str) -> Result<[Counted; 3]> {
     ])
 }
 
-/// The bytes of the files in a directory, without those of directories in it: the store has none.
+/// The bytes of the files in the directory of a store.
 fn bytes_of_files(directory: &Path) -> Option<u64> {
     let entries = std::fs::read_dir(directory).ok()?;
     let metadata = entries.flatten().filter_map(|entry| entry.metadata().ok());

@@ -25,16 +25,17 @@ const THEME_SCRIPT: &str = include_str!("assets/theme.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
 /// The sections of the console: title, path, key.
-pub const SECTIONS: [(&str, &str); 6] = [
+pub const SECTIONS: [(&str, &str); 7] = [
     ("Home", "/_lazurite/"),
     ("Blobs", "/_lazurite/blobs"),
     ("Queues", "/_lazurite/queues"),
     ("Tables", "/_lazurite/tables"),
     ("Requests", "/_lazurite/requests"),
+    ("State", "/_lazurite/state"),
     ("Engine", "/_lazurite/engine"),
 ];
 
-/// Style, scripts and icon. They are the same for everybody.
+/// Style, scripts and icon. They are the same for all visitors.
 pub fn assets() -> Router<Arc<Console>> {
     let asset = |kind: &'static str, content: &'static str| {
         get(move || async move {

@@ -21,6 +21,8 @@ pub mod requests;
 mod respond;
 mod routing;
 mod rows;
+mod state;
+mod state_pages;
 mod tables;
 mod test_pages;
 mod value_text;
@@ -33,7 +35,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::RequestOrigin;
 use crate::response::error::{Failure, Result};
 use crate::services::Services;
-use crate::state::Stores;
+use crate::state::{Stores, fork_not_found};
 use axum::Router;
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -110,7 +112,7 @@ impl Console {
         let _ = self.addresses.set(addresses);
     }
 
-    /// Ends the pages that are sent for as long as somebody watches.
+    /// Ends the pages that are sent for as long as a visitor watches.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
     }
@@ -134,12 +136,22 @@ impl Console {
         self.stores.current().services.clone()
     }
 
+    /// The services of a fork, or of the current store if none is named.
+    fn services_of(&self, fork: &str) -> Result<Arc<Services>> {
+        if fork.is_empty() {
+            return Ok(self.services());
+        }
+        let store = self.stores.fork(fork);
+        let store = store.ok_or_else(|| fork_not_found(fork))?;
+        Ok(store.services.clone())
+    }
+
     fn all_accounts(&self) -> &Accounts {
         self.stores.accounts()
     }
 
-    /// The accounts that the console shows. Without a password, any program of this machine may come: it sees what it could read with
-    /// the key that everybody knows.
+    /// The accounts that the console shows. Without a password, any program of this machine may come: it sees the accounts that it could
+    /// read with the public key.
     fn accounts(&self) -> impl Iterator<Item = &str> {
         let accounts = self.all_accounts();
         accounts.names().filter(|name| self.shows(name))
@@ -188,16 +200,24 @@ pub fn router(console: Arc<Console>) -> Router {
             .merge(tables::routes())
             .merge(queues::routes())
             .merge(blobs::routes())
-            .merge(requests::routes());
+            .merge(requests::routes())
+            .merge(state::routes());
         routes = routes
             .merge(layout::assets())
             .merge(pages.route_layer(layer));
     }
     routes
         .merge(test_pages::routes(&console))
+        .merge(state_pages::routes(&console))
         .fallback(any_handler(open_pages::unknown))
         .layer(axum::middleware::map_response(guard::protect))
         .with_state(console)
+}
+
+/// Whether a page writes to the store that the request found. Operations on whole stores choose theirs themselves.
+pub fn changes_store(parts: &Parts) -> bool {
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+    !is_read && !parts.uri.path().starts_with(state_pages::PREFIX)
 }
 
 /// Serves a request whose path begins with [`PREFIX`]. Errors: those of the pages for programs, to be rendered as the service does.

@@ -97,7 +97,8 @@ fn nothing_there(console: &Console, path: &str) -> Failure {
     };
     let path = path.strip_prefix(PREFIX).unwrap_or(path);
     let message = format!(
-        "There is no page '{path}' below /_lazurite/. There are: {pages}/_lazurite/health, /_lazurite/advice, /_lazurite/heatmap, /_lazurite/clock, /_lazurite/faults."
+        "There is no page '{path}' below /_lazurite/. There are: {pages}/_lazurite/health, /_lazurite/advice, /_lazurite/heatmap, /_lazurite/clock, /_lazurite/faults, \
+         /_lazurite/state/snapshots."
     );
     Failure::new(404, "PageNotFound", message)
 }

@@ -17,13 +17,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Where routes are.
-    const SOURCES: [&str; 8] = [
+    const SOURCES: [&str; 10] = [
         include_str!("mod.rs"),
         include_str!("blobs.rs"),
         include_str!("layout.rs"),
         include_str!("open_pages.rs"),
         include_str!("queues.rs"),
         include_str!("requests/mod.rs"),
+        include_str!("state.rs"),
+        include_str!("state_pages.rs"),
         include_str!("tables.rs"),
         include_str!("test_pages.rs"),
     ];
@@ -31,6 +33,9 @@ mod tests {
     /// Pages for people, the files that they load, and the targets of their forms.
     fn is_for_people(path: &str) -> bool {
         let path = path.trim_start_matches("/_lazurite/");
+        if path == "state" {
+            return true;
+        }
         let section = path.split('/').next().unwrap_or_default();
         let is_page = [
             "", "blobs", "queues", "tables", "requests", "engine", "connect", "assets",

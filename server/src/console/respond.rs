@@ -180,21 +180,23 @@ pub enum Done {
     Imported,
     Moved,
     Put,
+    Restored,
     Saved,
 }
 
 impl Done {
-    const ALL: [Done; 7] = [
+    const ALL: [Done; 8] = [
         Done::Cleared,
         Done::Created,
         Done::Deleted,
         Done::Imported,
         Done::Moved,
         Done::Put,
+        Done::Restored,
         Done::Saved,
     ];
 
-    fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Done::Cleared => "cleared",
             Done::Created => "created",
@@ -202,6 +204,7 @@ impl Done {
             Done::Imported => "imported",
             Done::Moved => "moved",
             Done::Put => "put",
+            Done::Restored => "restored",
             Done::Saved => "saved",
         }
     }
@@ -214,11 +217,12 @@ impl Done {
             Done::Imported => "Imported.",
             Done::Moved => "Moved.",
             Done::Put => "Put one message.",
+            Done::Restored => "Restored.",
             Done::Saved => "Saved.",
         }
     }
 
-    /// That of the address of a page. Any other word says nothing: anybody can write an address.
+    /// That of the address of a page. Other words have no effect: the address may come from any page.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");
         Done::ALL.into_iter().find(|done| done.word() == word)

@@ -170,7 +170,7 @@ impl Source {
             top: None,
             continuation: from
                 .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
-            access_range: None,
+            ..Query::default()
         };
         let tables = &self.console.services().tables;
         let page = tables.query_entities(&self.account, &self.table, &query, &|| false)?;

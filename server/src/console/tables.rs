@@ -152,7 +152,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         filter: Some(filter.as_str()),
         top: Some(top),
         continuation: visit.query.has("pk").then_some((&from.0, &from.1)),
-        access_range: None,
+        ..Query::default()
     };
     let rows = read_rows(console, account, table, &query);
     // A filter that cannot be read is said beside the filter; anything else is another page.
@@ -450,7 +450,7 @@ fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> 
             form method="post" action=(layout::path(&["tables", account, table, "entity", "delete"], &[])) {
                 (layout::token(console))
                 (keys_of(&entity))
-                p { "Deletes it only if nobody has changed it since this page was made." }
+                p { "Deletes it only if it is unchanged since this page was made." }
                 button.danger { "Delete the entity" }
             }
         }

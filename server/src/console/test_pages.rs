@@ -7,7 +7,7 @@
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
 use crate::console::guard::{check_site, check_visitor, refused};
-use crate::console::respond::{Connection, HandedBody, Json, Page, Refusal};
+use crate::console::respond::{Connection, HandedBody, Json, Page, Refusal, Visit};
 use crate::console::routing::{any_handler, get};
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::response::error::{Failure, Result, common};
@@ -38,7 +38,8 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
         .route_layer(layer)
 }
 
-async fn guard(
+/// The layer in front of pages for test suites.
+pub(super) async fn guard(
     State(console): State<Arc<Console>>,
     request: Request,
     next: Next,
@@ -63,26 +64,39 @@ async fn check(
     let connection = connection.ok_or_else(|| Failure::from(common::INTERNAL_ERROR))?;
     check_visitor(console, &connection, headers).await?;
     check_site(method, headers, &connection.host)?;
-    let changes = !matches!(*method, Method::GET | Method::HEAD);
-    if changes && !console.shows_all() {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    check_shows_all(console)
+}
+
+/// Refuses to change what belongs to all accounts, unless the console shows all.
+pub(super) fn check_shows_all(console: &Console) -> Result<()> {
+    if !console.shows_all() {
         return Err(refused(
-            "This server has accounts with keys of their own: its clock and its faults are changed only with a password. Start Lazurite with \
-             --console-password.",
+            "This server has accounts with keys of their own: its clock, its faults and its state are changed only with a password. Start \
+             Lazurite with --console-password.",
         ));
     }
     Ok(())
 }
 
-async fn show_clock(State(console): State<Arc<Console>>) -> Json<Value> {
-    Json(clock::page::show(&console.services().clock))
+async fn show_clock(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
+    let services = console.services_of(&visit.parameter("fork"))?;
+    Ok(Json(clock::page::show(&services.clock)))
 }
 
 async fn change_clock(
     State(console): State<Arc<Console>>,
+    visit: Visit,
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
-    let change = move || clock::page::change(&console.services().clock, &body);
+    let services = console.services_of(&visit.parameter("fork"))?;
+    let change = move || {
+        console.stores.note_for_secondary()?;
+        clock::page::change(&services.clock, &body)
+    };
     Ok(Json(on_blocking_pool(change).await?))
 }
 

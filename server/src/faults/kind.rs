@@ -1,4 +1,4 @@
-//! What a fault does, and the words that name it: `503; retry-after=2`, `latency=200ms`, `reset`, `cut-body`, `lose-answer`.
+//! The effects of faults, and their text form: `503; retry-after=2`, `latency=200ms`, `reset`, `cut-body`, `lose-answer`.
 
 use crate::clock::duration;
 use crate::faults::{Ending, HEADER};
@@ -22,14 +22,14 @@ const ERRORS: [(u16, &str, &str); 3] = [
     (500, "OperationTimedOut", MESSAGE_TIMED_OUT),
 ];
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kind {
     latency: Option<Latency>,
     effect: Option<Effect>,
 }
 
-/// What happens to the request beside its latency.
+/// The effect on the request beside its latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Error {
@@ -251,7 +251,7 @@ impl Fault {
                     None => failure,
                 })
             }
-            // Nobody receives it; logs have it.
+            // No client receives it; it is for the logs.
             Some(Effect::Reset) => Err(Failure::new(500, "InternalError", MESSAGE_INTERNAL)),
             Some(Effect::CutBody(_) | Effect::LoseAnswer) | None => Ok(()),
         }

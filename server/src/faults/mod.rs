@@ -5,12 +5,15 @@
 //! Latency and errors come before the handler, which then does not run; a lost or cut response comes after it. Only errors that Azure
 //! Storage gives can be injected.
 //!
-//! Without rules, a request costs one load of an atomic flag and one look for the header.
+//! `targets.rs` has the limits of Azure Storage, which are faults with a cause: a request that meets one is refused as there.
+//!
+//! Without rules and targets, a request costs one load of an atomic flag for each and one look for the header.
 
 mod ending;
 mod kind;
 pub mod page;
 mod rules;
+pub mod targets;
 
 pub use ending::Ending;
 pub use kind::Fault;

@@ -1,8 +1,9 @@
-//! `/_lazurite/faults`: the JSON of the rules.
+//! `/_lazurite/faults`: the JSON of the rules and the targets.
 
 use crate::faults::Faults;
 use crate::faults::kind::Kind;
 use crate::faults::rules::Rule;
+use crate::faults::targets::Targets;
 use crate::request::context::ServiceKind;
 use crate::request::operation::Operation;
 use crate::response::error::{Failure, Result};
@@ -23,10 +24,16 @@ const FIELDS: [&str; 8] = [
     "fault",
 ];
 
-/// The rules with the number of their hits, as a PUT takes them.
+/// The rules and targets with the number of their hits, as a PUT takes them.
 pub fn show(faults: &Faults) -> Value {
     let rules: Vec<Value> = faults.rules().iter().map(show_rule).collect();
-    json!({ "rules": rules, "headerHits": faults.header_hits() })
+    let (targets, target_hits) = faults.all_targets().show();
+    json!({
+        "rules": rules,
+        "headerHits": faults.header_hits(),
+        "targets": targets,
+        "targetHits": target_hits,
+    })
 }
 
 fn show_rule(rule: &Rule) -> Value {
@@ -54,24 +61,47 @@ fn show_rule(rule: &Rule) -> Value {
     Value::Object(shown)
 }
 
-/// Replaces the rules by those of the body of a PUT. Errors: the body is not understood; the message names the field.
+/// Replaces the rules, the targets or both by those of the body of a PUT. Errors: the body is not understood; the message names the
+/// field, and nothing is changed.
 pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
-    faults.set(read(body).map_err(|message| Failure::new(400, "InvalidInput", message))?);
+    let (rules, targets) =
+        read(body).map_err(|message| Failure::new(400, "InvalidInput", message))?;
+    if let Some(rules) = rules {
+        faults.set(rules);
+    }
+    if let Some(targets) = targets {
+        faults.set_targets(targets);
+    }
     Ok(show(faults))
 }
 
-/// Removes all rules.
+/// Removes all rules, and sets the targets that the server was started with.
 pub fn clear(faults: &Faults) -> Value {
-    faults.set(Vec::new());
+    faults.reset();
     show(faults)
 }
 
-fn read(body: &[u8]) -> std::result::Result<Vec<Rule>, String> {
+/// The rules and the targets of a body; `None` for what it leaves as it is.
+type Change = (Option<Vec<Rule>>, Option<Targets>);
+
+fn read(body: &[u8]) -> std::result::Result<Change, String> {
     let document: Value = serde_json::from_slice(body)
         .map_err(|error| format!("The body is no JSON document: {error}."))?;
-    let rules = document["rules"]
-        .as_array()
-        .ok_or("rules: the body is a JSON object with a list of rules in this field.")?;
+    let (rules, targets) = (document.get("rules"), document.get("targets"));
+    if rules.is_none() && targets.is_none() {
+        return Err(
+            "rules: the body is a JSON object with a list of rules in this field, or with targets."
+                .to_owned(),
+        );
+    }
+    Ok((
+        rules.map(read_rules).transpose()?,
+        targets.map(Targets::read).transpose()?,
+    ))
+}
+
+fn read_rules(rules: &Value) -> std::result::Result<Vec<Rule>, String> {
+    let rules = rules.as_array().ok_or("rules: it is no list.")?;
     if rules.len() > RULES_MAX {
         return Err(format!(
             "rules: there are {} of them, and may be {RULES_MAX}.",
@@ -182,7 +212,7 @@ mod tests {
 
     #[test]
     fn rules_are_shown_as_they_were_set() {
-        let faults = Faults::new(false);
+        let faults = Faults::new(false, false);
         let rule = json!({
             "service": "blob", "operation": "PutBlob", "account": "a", "resource": "con/", "probability": 0.5, "seed": 7, "count": 2,
             "fault": "503; retry-after=1",
@@ -198,6 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn rules_and_targets_are_replaced_each_by_itself() {
+        let faults = Faults::new(false, true);
+        let change = |body: Value| super::change(&faults, body.to_string().as_bytes()).unwrap();
+        let set = change(json!({ "rules": [{ "fault": "503" }] }));
+        assert_eq!(set["targets"]["blobRequests"], 500);
+        let set = change(json!({ "targets": { "blobRequests": 5 } }));
+        assert_eq!(set["rules"].as_array().unwrap().len(), 1);
+        assert_eq!(set["targets"], json!({ "blobRequests": 5 }));
+        assert_eq!(set["targetHits"], json!({ "blobRequests": 0 }));
+        assert_eq!(change(set.clone()), set);
+        assert_eq!(change(json!({ "targets": {} }))["targets"], json!({}));
+        assert!(faults.targets().is_none());
+        assert_eq!(clear(&faults)["targets"]["queueMessages"], 2000);
+    }
+
+    #[test]
     fn rules_that_are_not_understood_are_refused_with_the_name_of_the_field() {
         let with = |field: &str, value: Value| {
             let mut rule = json!({ "fault": "503" });
@@ -207,6 +253,11 @@ mod tests {
         for (body, start) in [
             (String::new(), "The body"),
             ("[]".to_owned(), "rules:"),
+            (json!({ "rules": {} }).to_string(), "rules:"),
+            (
+                json!({ "rules": [{ "fault": "503" }], "targets": { "x": 1 } }).to_string(),
+                "targets.x:",
+            ),
             (json!({ "rules": ["503"] }).to_string(), "rules[0]:"),
             (
                 json!({ "rules": vec![json!({ "fault": "503" }); 101] }).to_string(),
@@ -225,7 +276,7 @@ mod tests {
             (with("count", json!(0)), "rules[1].count:"),
             (with("status", json!(503)), "rules[1].status:"),
         ] {
-            let faults = Faults::new(false);
+            let faults = Faults::new(false, false);
             let refused = change(&faults, body.as_bytes()).unwrap_err();
             assert_eq!(refused.status, 400, "{body}");
             assert!(

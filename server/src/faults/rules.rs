@@ -1,6 +1,7 @@
 //! The rules: which requests have which fault, how often, and how often it was so far.
 
 use crate::faults::kind::{Fault, Kind};
+use crate::faults::targets::Targets;
 use crate::request::context::{Context, ServiceKind};
 use percent_encoding::percent_decode_str;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -91,17 +92,56 @@ pub struct Faults {
     /// Whether there is a rule: read by every request.
     is_set: AtomicBool,
     rules: RwLock<Arc<Vec<Rule>>>,
+    /// Whether a target is set: read by every request.
+    has_targets: AtomicBool,
+    targets: RwLock<Arc<Targets>>,
+    /// Whether the published targets are set when nothing else is (`--as-azure`).
+    is_as_azure: bool,
     /// Whether clients of other machines may ask for faults by the header.
     pub takes_header_from_anywhere: bool,
     header_hits: AtomicU64,
 }
 
 impl Faults {
-    pub fn new(takes_header_from_anywhere: bool) -> Faults {
-        Faults {
+    pub fn new(takes_header_from_anywhere: bool, is_as_azure: bool) -> Faults {
+        let faults = Faults {
             takes_header_from_anywhere,
+            is_as_azure,
             ..Faults::default()
-        }
+        };
+        faults.reset();
+        faults
+    }
+
+    /// Removes all rules, and sets the targets that the server was started with.
+    pub fn reset(&self) {
+        self.set(Vec::new());
+        self.set_targets(if self.is_as_azure {
+            Targets::published()
+        } else {
+            Targets::default()
+        });
+    }
+
+    /// Replaces all targets; their counts start again.
+    pub fn set_targets(&self, targets: Targets) {
+        let mut current = self.targets.write().unwrap_or_else(PoisonError::into_inner);
+        self.has_targets
+            .store(!targets.is_empty(), Ordering::Relaxed);
+        *current = Arc::new(targets);
+    }
+
+    /// The targets, if there are any.
+    pub fn targets(&self) -> Option<Arc<Targets>> {
+        // Relaxed: as of the rules.
+        let has_targets = self.has_targets.load(Ordering::Relaxed);
+        has_targets.then(|| self.all_targets())
+    }
+
+    /// The targets, which may be none.
+    pub fn all_targets(&self) -> Arc<Targets> {
+        let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
+        targets.clone()
     }
 
     /// Replaces all rules; their counts start again.

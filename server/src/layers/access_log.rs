@@ -162,7 +162,7 @@ pub fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// What the logs of the server say of a request, once it has a response.
+/// Facts about a request for the logs, until it has a response.
 pub struct RequestLog {
     method: Method,
     target: Uri,

@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Refuses text that is no host name. A web browser is also refused a host name that could be anybody's (DNS rebinding); other
-/// clients use whatever name their network has for this machine.
+/// Refuses text that is no host name. Browsers are also refused host names that other sites may own (DNS rebinding); other clients
+/// use any name that their network has for this machine.
 pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> Result<()> {
     let Some(name) = name_of(host) else {
         return Err(Failure::header("Host", host));
@@ -24,7 +24,7 @@ pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> 
     Ok(())
 }
 
-/// Whether a host name leads to this machine, or is one that the server was told to answer to.
+/// Whether a host name leads to this machine, or was named with `--allowed-host`.
 pub fn may_lead_here(host: &str, allowed_hosts: &[String]) -> bool {
     name_of(host).is_some_and(|name| {
         leads_here(name)
@@ -63,8 +63,8 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
         || agent.is_some_and(|agent| agent.starts_with(b"Mozilla/"))
 }
 
-/// Refuses a request that a page of another machine makes with credentials for an account whose key everybody knows: any page could
-/// have signed it, or made the user delegation key that it is signed with, or written the token. Pages of this machine go on showing what
+/// Refuses a request that a page of another machine makes with credentials for an account with a public key: any page could have
+/// signed it, or made the user delegation key that it is signed with, or written the token. Pages of this machine go on showing what
 /// they link to; a person who follows a link is shown it, as a document that runs nothing.
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
@@ -75,7 +75,7 @@ pub fn check_page(headers: &HeaderMap) -> Result<()> {
         .and_then(|page| page.parse::<Uri>().ok())
         .is_some_and(|page| page.host().is_some_and(is_this_machine));
     if is("sec-fetch-site", "cross-site") && !follows_link && !is_near {
-        let message = "A web page of another machine may not read here with the key that everybody knows: no CORS rule allows it.";
+        let message = "A web page of another machine may not read here with a public key: no CORS rule allows it.";
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
     Ok(())
@@ -86,7 +86,7 @@ pub fn names_this_machine(host: &str) -> bool {
     name_of(host).is_some_and(is_this_machine)
 }
 
-/// Whether a page of this host came from this machine, as far as names tell.
+/// Whether a page of this host came from this machine, as far as names show.
 fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     match address.parse::<IpAddr>() {
@@ -182,7 +182,7 @@ fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What a browser is answered for a host name.
+    /// The status of the response to a browser, for a host name.
     fn status_of_host(host: &str) -> Option<u16> {
         status_of_sender(host, "accept-language", "en")
     }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT, HeaderValue};
 use axum::http::{Method, Request, Response, StatusCode, Uri};
 
-/// What the request says about the format of an error.
+/// The facts of a request that decide the format of an error.
 pub struct ErrorLayer {
     accept: Option<HeaderValue>,
     is_head: bool,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_tables_are_xml_where_the_operation_is_and_json_whatever_the_filter_says() {
+    fn errors_of_tables_are_xml_for_xml_operations_and_json_otherwise() {
         let error_format =
             |target: &str| error_format(ServiceKind::Table, &target.parse().unwrap(), None);
         let json = ErrorFormat::TableJson("minimalmetadata");

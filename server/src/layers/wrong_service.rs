@@ -1,4 +1,4 @@
-//! A refused request that was meant for another service says so: a table client on the port of Blob is told the port of Table.
+//! The refusal of a request for another service names that service: a table client on the port of Blob gets the port of Table.
 
 use crate::console::Console;
 use crate::request::context::{Query, RequestOrigin, ServiceKind, text_of};
@@ -6,7 +6,7 @@ use crate::response::error::{Failure, WRONG_SERVICE};
 use axum::http::header::{HeaderValue, USER_AGENT};
 use axum::http::{Request, Uri};
 
-/// What a request says about its client.
+/// The name of the client in a request.
 pub fn agent<B>(request: &Request<B>) -> Option<HeaderValue> {
     request.headers().get(USER_AGENT).cloned()
 }

@@ -1,4 +1,4 @@
-//! What Linux shows in `/proc`: other processes, and the memory of the machine.
+//! Linux: other processes, and the memory of the machine, from `/proc`.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
-//! What operating systems do differently, under the same names for each. The rest of the server contains no code for one system,
+//! The differences between operating systems, under the same names for each. The rest of the server contains no code for one system,
 //! except the allocator in `main.rs`.
 //!
-//! `unix` (Linux, macOS) and `windows` are alternatives: signals, rights of files, links, limits, the name of the machine. `linux` and
-//! `portable` are alternatives too: what Linux shows in `/proc` of other processes and of memory. `tests/e2e/platform.rs` keeps the rule.
+//! `unix` (Linux, macOS) and `windows` are alternatives: signals, rights of files, links, limits, the name of the machine. `linux`
+//! and `portable` are alternatives too: what Linux shows in `/proc` of other processes and of memory. `tests/e2e/platform.rs` keeps
+//! the rule.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -34,7 +35,7 @@ pub use windows::{
     standard_error, standard_output,
 };
 
-/// What a signal asks for.
+/// The meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// End in good order.
@@ -44,7 +45,7 @@ pub enum Signal {
     Reload,
 }
 
-/// Who owns a file, and what it allows others, as Unix counts users and modes.
+/// The owner and mode of a file, as on Unix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     pub owner: u32,

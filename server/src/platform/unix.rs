@@ -1,6 +1,6 @@
 //! Unix: signals, owners and modes, symbolic links, limits of the process.
 
-use super::{Rights, Signal};
+use crate::platform::{Rights, Signal};
 use rustix::fs::{Access, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};

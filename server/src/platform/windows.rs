@@ -1,6 +1,6 @@
 //! Windows: console events instead of signals, access rights that files inherit, no limit on open files.
 
-use super::{Rights, Signal};
+use crate::platform::{Rights, Signal};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::io::AsHandle;
@@ -44,7 +44,8 @@ impl Signals {
     }
 }
 
-/// Creates a directory and its parents. Who may enter it follows from the directory that it stands in: below a user's profile, that user.
+/// Creates a directory and its parents. Who may enter it follows from the directory that it stands in: below a user's profile, that
+/// user.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }

@@ -25,7 +25,7 @@ const METHODS: [&str; 8] = [
     "DELETE", "GET", "HEAD", "MERGE", "PATCH", "POST", "OPTIONS", "PUT",
 ];
 
-/// What pages of some origins may do.
+/// The rights of pages from some origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsRule {
     /// Exact, with `*` for any subdomain (`https://*.contoso.com`), or `*` for all.
@@ -51,7 +51,7 @@ impl CorsRule {
         self.allowed_origins.iter().any(|allowed| allowed == "*")
     }
 
-    /// What `Access-Control-Allow-Origin` says to an origin that the rule covers.
+    /// The value of `Access-Control-Allow-Origin` for an origin that the rule covers.
     fn origin_to_allow<'a>(&self, origin: &'a str) -> &'a str {
         if self.is_for_all() { "*" } else { origin }
     }
@@ -104,7 +104,7 @@ pub fn allows(rules: &[CorsRule], context: &Context) -> bool {
         .is_some_and(|origin| matching(rules, &origin, context.method.as_str()).is_some())
 }
 
-/// Answers OPTIONS. The resource need not exist, and nobody signs such a request.
+/// Answers OPTIONS. The resource need not exist, and such requests have no signature.
 pub fn preflight(rules: &[CorsRule], context: &Context) -> Result<Response<Body>> {
     let header = |name: &str| {
         context.header(name).ok_or_else(|| {
@@ -132,13 +132,18 @@ pub fn preflight(rules: &[CorsRule], context: &Context) -> Result<Response<Body>
             why_not(rules, &origin, &method, headers.as_deref().unwrap_or("")),
         ));
     };
+    Ok(allow(rule, &origin, &method, headers))
+}
+
+/// The response to a preflight request that a rule allows.
+fn allow(rule: &CorsRule, origin: &str, method: &str, headers: Option<String>) -> Response<Body> {
     let mut response = empty(200);
     put(
         &mut response,
         "access-control-allow-origin",
-        rule.origin_to_allow(&origin),
+        rule.origin_to_allow(origin),
     );
-    put(&mut response, "access-control-allow-methods", &method);
+    put(&mut response, "access-control-allow-methods", method);
     if let Some(headers) = headers {
         put(&mut response, "access-control-allow-headers", headers);
     }
@@ -151,7 +156,7 @@ pub fn preflight(rules: &[CorsRule], context: &Context) -> Result<Response<Body>
         put(&mut response, "access-control-allow-credentials", "true");
         put(&mut response, "vary", "Origin");
     }
-    Ok(response)
+    response
 }
 
 /// Which part of a preflight request no rule allows.
@@ -259,11 +264,12 @@ pub fn read(part: &Element) -> Result<Vec<CorsRule>> {
     }
     let rules: Vec<_> = part.children.iter().map(read_rule).collect::<Result<_>>()?;
     let bytes: usize = rules.iter().map(bytes_of).sum();
-    match bytes > RULES_BYTES_MAX {
-        true => Err(too_much(format!(
+    if bytes > RULES_BYTES_MAX {
+        Err(too_much(format!(
             "CORS rules together have at most {RULES_BYTES_MAX} bytes."
-        ))),
-        false => Ok(rules),
+        )))
+    } else {
+        Ok(rules)
     }
 }
 
@@ -314,12 +320,13 @@ fn read_rule(element: &Element) -> Result<CorsRule> {
 
 fn methods(text: &str) -> Result<Vec<String>> {
     let methods: Vec<_> = listed(text).map(str::to_ascii_uppercase).collect();
-    match methods
+    if methods
         .iter()
         .all(|method| METHODS.contains(&method.as_str()))
     {
-        true => Ok(methods),
-        false => Err(invalid_value("AllowedMethods", text)),
+        Ok(methods)
+    } else {
+        Err(invalid_value("AllowedMethods", text))
     }
 }
 
@@ -328,9 +335,10 @@ fn check_headers(list: &'static str, headers: Vec<String>) -> Result<Vec<String>
     let too_long = headers
         .iter()
         .any(|name| name.chars().count() > NAME_LENGTH_MAX);
-    match prefixes > PREFIXES_MAX || headers.len() - prefixes > LITERALS_MAX || too_long {
-        true => Err(invalid_value(list, &headers.join(","))),
-        false => Ok(headers),
+    if prefixes > PREFIXES_MAX || headers.len() - prefixes > LITERALS_MAX || too_long {
+        Err(invalid_value(list, &headers.join(",")))
+    } else {
+        Ok(headers)
     }
 }
 

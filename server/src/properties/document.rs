@@ -1,4 +1,4 @@
-//! The `StorageServiceProperties` document: what a request changes, what an answer shows, and the form in which a service
+//! The `StorageServiceProperties` document: changes in a request, the document of a response, and the form in which a service
 //! keeps it, which is the answer's. Source: Set Blob, Queue and Table Service Properties, "Request body".
 
 use crate::codec::xml::{Element, Writer};
@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 /// Days that logs, figures and deleted blobs may be kept.
 const RETENTION_DAYS: RangeInclusive<u16> = 1..=365;
 
-/// What a request sets; `None` leaves a part as it is.
+/// The parts that a request sets; `None` leaves a part as it is.
 #[derive(Debug, Default)]
 pub struct Change {
     logging: Option<Logging>,
@@ -54,7 +54,7 @@ impl Change {
         Ok(change)
     }
 
-    /// Puts what is given in the place of what was.
+    /// Replaces the parts that are given.
     pub fn apply_to(self, properties: &mut ServiceProperties) {
         fn replace<T>(old: &mut T, new: Option<T>) {
             if let Some(new) = new {
@@ -73,7 +73,7 @@ impl Change {
     }
 }
 
-/// Reads what [`write`] wrote and a service kept.
+/// Reads the form of [`write`], which services keep.
 pub fn read_stored(service: ServiceKind, bytes: &[u8]) -> Result<ServiceProperties> {
     let root = crate::response::headers::parse_xml(bytes)?;
     let mut properties = ServiceProperties::default();
@@ -339,7 +339,7 @@ mod tests {
                         </CorsRule></Cors>";
 
     #[test]
-    fn what_is_written_is_read_back_and_what_is_left_out_stays() {
+    fn written_properties_are_read_back_and_absent_ones_stay() {
         let logging = "<Logging><Version>1.0</Version><Delete>true</Delete><Read>false</Read><Write>true</Write>\
                        <RetentionPolicy><Enabled>true</Enabled><Days>365</Days></RetentionPolicy></Logging>";
         let metrics = format!(

@@ -31,7 +31,7 @@ impl Grain {
         format!("{}T{}{minute}", &digits[..8], &digits[8..10])
     }
 
-    /// What is to be kept of it.
+    /// The settings of these metrics.
     pub fn settings(self, properties: &ServiceProperties) -> &Metrics {
         match self {
             Grain::Hour => &properties.hour_metrics,

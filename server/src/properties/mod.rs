@@ -11,7 +11,7 @@ use crate::codec::date;
 use crate::codec::xml::Writer;
 use crate::connection::blocking_pool;
 use crate::request::body;
-use crate::request::context::{ApiVersion, Context, ServiceKind};
+use crate::request::context::{ApiVersion, Context, Replication, ServiceKind};
 use crate::request::operation::LogClass;
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{empty, parse_xml, xml};
@@ -94,7 +94,7 @@ impl Logging {
 pub enum LogVersion {
     #[default]
     One,
-    /// With who a bearer of a token is.
+    /// With the ids of a bearer.
     Two,
 }
 
@@ -124,13 +124,13 @@ struct DeleteRetention {
     allow_permanent_delete: bool,
 }
 
-/// What browsers get of the container `$web`.
+/// Settings of the static website in the container `$web`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StaticWebsite {
     pub enabled: bool,
-    /// What each directory shows.
+    /// The name of the page in each directory.
     pub index_document: Option<String>,
-    /// What every directory shows; not together with the former.
+    /// The path of one page for all directories; not together with `index_document`.
     pub default_index_document_path: Option<String>,
     pub error_document_404_path: Option<String>,
 }
@@ -145,7 +145,7 @@ pub struct PropertiesStore {
 #[derive(Debug, Default)]
 struct Slot {
     current: RwLock<Arc<ServiceProperties>>,
-    /// Held from the reading of what a change starts from to its write.
+    /// Held by a change from its read to its write.
     changing: Mutex<()>,
 }
 
@@ -168,7 +168,7 @@ impl Slot {
 }
 
 impl PropertiesStore {
-    /// Reads what the services have kept for the accounts. The error is a sentence.
+    /// Reads the properties of all accounts. The error is a sentence.
     pub fn read(
         services: Arc<Services>,
         cors_origins: &[String],
@@ -236,7 +236,7 @@ pub fn get_service_properties(store: &PropertiesStore, context: &Context) -> Res
     xml(200, document::write(context.service, &properties))
 }
 
-/// Answers Set Service Properties: what the document leaves out stays as it is.
+/// Set Service Properties. Parts that the document leaves out stay as they are.
 pub async fn set_service_properties(
     store: Arc<PropertiesStore>,
     context: Context,
@@ -293,7 +293,7 @@ fn apply(store: &PropertiesStore, context: &Context, change: Change) -> Result<T
     Ok(ticket)
 }
 
-/// What is enabled has a container, which is made with it.
+/// Creates the container of a feature that was enabled.
 fn make_container(services: &Services, account: &str, container: &str) -> Result<()> {
     let settings = ContainerSettings::default();
     match services
@@ -305,14 +305,19 @@ fn make_container(services: &Services, account: &str, container: &str) -> Result
     }
 }
 
-/// The copy at the secondary endpoint is the primary itself, so it is always up to date.
+/// Without `--secondary-lag` the secondary endpoint reads the primary itself, so it is always up to date.
 /// Source: Get Blob Service Stats, "Response body".
 pub fn stats(context: &Context) -> String {
     let mut document = Writer::new();
     document.open("StorageServiceStats");
     document.open("GeoReplication");
-    document.element("Status", "live");
-    document.element("LastSyncTime", &date::rfc1123(context.now));
+    let (status, last_sync) = match context.replication {
+        Replication::Current => ("live", date::rfc1123(context.now)),
+        Replication::Until(time) => ("live", date::rfc1123(time)),
+        Replication::Bootstrap => ("bootstrap", String::new()),
+    };
+    document.element("Status", status);
+    document.element("LastSyncTime", &last_sync);
     document.close("GeoReplication");
     document.close("StorageServiceStats");
     document.finish()
@@ -320,13 +325,14 @@ pub fn stats(context: &Context) -> String {
 
 /// Statistics are a matter of the secondary endpoint. Source: Get Blob Service Stats, "Request".
 pub fn check_secondary(context: &Context) -> Result<()> {
-    match context.secondary {
-        true => Ok(()),
-        false => Err(Failure::parameter(
+    if context.secondary {
+        Ok(())
+    } else {
+        Err(Failure::parameter(
             "comp",
             "stats",
             "Statistics are served by the secondary endpoint only.",
-        )),
+        ))
     }
 }
 
@@ -338,9 +344,10 @@ mod tests {
     use crate::cli::Cli;
     use crate::layers::access_log::AccessLog;
     use crate::request::context::tests::request;
+    use crate::state::DataDirectory;
     use clap::Parser;
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
-    use lazurite_engine::{Config, Db, Durability, Environment, SystemWallClock};
+    use lazurite_engine::{Config, Durability, Environment, SystemWallClock};
     use std::time::Duration;
 
     fn open(disk: &FaultFs) -> Arc<PropertiesStore> {
@@ -353,11 +360,11 @@ mod tests {
             durability,
             ..Config::default()
         };
-        let db = Db::open_with("data".as_ref(), config, environment).unwrap();
+        let directory = DataDirectory::open("data".as_ref(), config, environment).unwrap();
         let cli = Cli::try_parse_from(["lazurite"]).unwrap();
         let clock = Arc::new(SystemWallClock::default());
         let accounts = Accounts::development();
-        let app = App::open(&cli, accounts, db, clock, AccessLog::silent()).unwrap();
+        let app = App::open(&cli, accounts, directory, clock, AccessLog::silent()).unwrap();
         app.stores.current().properties.clone()
     }
 

@@ -1,6 +1,7 @@
 //! Operations on messages.
 
 use crate::advisor;
+use crate::auth::Caller;
 use crate::codec::date;
 use crate::codec::xml::{Writer, read_list};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
@@ -12,11 +13,11 @@ use crate::response::headers::{empty, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
-use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PutMessage, UpdateMessage};
+use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PeekedMessage, PutMessage, UpdateMessage};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Most bytes of a `QueueMessage` document: the longest text, each byte of it escaped (`&quot;`), and its markup.
+/// Most bytes of a `QueueMessage` document: the longest text, each byte escaped (`&quot;`), and its markup.
 const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
 /// A longer document is read or written on a thread that serves no connections.
 const AT_ONCE_BYTES_MAX: usize = 64 << 10;
@@ -86,7 +87,7 @@ fn read_message(document: &[u8]) -> Result<String> {
     read.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
 }
 
-/// What an answer shows of a message: Put and Get name its holder's receipt, Get and Peek its content.
+/// The parts of a message in a response: Put and Get show the receipt, Get and Peek the content.
 struct Shown<'a> {
     id: &'a str,
     inserted_at: SystemTime,
@@ -149,15 +150,17 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
         Some(taken) => taken,
         // Behind many expired messages.
         None => {
+            let r = request.clone();
             let rest = move || {
-                let (queues, account) = (&request.state.services.queues, request.account());
-                Ok(queues.get_messages(account, &request.queue, wanted)?)
+                let (queues, account) = (&r.state.services.queues, r.account());
+                Ok(queues.get_messages(account, &r.queue, wanted)?)
             };
             blocking_pool::write_unless_blocked(true, &db, rest).await?
         }
     };
     let (messages, ticket) = taken;
     ticket.await?;
+    request.owe_messages(messages.len());
     let delivered = advisor::delivered(messages.iter().map(|message| message.dequeue_count));
     let bytes = messages.iter().map(|message| message.text.len()).sum();
     let document = move || {
@@ -174,7 +177,17 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
+/// Peeks from this place of the queue on, hidden messages too, for the owner of the account: `lazurite export` reads all messages
+/// so. `start` at first, then as [`PEEK_NEXT`] of the response before says.
+const PEEK_FROM: &str = "x-lazurite-peek-from";
+const PEEK_NEXT: &str = "x-lazurite-peek-next";
+/// Most messages of a response, as many as a Peek may ask for.
+const PEEKED_MAX: usize = lazurite_queue::MESSAGES_PER_GET_MAX as usize;
+
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
+    if let (Some(from), Caller::Owner) = (request.context.header(PEEK_FROM), &request.caller) {
+        return peek_from(request, from).await;
+    }
     let count = request.context.integer("numofmessages")?;
     let request = Arc::new(request);
     let r = request.clone();
@@ -186,13 +199,34 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
         Some(messages) => messages,
         // Behind many expired messages.
         None => {
+            let r = request.clone();
             let rest = move || {
-                let (queues, account) = (&request.state.services.queues, request.account());
-                Ok(queues.peek_messages(account, &request.queue, count)?)
+                let (queues, account) = (&r.state.services.queues, r.account());
+                Ok(queues.peek_messages(account, &r.queue, count)?)
             };
             on_blocking_pool(rest).await?
         }
     };
+    request.owe_messages(messages.len());
+    peeked(messages).await
+}
+
+async fn peek_from(request: Request, from: String) -> Result<Response<Body>> {
+    let page = on_blocking_pool(move || {
+        let from = Some(from.as_str()).filter(|from| *from != "start");
+        let (queues, account) = (&request.state.services.queues, request.account());
+        let from = from.unwrap_or_default();
+        Ok(queues.list_messages(account, &request.queue, from, PEEKED_MAX)?)
+    })
+    .await?;
+    let mut response = peeked(page.messages).await?;
+    if let Some(next) = page.next {
+        put(&mut response, PEEK_NEXT, next);
+    }
+    Ok(response)
+}
+
+async fn peeked(messages: Vec<PeekedMessage>) -> Result<Response<Body>> {
     let bytes = messages.iter().map(|message| message.text.len()).sum();
     let document = move || {
         messages_document(messages.iter().map(|message| Shown {

@@ -21,7 +21,7 @@ use request::Request;
 pub use request::State;
 use std::sync::Arc;
 
-/// Begins the operation that a request asks for, if the caller may perform it.
+/// Begins the operation of a request, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
     mut context: Context,

@@ -1,5 +1,6 @@
 //! The operations of the Queue service, one row for each, and how a request finds its row.
-//! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a queue".
+//! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a
+//! queue".
 
 use crate::properties;
 use crate::queue::request::Request;
@@ -207,7 +208,7 @@ pub static OPERATIONS: &[Row] = &[
     },
 ];
 
-/// The operation that a request asks for, and the names in its path. A name that the path leaves out is empty.
+/// The operation of a request, and the names in its path. A name that the path leaves out is empty.
 pub struct Route {
     pub operation: &'static Row,
     pub queue: String,
@@ -243,7 +244,7 @@ fn operation(context: &Context, resource: Resource) -> Result<&'static Row> {
     if resource != Resource::Service {
         restype.clear();
     }
-    if matches!(resource, Resource::Messages | Resource::Message) {
+    if resource.is_of_messages() {
         comp.clear();
     }
     let asked = Asked {

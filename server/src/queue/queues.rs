@@ -3,6 +3,7 @@
 use crate::codec::policies;
 use crate::codec::xml::Writer;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
+use crate::faults::targets::Named;
 use crate::queue::request::{Request, write};
 use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
@@ -86,6 +87,9 @@ fn includes_metadata(include: &str) -> Result<bool> {
 
 pub async fn create_queue(request: Request) -> Result<Response<Body>> {
     let metadata = metadata(&request.context)?;
+    if let Some(meter) = request.state.services.meter() {
+        meter.check_free(Named::Queue, request.account(), &request.queue)?;
+    }
     let db = request.state.services.db.clone();
     let work = move || {
         let queues = &request.state.services.queues;
@@ -100,10 +104,19 @@ pub async fn create_queue(request: Request) -> Result<Response<Body>> {
 }
 
 pub async fn delete_queue(request: Request) -> Result<Response<Body>> {
-    write(request, |queues, r| {
+    let (state, account, queue) = (
+        request.state.clone(),
+        request.account().to_owned(),
+        request.queue.clone(),
+    );
+    let deleted = write(request, |queues, r| {
         queues.delete_queue(r.account(), &r.queue)
     })
-    .await
+    .await?;
+    if let Some(meter) = state.services.meter() {
+        meter.note_deleted(Named::Queue, &account, &queue);
+    }
+    Ok(deleted)
 }
 
 pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {

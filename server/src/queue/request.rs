@@ -13,7 +13,7 @@ use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use std::sync::Arc;
 
-/// What the handlers of the service share.
+/// The parts of the server that the handlers of the service use.
 #[derive(Debug)]
 pub struct State {
     pub services: Arc<Services>,
@@ -34,6 +34,13 @@ pub struct Request {
 impl Request {
     pub fn account(&self) -> &str {
         &self.context.account
+    }
+
+    /// Counts the messages of a response against the target of the queue.
+    pub fn owe_messages(&self, count: usize) {
+        if let Some(meter) = self.state.services.meter() {
+            meter.owe_messages(self.account(), &self.queue, count);
+        }
     }
 }
 

@@ -82,7 +82,7 @@ fn each_request_finds_its_row_and_whether_it_writes() {
 }
 
 #[test]
-fn requests_without_a_row_are_refused_by_what_is_wrong() {
+fn requests_without_a_row_are_refused_for_their_first_mistake() {
     for (method, target) in [
         ("GET", "/?comp=none"),
         ("GET", "/?restype=other&comp=properties"),

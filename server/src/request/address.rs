@@ -1,15 +1,17 @@
-//! Which account a request is for, and which resource of it.
+//! The account and the resource that a request addresses.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Addressed};
 use crate::request::parameters::decode;
 use crate::response::error::Failure;
 use crate::service_kind::ServiceKind;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-/// What the host and the path of a request say.
+/// The address in the host and the path of a request.
 pub struct Address {
     pub account: String,
+    /// The fork of the store, if the account is named with one.
+    pub fork: Option<String>,
     pub account_as_sent: String,
     pub secondary: bool,
     pub path_style: bool,
@@ -21,18 +23,20 @@ pub struct Address {
 /// Longest part of a host or path that a refusal repeats, in characters.
 const REPEATED_CHARACTERS_MAX: usize = 64;
 
-/// The first label of the host is the account if there is one of that name, otherwise the first path segment. `None` if neither names one.
+/// The first label of the host is the account if there is one of that name, otherwise the first path segment. `None` if neither
+/// names one.
 pub fn address(
     service: ServiceKind,
     accounts: &Accounts,
     host: &str,
     raw_path: &str,
 ) -> Option<Address> {
-    if let Some((account, secondary)) = account_of_host(accounts, host) {
+    if let Some(found) = account_of_host(accounts, host) {
         return Some(Address {
             account_as_sent: first_label(host).to_owned(),
-            account,
-            secondary,
+            account: found.account,
+            fork: found.fork,
+            secondary: found.secondary,
             path_style: false,
             resource: raw_path.strip_prefix('/').unwrap_or(raw_path).to_owned(),
             path: raw_path.to_owned(),
@@ -51,11 +55,12 @@ pub fn address(
 
 fn address_of_path(accounts: &Accounts, raw_path: &str) -> Option<Address> {
     let (first, rest) = split_path(raw_path);
-    let (account, secondary) = accounts.find(&first)?;
+    let found = accounts.find(&first)?;
     Some(Address {
-        account,
+        account: found.account,
+        fork: found.fork,
         account_as_sent: first.into_owned(),
-        secondary,
+        secondary: found.secondary,
         path_style: true,
         // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write two: that for Rust does.
         resource: rest.trim_start_matches('/').to_owned(),
@@ -68,12 +73,16 @@ fn address_of_path(accounts: &Accounts, raw_path: &str) -> Option<Address> {
 fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
     let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
     let (account, _) = rest.split_once('/')?;
-    let (named, secondary) = accounts.find(location)?;
-    (secondary && named == account).then(|| &path[1 + location.len()..])
+    let location_of = Addressed {
+        secondary: true,
+        ..accounts.find(account)?
+    };
+    (account != location && accounts.find(location)? == location_of)
+        .then(|| &path[1 + location.len()..])
 }
 
 /// The account that the first label of a host name with dots names. Host names have no case.
-fn account_of_host(accounts: &Accounts, host: &str) -> Option<(String, bool)> {
+fn account_of_host(accounts: &Accounts, host: &str) -> Option<Addressed> {
     if accounts.path_style_only || !host.contains('.') {
         return None;
     }
@@ -243,7 +252,7 @@ mod tests {
             }
         }
         for (host, path) in [
-            ("127.0.0.1:10000", "/nobody/c"),
+            ("127.0.0.1:10000", "/unknown/c"),
             ("acct:10000", "/"),
             ("storage.internal", "/"),
             ("azurite.local", "/ACCT/c"),
@@ -257,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn host_names_are_not_read_if_a_flag_says_so() {
+    fn host_names_are_not_read_with_a_flag() {
         let accounts = Accounts::parse("acct:AAAA").unwrap().path_style_only(true);
         let resolve = |path| address(ServiceKind::Blob, &accounts, "acct.blob.localhost", path);
         assert!(resolve("/c").is_none());

@@ -8,7 +8,7 @@ impl ApiVersion {
     const OLDEST: &'static str = "2009-04-14";
     pub const NEWEST: &'static str = "2026-10-06";
 
-    /// What a request that names none is served as.
+    /// The version of requests that name none.
     pub fn newest() -> ApiVersion {
         ApiVersion(Self::NEWEST.to_owned())
     }

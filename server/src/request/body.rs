@@ -24,11 +24,12 @@ pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most that a document may come to whose parts are few by the rules of the protocol: policies, properties, tags, a key's times.
 pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 
-/// Other requests of the connection thread get their turn each time that so many bytes were collected.
+/// Bytes that are collected before other requests of the connection thread run.
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
-/// How long a client may send nothing while memory is short, and what it has to send a second to keep memory that others wait for then.
+/// How long a client may send nothing while memory is short, and what it has to send a second to keep memory that others wait for
+/// then.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 
@@ -54,7 +55,7 @@ pub struct RequestBody {
     grant: Option<MemoryGrant>,
 }
 
-/// What the sender of a body is held to, if it is not a client but another server.
+/// Limits on a body from another server.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Most bytes that are taken.
@@ -63,12 +64,12 @@ pub struct Bounds {
     pub silence_max: Duration,
 }
 
-/// What has come of late, and how long it was waited for.
+/// Bytes that came recently, and the time spent waiting for them.
 #[derive(Debug, Default)]
 struct Pace {
     bytes: u64,
     waited: Duration,
-    /// Since when the body has held memory of the budget, and what has come since.
+    /// Since when the body has held memory of the budget, and the bytes that came since.
     held: Option<(Instant, u64)>,
 }
 
@@ -87,7 +88,7 @@ impl RequestBody {
         }
     }
 
-    /// What another server answers. It has no connection that is worth reading on for.
+    /// The body of a response from another server. Its connection is not reused, so that the rest is never drained.
     pub fn bounded(body: Incoming, bounds: Bounds) -> RequestBody {
         let mut bounded = RequestBody::empty();
         bounded.body = Some(body);
@@ -167,7 +168,7 @@ impl RequestBody {
         self.body.as_ref().is_none_or(|body| body.is_end_stream())
     }
 
-    /// The next bytes; `None` at the end. A client that goes away mid-body gets an error nobody reads.
+    /// The next bytes; `None` at the end. A client that leaves within the body does not see the error.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>> {
         self.asked = true;
         let Some(body) = &mut self.body else {
@@ -195,7 +196,7 @@ async fn next_frame(
     bounds: Option<&Bounds>,
 ) -> Result<Option<Frame<Bytes>>> {
     let early = |_| Failure::new(400, "IncompleteBody", "The request's body ended early.");
-    // What is here already needs no clock.
+    // Bytes that are here already need no timer.
     let arrived = poll_fn(|task| Poll::Ready(Pin::new(&mut *body).poll_frame(task))).await;
     if let Poll::Ready(frame) = arrived {
         return frame.transpose().map_err(early);
@@ -280,7 +281,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// Reads a document whole. What is too long is refused by its declared length, or as soon as it has grown past `limit`.
+/// Reads a document whole. One that is too long is refused by its declared length, or as soon as it exceeds `limit`.
 pub async fn collect(body: RequestBody, limit: usize) -> Result<Bytes> {
     Ok(collect_held(body, limit).await?.0)
 }

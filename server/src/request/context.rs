@@ -1,4 +1,4 @@
-//! What every request says about itself before its operation is known: service, account, resource, version, ids.
+//! The facts of a request that do not depend on its operation: service, account, resource, version, ids.
 //!
 //! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
 
@@ -7,7 +7,7 @@ pub use crate::request::parameters::{Query, decode};
 pub use crate::request::request_id::RequestIds;
 pub use crate::service_kind::ServiceKind;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, name_of_fork};
 use crate::request::address::{address, no_account};
 use crate::request::headers::RequestHeaders;
 use crate::response::error::{Failure, Result, common};
@@ -31,6 +31,18 @@ pub struct RequestOrigin {
     /// Whether it came over HTTPS.
     pub secure: bool,
     pub request_id: String,
+}
+
+/// How far the data of the secondary endpoint is behind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replication {
+    /// It is the data of the primary.
+    #[default]
+    Current,
+    /// It has what was written before this time.
+    Until(SystemTime),
+    /// It is the data with which the server started.
+    Bootstrap,
 }
 
 /// Everything about a request but its operation and its body.
@@ -57,25 +69,28 @@ pub struct Context {
     pub target: Uri,
     /// Path as sent, percent-encoded, account included in path style.
     pub raw_path: String,
-    /// Without the `-secondary` suffix.
+    /// Without the `-secondary` suffix, and without its fork.
     pub account: String,
+    /// The fork of the store that the account is named with.
+    pub fork: Option<String>,
     pub secondary: bool,
+    pub replication: Replication,
     /// Percent-encoded path after the account, without the first slash.
     pub resource: String,
-    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: what absolute links start with.
+    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: the start of absolute links.
     pub base_url: String,
     /// Names of `x-ms-meta-*` headers as sent; the header map has them in lower case.
     pub metadata_names: Vec<String>,
 }
 
 impl Context {
-    /// Reads the head. Errors: the malformed, and an account nobody configured.
+    /// Reads the head. Errors: malformed parts, and an account that the server does not have.
     pub fn new(arrival: &RequestOrigin, accounts: &Accounts, parts: &Parts) -> Result<Context> {
         let host = host(parts)?;
         Context::take(arrival, accounts, parts.clone(), &host)
     }
 
-    /// As [`Context::new`], of a head whose host is known and that nobody else needs.
+    /// As [`Context::new`], for a head whose host is known. Takes the headers out of it.
     pub fn take(
         arrival: &RequestOrigin,
         accounts: &Accounts,
@@ -99,9 +114,10 @@ impl Context {
         let address = address(service, accounts, host, path)
             .ok_or_else(|| no_account(accounts, host, path, peer.ip()))?;
         let scheme = if secure { "https://" } else { "http://" };
-        let base_url = match address.path_style {
-            true => [scheme, host, "/", &address.account_as_sent].concat(),
-            false => [scheme, host].concat(),
+        let base_url = if address.path_style {
+            [scheme, host, "/", &address.account_as_sent].concat()
+        } else {
+            [scheme, host].concat()
         };
         Ok(Context {
             service,
@@ -118,7 +134,9 @@ impl Context {
             query,
             target: parts.uri,
             account: address.account,
+            fork: address.fork,
             secondary: address.secondary,
+            replication: Replication::default(),
             resource: address.resource,
             raw_path: address.path,
             base_url,
@@ -147,14 +165,29 @@ impl Context {
             target: parts.uri.clone(),
             raw_path: path.to_owned(),
             account: self.account.clone(),
+            fork: self.fork.clone(),
             secondary: self.secondary,
+            replication: self.replication,
             resource: path.trim_start_matches('/').to_owned(),
             base_url: self.base_url.clone(),
             metadata_names: Vec::new(),
         })
     }
 
-    /// Whether a token can be shown without anybody reading it on its way: over HTTPS, or without leaving this machine.
+    /// The account as clients know it, and sign it: with its fork, without the `-secondary` suffix.
+    pub fn account_of_client(&self) -> Cow<'_, str> {
+        match &self.fork {
+            Some(fork) => name_of_fork(&self.account, fork).into(),
+            None => self.account.as_str().into(),
+        }
+    }
+
+    /// Whether both are for the same account of the same store.
+    pub fn has_account_of(&self, other: &Context) -> bool {
+        self.account == other.account && self.fork == other.fork
+    }
+
+    /// Whether the response may hold a secret: the request came over HTTPS, or from this machine.
     pub fn is_confidential(&self) -> bool {
         self.secure || self.peer.ip().is_loopback()
     }

@@ -1,5 +1,5 @@
-//! The headers of a request. Most of those that an operation knows are in no request: what is not there is found absent
-//! without a look into the map, which hashes the name first. A GET asks for some thirty and has a dozen.
+//! The headers of a request. Most headers that an operation reads are absent. A filter finds that without a look-up in the map, which
+//! would hash the name first. A GET reads some thirty and has a dozen.
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! The headers and query parameters that operations read, and what happens to one that the operation of a request does not read.
+//! The headers and query parameters that operations read, and the treatment of those that the operation of a request does not read.
 //!
 //! The row of an operation names its inputs ([`Operation::reads`](crate::request::operation::Operation::reads)). Its handler sees no
 //! other input of the tables below, so an input that a row leaves out is refused or has no effect, as the tables say. Names that the
@@ -17,7 +17,7 @@ pub struct Input {
     pub unread: Unread,
 }
 
-/// What happens to an input that the operation does not read. `--loose` lets all of them pass.
+/// The treatment of an input that the operation does not read. `--loose` lets all of them pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
     /// `501`, with the feature that is not served.
@@ -26,7 +26,7 @@ pub enum Unread {
     UnsupportedByWrites(&'static str),
     /// `400 ConditionHeadersNotSupported` if the operation changes something: it would happen without the condition.
     Condition,
-    /// `400` if the operation changes something: it would store less, or something else, than was asked for.
+    /// `400` if the operation changes something: it would not store what the client requested.
     Refused,
     /// No effect, and the reason why that does no harm.
     Ignored(&'static str),
@@ -82,7 +82,7 @@ pub static HEADERS: &[Input] = &[
     input("x-ms-lease-break-period", Refused),
     input("x-ms-lease-duration", Refused),
     input("x-ms-proposed-lease-id", Refused),
-    // What is stored with a container, a blob or a queue.
+    // Properties of a container, a blob or a queue.
     input(METADATA_PREFIX, Ignored("The official client for Python repeats the metadata of a blob with each of its blocks and pages.")),
     input("x-ms-tags", Refused),
     input("x-ms-access-tier", Refused),
@@ -433,7 +433,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Rows by the length of their names, which tells most names apart: every request looks up all of its headers.
+/// Rows by the length of their names, which differs for most names: every request looks up all of its headers.
 struct ByLength {
     /// The first row of each length.
     first: [u8; NAME_BYTES_MAX + 1],

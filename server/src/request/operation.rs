@@ -1,7 +1,7 @@
 //! The row of an operation: everything that the server decides about a request before its handler runs.
 //!
-//! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages, the
-//! read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
+//! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages,
+//! the read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
 
 use crate::codec::multipart::SubRequest;
 use crate::request::body::RequestBody;
@@ -27,11 +27,11 @@ pub struct Operation<R: 'static> {
     // Routing. The first row that matches serves the request.
     pub methods: &'static [&'static str],
     pub resource: Resource,
-    /// In lower case. [`ANY`]: whatever the request says.
+    /// In lower case. [`ANY`] matches every request.
     pub restype: &'static str,
     /// In lower case.
     pub comp: &'static str,
-    /// A condition on headers and parameters, where they tell operations apart.
+    /// A condition on headers and parameters, for operations that differ in nothing else.
     pub when: fn(&Asked) -> bool,
     /// Served by the secondary endpoint alone.
     pub secondary_only: bool,
@@ -50,7 +50,7 @@ pub struct Operation<R: 'static> {
 
     // Protocol.
     pub body: BodyRule,
-    /// The headers and parameters that the handler sees. [`inputs`] says what happens to others.
+    /// The headers and parameters that the handler sees. [`inputs`] has the treatment of others.
     pub reads: Inputs,
     /// Further parameters that are refused by name: each with the feature it belongs to.
     pub unsupported: &'static [(&'static str, &'static str)],
@@ -70,10 +70,10 @@ pub struct Operation<R: 'static> {
 /// The value of [`Operation::restype`] that matches all requests.
 pub const ANY: &str = "*";
 
-/// What the path of a request addresses.
+/// The resource that the path of a request addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
-    /// `restype=account`, whatever the path.
+    /// `restype=account`, with any path.
     Account,
     Service,
     Container,
@@ -89,6 +89,13 @@ pub enum Resource {
     /// A path below a table, which addresses nothing.
     BelowTable,
     TableBatch,
+}
+
+impl Resource {
+    /// Whether it is the messages of a queue, or one of them.
+    pub fn is_of_messages(self) -> bool {
+        matches!(self, Resource::Messages | Resource::Message)
+    }
 }
 
 /// The part of a request that routing reads.
@@ -153,7 +160,7 @@ pub struct Since {
     pub message: &'static str,
 }
 
-/// What an operation asks of its caller.
+/// The permissions that an operation requires of its caller.
 #[derive(Clone, Copy)]
 pub enum Permissions {
     Fixed(RequiredPermissions),
@@ -255,7 +262,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Facts of a request for no operation: only its method tells whether it meant to write.
+    /// Facts of a request for no operation. Its method decides whether it counts as a write.
     pub fn unrouted(context: &Context) -> Facts {
         Facts {
             name: "",
@@ -333,7 +340,7 @@ impl<R> Operation<R> {
         }
     }
 
-    /// What the request asks of a SAS; `None` where the handler asks for a token.
+    /// The permissions that the request needs of a SAS; `None` if the handler requires a token.
     pub fn needs(&self, context: &Context) -> Option<RequiredPermissions> {
         let needs = match self.permissions {
             Permissions::Fixed(needs) => needs,
@@ -373,8 +380,8 @@ impl<R> Operation<R> {
         }
     }
 
-    /// Refuses headers and parameters that the operation does not read where that would do harm, and hides the others from the handler.
-    /// `loose` refuses none.
+    /// Refuses headers and parameters that the operation does not read where that would do harm, and hides the others from the
+    /// handler. `loose` refuses none.
     pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
         check_timeout(&context.query)?;
         inputs::admit(context, self.reads, self.changes_state, loose)?;

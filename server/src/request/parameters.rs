@@ -36,7 +36,7 @@ impl Query {
         })
     }
 
-    /// The first value of that name, whatever its case, with `+` read as a blank as forms send it.
+    /// The first value of that name, in any case, with `+` read as a blank as forms send it.
     pub fn get(&self, name: &str) -> Option<String> {
         self.raw(name)
             .map(|value| decode(&value.replace('+', " ")).into_owned())
@@ -55,8 +55,8 @@ impl Query {
         decoded.collect::<Vec<_>>().join(",")
     }
 
-    /// A parameter that is given again with another value, if it is none that may be ([`Query::joined`]): what was signed could be
-    /// one of them, and what is served another.
+    /// A parameter that is given again with another value, except those that may be ([`Query::joined`]): the signature could cover
+    /// one value, and the server use another.
     pub fn contradicted(&self) -> Option<&str> {
         let mut seen: Vec<(String, &str)> = Vec::with_capacity(self.pairs.len());
         for (name, value) in &self.pairs {
@@ -75,7 +75,7 @@ impl Query {
         self.raw(name).is_some()
     }
 
-    /// Removes a parameter, whatever its case.
+    /// Removes a parameter, in any case.
     pub fn remove(&mut self, name: &str) {
         self.pairs
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -94,7 +94,7 @@ impl Query {
     }
 }
 
-/// Decodes what [`Query::parse`] has already found to be UTF-8.
+/// Decodes text that [`Query::parse`] has checked to be UTF-8.
 pub fn decode(raw: &str) -> Cow<'_, str> {
     percent_decode_str(raw).decode_utf8_lossy()
 }

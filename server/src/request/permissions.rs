@@ -1,7 +1,7 @@
-//! The permissions that an operation asks for.
+//! The permissions that an operation requires.
 //! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
 
-/// The permission letters that an operation asks for.
+/// The permission letters that an operation requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Letters {
     /// No SAS of this kind covers the operation.
@@ -12,7 +12,7 @@ pub enum Letters {
     All(&'static str),
 }
 
-/// What an operation asks of a caller that is not the owner.
+/// The permissions that an operation requires of a caller that is not the owner.
 #[derive(Debug, Clone, Copy)]
 pub struct RequiredPermissions {
     /// Letters of `srt`, one of which an account SAS must have: `s`, `c`, `o`.

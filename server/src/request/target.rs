@@ -20,8 +20,8 @@ pub fn redact(target: &str) -> String {
         .replace("\\'", "'")
 }
 
-/// A text in which each value of a parameter `sig` is cut, wherever it stands: in a query, in one that is a parameter of another, or in
-/// a sentence. It ends at the next ampersand or white space.
+/// A text in which each value of a parameter `sig` is cut, wherever it stands: in a query, in one that is a parameter of another, or
+/// in a sentence. It ends at the next ampersand or white space.
 pub fn without_signatures(text: &str) -> String {
     let mut cut = String::with_capacity(text.len());
     let mut rest = text;
@@ -51,7 +51,7 @@ fn next_signature(text: &str) -> Option<(usize, usize)> {
     })
 }
 
-/// A URL without what stands before an at sign in its authority. Source: RFC 3986, section 3.2.1.
+/// A URL without user and password, which stand before an at sign in its authority. Source: RFC 3986, section 3.2.1.
 fn without_user(url: &str) -> Cow<'_, str> {
     let authority_at = match url.find("//") {
         Some(at) if !url[..at].contains(['/', '?']) => at + 2,

@@ -8,7 +8,7 @@ const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
-/// What a request says that its answer repeats.
+/// Headers of a request that its response repeats.
 #[derive(Default)]
 pub struct CommonHeaders {
     version: Option<HeaderValue>,

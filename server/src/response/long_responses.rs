@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// What is reserved before the length of a document is known: that of a whole page.
+/// Bytes that are reserved before the length of a document is known: those of a whole page.
 const EXPECTED_BYTES: usize = 1 << 20;
 
 /// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a minute.
@@ -24,8 +24,8 @@ pub async fn reserve(is_long: bool) -> Result<Option<MemoryGrant>> {
     Ok(None)
 }
 
-/// Room for the answer to a batch: that of its body, if that has any. A request that waited for more while it holds some could wait for
-/// others that do the same. Error: as of [`reserve`].
+/// Room for the answer to a batch: that of its body, if that has any. A request that waited for more while it holds some could wait
+/// for others that do the same. Error: as of [`reserve`].
 pub async fn beside_body(grant: Option<MemoryGrant>) -> Result<MemoryGrant> {
     match grant {
         Some(grant) => Ok(grant),
@@ -33,7 +33,7 @@ pub async fn beside_body(grant: Option<MemoryGrant>) -> Result<MemoryGrant> {
     }
 }
 
-/// Keeps of `grant` what the answer needs, until it is sent.
+/// Keeps the part of `grant` that the response needs until it is sent.
 pub fn hold(grant: MemoryGrant, response: Response<Body>) -> Response<Body> {
     match response.body().size_hint().exact() {
         Some(bytes) if bytes > FREE_BYTES as u64 => {

@@ -34,11 +34,11 @@ pub trait ChunkSource: Send + Unpin + 'static {
     fn release(&mut self) {}
 }
 
-/// Room for what is read ahead of a client.
+/// Room for content that is read ahead of a client.
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
-    /// `None`: what is read is copied, so that it keeps nothing larger in memory, and the next is read when it is gone.
+    /// `None`: content is copied, so that it keeps nothing larger in memory, and the next part is read when it was sent.
     grant: Option<Arc<MemoryGrant>>,
 }
 
@@ -70,9 +70,9 @@ impl Room {
     }
 }
 
-/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What there is room for is read here and now
-/// unless the source is slow: a hop to another thread costs as much. After that, chunks are read while those before them are sent, so a slow client holds a few
-/// chunks and no thread.
+/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What there is room for is read here and
+/// now unless the source is slow: a hop to another thread costs as much. After that, chunks are read while those before them are
+/// sent, so a slow client holds a few chunks and no thread.
 pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64) -> Body {
     let read = if source.is_slow() {
         Read {
@@ -111,7 +111,7 @@ struct Streamed<S> {
     /// Of the budget, for those.
     grant: Option<Arc<MemoryGrant>>,
     state: State<S>,
-    /// `None` if nobody knows.
+    /// `None` if it is unknown.
     remaining: Option<u64>,
     unsent: Arc<Unsent>,
 }
@@ -129,8 +129,8 @@ struct Read<S> {
     next: State<S>,
 }
 
-/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length` is what is left of the body, if that
-/// is known.
+/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length` is what is left of the body, if
+/// that is known.
 fn read_ahead<S: ChunkSource>(
     mut source: S,
     room: Room,
@@ -222,7 +222,7 @@ impl Drop for Outgoing {
 }
 
 impl<S: ChunkSource> Streamed<S> {
-    /// Begins to read if there is more to come than what is ready, and room for it.
+    /// Begins to read if there is more content than is ready, and room for it.
     fn begin_to_read(&mut self, task: &Context<'_>) {
         let ready: u64 = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
         let is_all = self.remaining.is_some_and(|remaining| remaining <= ready);
@@ -269,7 +269,7 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
         }
         self.begin_to_read(task);
         if self.ready.is_empty() {
-            // What is read next has room of its own.
+            // The next read has room of its own.
             self.grant = None;
             if let State::Reading(reading) = &mut self.state {
                 let Poll::Ready(read) = Pin::new(reading).poll(task) else {
@@ -291,7 +291,7 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
             return Poll::Ready(Some(Ok(self.send(chunk))));
         }
         let ended = match &mut self.state {
-            // There was no room; the task is woken when what it has sent is gone.
+            // There was no room; the task is woken when its data is sent.
             State::Idle(_) => return Poll::Pending,
             State::Reading(_) => State::Ended(Ok(())),
             ended => std::mem::replace(ended, State::Ended(Ok(()))),

@@ -11,8 +11,9 @@ use tokio::task::JoinHandle;
 /// Steps of bounded size that a sweep of blobs takes at a time.
 const SWEEP_STEPS_MAX: u32 = 64;
 
-/// How often expired data is looked for.
+/// How often expired data is looked for; in forks, of which there may be a thousand and which end soon, less often.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+const FORK_SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The tasks of one store.
 #[derive(Debug)]
@@ -22,14 +23,30 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    pub fn start(analytics: &Analytics, inputs: Inputs, log_interval: Duration) -> Housekeeping {
-        let sweeper = tokio::spawn(sweep(inputs.services.clone()));
+    pub fn start(
+        analytics: &Analytics,
+        inputs: Inputs,
+        log_interval: Duration,
+        is_fork: bool,
+    ) -> Housekeeping {
+        let interval = if is_fork {
+            FORK_SWEEP_INTERVAL
+        } else {
+            SWEEP_INTERVAL
+        };
+        let sweeper = tokio::spawn(sweep(inputs.services.clone(), interval));
         let logs = analytics.start(inputs, log_interval);
         Housekeeping { sweeper, logs }
     }
 
     pub fn stop_sweeping(&self) {
         self.sweeper.abort();
+    }
+
+    /// Ends the tasks; logs that wait are lost.
+    pub fn abort(self) {
+        self.sweeper.abort();
+        self.logs.abort();
     }
 
     /// Ends the tasks with all logs written.
@@ -42,14 +59,14 @@ impl Housekeeping {
 
 /// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged blobs. It goes on under load, when
 /// space is needed most: its writes wait for the store like all others, and do so before they take a lock.
-async fn sweep(services: Arc<Services>) {
+async fn sweep(services: Arc<Services>, interval: Duration) {
     let mut more = false;
     let [mut queues_log, mut tables_log, mut blobs_log] =
         ["queues", "tables", "blobs"].map(FailureLog::new);
     loop {
         if !more {
             tokio::select! {
-                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+                () = tokio::time::sleep(interval) => {}
                 () = services.clock.moved() => {}
             }
         }

@@ -1,11 +1,26 @@
-//! The stores of the server: the one that it serves, and how it is opened, swept and closed.
+//! The stores of the server: the one that it serves, how it is opened, swept and closed, and how another takes its place.
 //!
 //! [`Store`] is everything of a request that depends on the store it addresses; [`Shared`] belongs to the process and outlives each of
 //! them. A request takes its store once, when it begins, and keeps it to its end.
 
+mod data_directory;
+mod directories;
+mod forks;
 mod housekeeping;
+mod operations;
+pub mod page;
+mod secondary;
 mod store;
 mod stores;
+mod stores_file;
+#[cfg(test)]
+mod tests;
 
+pub use data_directory::DataDirectory;
+pub use directories::Directories;
+pub use forks::{ForkFacts, ForkSettings, ForkSource, fork_not_found};
+pub use operations::SnapshotFacts;
+pub use secondary::Place;
 pub use store::{Settings, Shared, Store};
 pub use stores::Stores;
+pub use stores_file::is_snapshot_name;

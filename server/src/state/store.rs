@@ -7,17 +7,23 @@ use crate::blob::Fetcher;
 use crate::clock::{self, Clock};
 use crate::connection::listener::Client;
 use crate::faults::Faults;
+use crate::faults::targets::Usage;
 use crate::layers::access_log::AccessLog;
 use crate::properties::PropertiesStore;
 use crate::request::context::{RequestIds, RequestOrigin};
+use crate::response::error::{Failure, Result};
 use crate::services::Services;
+use crate::state::forks::ForkSettings;
 use crate::state::housekeeping::Housekeeping;
+use crate::state::stores_file::StoreNumber;
 use crate::{blob, queue, table};
 use lazurite_advisor::Advisor;
 use lazurite_blob::{AccountPolicy, BlobService};
 use lazurite_engine::{Db, RandomIds, WallClock};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
+use std::result;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +32,7 @@ const COPY_CUT_OFF: &str =
     "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
 
 /// How stores are opened: the same for all stores of a process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     pub accounts: Arc<Accounts>,
     /// The clock that the clocks of stores follow.
@@ -45,6 +51,7 @@ pub struct Settings {
     pub container_retention_days: Option<u16>,
     /// How long entries of logs may wait to be written.
     pub log_interval: Duration,
+    pub forks: ForkSettings,
 }
 
 /// What belongs to the process and is used by requests of all stores.
@@ -66,12 +73,26 @@ pub struct Store {
     pub table: Arc<table::State>,
     pub analytics: Analytics,
     pub shared: Arc<Shared>,
+    /// The directory that holds it.
+    pub number: StoreNumber,
+    /// The name of the fork that it is.
+    pub fork: Option<String>,
     housekeeping: Mutex<Option<Housekeeping>>,
+    /// Set when another store is about to take its place, before the durable record of that.
+    is_retired: AtomicBool,
+    /// References to the services that the parts of the store itself have.
+    own_references: usize,
 }
 
 impl Store {
-    /// The services on an open store. Blocks for the disk. The error is a sentence.
-    pub fn open(db: Db, settings: &Settings, shared: Arc<Shared>) -> Result<Store, String> {
+    /// The services on an open store, whose directory has this number. Blocks for the disk. The error is a sentence.
+    pub fn open(
+        db: Db,
+        number: StoreNumber,
+        fork: Option<String>,
+        settings: &Settings,
+        shared: Arc<Shared>,
+    ) -> result::Result<Store, String> {
         let services = Arc::new(open_services(db, settings)?);
         let properties = Arc::new(PropertiesStore::read(services.clone(), &settings.cors)?);
         let authenticator = Arc::new(Authenticator {
@@ -81,7 +102,7 @@ impl Store {
             sas_duration_max: settings.sas_duration_max,
         });
         let loose = settings.loose;
-        Ok(Store {
+        let mut store = Store {
             blob: Arc::new(blob::State {
                 services: services.clone(),
                 properties: properties.clone(),
@@ -107,8 +128,53 @@ impl Store {
             authenticator,
             analytics: Analytics::default(),
             shared,
+            number,
+            fork,
             housekeeping: Mutex::default(),
-        })
+            is_retired: AtomicBool::new(false),
+            own_references: 0,
+        };
+        store.own_references = Arc::strong_count(&store.services);
+        Ok(store)
+    }
+
+    /// Refuses to acknowledge a write once another store is to take the place of this one. A request that writes asks before and after.
+    pub fn check_in_service(&self) -> Result<()> {
+        if self.is_retired.load(Ordering::SeqCst) {
+            let message = "The store is being reset or restored. Send the request again.";
+            return Err(Failure::busy(message));
+        }
+        Ok(())
+    }
+
+    /// From now on no write is acknowledged.
+    pub fn retire(&self) {
+        self.is_retired.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes back [`Store::retire`]: no other store takes the place of this one.
+    pub fn stay_in_service(&self) {
+        self.is_retired.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether requests use the store, of which the caller has one reference.
+    pub fn has_requests(self: &Arc<Store>) -> bool {
+        Arc::strong_count(self) > 1
+            || Arc::strong_count(&self.blob) > 1
+            || Arc::strong_count(&self.queue) > 1
+            || Arc::strong_count(&self.table) > 1
+    }
+
+    /// Whether requests, or responses that are being sent, use the store, whose housekeeping has ended.
+    pub fn is_in_use(self: &Arc<Store>) -> bool {
+        self.has_requests() || Arc::strong_count(&self.services) > self.own_references
+    }
+
+    /// Ends housekeeping without writing the logs that wait, for a store that is about to be removed.
+    pub fn abort_housekeeping(&self) {
+        if let Some(housekeeping) = self.housekeeping_slot().take() {
+            housekeeping.abort();
+        }
     }
 
     /// When and from where a request came that arrives now, with a new id.
@@ -131,7 +197,8 @@ impl Store {
             services: self.services.clone(),
             properties: self.properties.clone(),
         };
-        let started = Housekeeping::start(&self.analytics, inputs, log_interval);
+        let started =
+            Housekeeping::start(&self.analytics, inputs, log_interval, self.fork.is_some());
         *self.housekeeping_slot() = Some(started);
     }
 
@@ -160,7 +227,7 @@ impl Store {
     }
 }
 
-fn open_services(db: Db, settings: &Settings) -> Result<Services, String> {
+fn open_services(db: Db, settings: &Settings) -> result::Result<Services, String> {
     let clock = Arc::new(Clock::open(&db, settings.clock.clone())?);
     let ids = Arc::new(RandomIds);
     let blobs =
@@ -176,6 +243,7 @@ fn open_services(db: Db, settings: &Settings) -> Result<Services, String> {
         accounts: settings.accounts.clone(),
         clock,
         faults: settings.faults.clone(),
+        usage: Usage::default(),
         db,
         blobs,
         queues,

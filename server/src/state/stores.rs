@@ -1,26 +1,98 @@
 //! The stores of the process, of which one is the current one: requests that name no other are for it.
 
 use crate::accounts::Accounts;
+use crate::response::error;
+use crate::state::data_directory::{DataDirectory, Opener};
+use crate::state::directories::Directories;
+use crate::state::forks::Forks;
+use crate::state::secondary::{Place, Reading, Secondary};
 use crate::state::store::{Settings, Shared, Store};
+use crate::state::stores_file::StoresFile;
 use arc_swap::ArcSwap;
-use lazurite_engine::Db;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::runtime::Handle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, sleep};
+
+/// How long requests and responses may use a store that another has replaced. They fail after that.
+const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// How often it is asked whether they still do.
+const DRAIN_STEP: Duration = Duration::from_millis(20);
 
 /// The stores of the process.
 #[derive(Debug)]
 pub struct Stores {
     current: ArcSwap<Store>,
-    settings: Settings,
+    pub(super) settings: Settings,
+    pub(super) shared: Arc<Shared>,
+    pub(super) directories: Arc<Directories>,
+    pub(super) opener: Opener,
+    pub(super) forks: Forks,
+    /// Held by an operation on whole stores from its first look to its end.
+    pub(super) file: Arc<tokio::sync::Mutex<StoresFile>>,
+    /// That of the tasks of stores, which outlive the requests that begin them.
+    runtime: OnceLock<Handle>,
+    /// The removal of stores that are not in use any more.
+    removals: Mutex<JoinSet<()>>,
+    /// The task that ends forks.
+    reaper: Mutex<Option<JoinHandle<()>>>,
+    is_closing: Arc<AtomicBool>,
+    /// `None`: the secondary endpoint reads the current store.
+    secondary: OnceLock<Arc<Secondary>>,
 }
 
 impl Stores {
-    /// Serves an open store. Blocks for the disk. The error is a sentence.
-    pub fn open(db: Db, settings: Settings, shared: Arc<Shared>) -> Result<Stores, String> {
-        let store = Store::open(db, &settings, shared)?;
+    /// Serves an open data directory. Blocks for the disk. The error is a sentence.
+    pub fn open(
+        directory: DataDirectory,
+        settings: Settings,
+        shared: Arc<Shared>,
+    ) -> Result<Stores, String> {
+        let number = directory.file.current;
+        let store = Store::open(directory.db, number, None, &settings, shared.clone())?;
         Ok(Stores {
             current: ArcSwap::from_pointee(store),
+            forks: Forks::new(settings.forks.clone()),
             settings,
+            shared,
+            directories: directory.directories,
+            opener: directory.opener,
+            file: Arc::new(tokio::sync::Mutex::new(directory.file)),
+            runtime: OnceLock::new(),
+            removals: Mutex::default(),
+            reaper: Mutex::default(),
+            is_closing: Arc::default(),
+            secondary: OnceLock::new(),
         })
+    }
+
+    /// Makes the secondary endpoint read the store as it was `lag` ago. Before the first request; once. Blocks for the disk. The error is
+    /// a sentence.
+    pub fn keep_secondary(&self, lag: Duration, place: Place) -> Result<(), String> {
+        let store = self.current();
+        let (settings, shared) = (self.settings.clone(), store.shared.clone());
+        let secondary = Secondary::start(lag, place, settings, shared, &store)?;
+        let _ = self.secondary.set(Arc::new(secondary));
+        Ok(())
+    }
+
+    /// What a request to the secondary endpoint reads at this time of the store's clock; `None` is the current store.
+    pub async fn secondary(&self, now: SystemTime) -> error::Result<Option<Reading>> {
+        match self.secondary.get() {
+            Some(secondary) => secondary.read(now).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Before the clock of the current store is moved: see [`Secondary::note`]. Blocks for the disk.
+    pub fn note_for_secondary(&self) -> lazurite_engine::Result<()> {
+        match self.secondary.get() {
+            Some(secondary) => secondary.note(&self.current()),
+            None => Ok(()),
+        }
     }
 
     /// The store of requests that name no other.
@@ -28,22 +100,112 @@ impl Stores {
         self.current.load_full()
     }
 
+    /// The directory of the current store; `None` in memory.
+    pub fn current_directory(&self) -> Option<PathBuf> {
+        let number = self.current().number;
+        (!self.opener.is_in_memory()).then(|| self.directories.path(number))
+    }
+
     pub fn accounts(&self) -> &Accounts {
         &self.settings.accounts
     }
 
-    /// Starts the tasks of the store, on the runtime of the caller.
-    pub fn start_housekeeping(&self) {
-        self.current()
-            .start_housekeeping(self.settings.log_interval);
+    /// Starts the tasks of the store, on the runtime of the caller, which will have those of later stores too.
+    pub fn start_housekeeping(self: &Arc<Stores>) {
+        let _ = self.runtime.set(Handle::current());
+        self.start_housekeeping_of(&self.current());
+        let mut reaper = self.reaper.lock().unwrap_or_else(PoisonError::into_inner);
+        *reaper = Some(tokio::spawn(self.clone().end_unused_forks()));
+        if let Some(secondary) = self.secondary.get() {
+            let stores = Arc::downgrade(self);
+            secondary.tick(move || stores.upgrade().map(|stores| stores.current()));
+        }
+    }
+
+    pub(super) fn start_housekeeping_of(&self, store: &Store) {
+        if let Some(runtime) = self.runtime.get() {
+            let _entered = runtime.enter();
+            store.start_housekeeping(self.settings.log_interval);
+        }
     }
 
     pub fn stop_sweeping(&self) {
         self.current().stop_sweeping();
     }
 
-    /// Writes the logs that wait, and closes the store.
+    /// Puts a store in the place of the current one, which is retired already. That one is removed once nothing uses it any more, unless a
+    /// power cut could bring back the file that names it.
+    pub(super) fn replace(&self, store: Arc<Store>, removes_former: bool) {
+        let before = self.current.swap(store.clone());
+        self.start_housekeeping_of(&store);
+        if removes_former {
+            self.remove(before);
+        } else {
+            before.abort_housekeeping();
+        }
+    }
+
+    /// Closes a store that is retired, and removes its directory, in the background and once nothing uses it any more.
+    pub(super) fn remove(&self, store: Arc<Store>) {
+        store.abort_housekeeping();
+        let Some(runtime) = self.runtime.get() else {
+            return;
+        };
+        let (directories, is_closing) = (self.directories.clone(), self.is_closing.clone());
+        let mut removals = self.removals();
+        while removals.try_join_next().is_some() {}
+        let removal = remove_unused(store, directories, is_closing);
+        removals.spawn_on(removal, runtime);
+    }
+
+    /// Ends the forks and removes all stores that are not in use. An operation on whole stores that is under way is waited for. If this is
+    /// not completed, the next start removes the rest.
+    pub async fn close_others(&self) {
+        let _no_operation = self.file.lock().await;
+        self.is_closing.store(true, Ordering::Relaxed);
+        let reaper = self
+            .reaper
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(reaper) = reaper {
+            reaper.abort();
+        }
+        self.end_forks();
+        let mut removals = std::mem::take(&mut *self.removals());
+        while removals.join_next().await.is_some() {}
+    }
+
+    /// Writes the logs that wait, closes the store and releases the data directory.
     pub async fn close(&self) -> lazurite_engine::Result<()> {
-        self.current().close().await
+        if let Some(secondary) = self.secondary.get().cloned() {
+            let closed = tokio::task::spawn_blocking(move || secondary.close()).await;
+            closed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        }
+        let closed = self.current().close().await;
+        self.directories.unlock();
+        closed
+    }
+
+    fn removals(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.removals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn remove_unused(
+    store: Arc<Store>,
+    directories: Arc<Directories>,
+    is_closing: Arc<AtomicBool>,
+) {
+    let began = Instant::now();
+    while store.is_in_use() && began.elapsed() < DRAIN_MAX && !is_closing.load(Ordering::Relaxed) {
+        sleep(DRAIN_STEP).await;
+    }
+    let removed = tokio::task::spawn_blocking(move || {
+        store.services.db.abandon();
+        directories.remove(store.number);
+    });
+    if let Err(panic) = removed.await {
+        tracing::error!(%panic, "the removal of a store stopped on an assertion");
     }
 }

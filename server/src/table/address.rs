@@ -1,4 +1,4 @@
-//! What a path addresses: the service, tables, entities. Source: Addressing Table service resources.
+//! The resource that a path addresses: the service, tables, entities. Source: Addressing Table service resources.
 
 use crate::request::operation::Resource;
 use crate::response::error::{Failure, Result};
@@ -18,7 +18,7 @@ pub enum Address {
     Table(String),
     /// `T(PartitionKey='p',RowKey='r')`
     Entity(String, EntityKeys),
-    /// `T/…`, where nothing is, perhaps with a predicate: what a client asks for whose endpoint names a table.
+    /// `T/…`, where nothing is, perhaps with a predicate: the path of a client whose endpoint names a table.
     Below(String, bool),
 }
 
@@ -123,7 +123,7 @@ fn keys(predicate: &str) -> Result<EntityKeys> {
     }
 }
 
-/// A text in quotes, two of which inside are one, and what follows it.
+/// A text in quotes, in which two quotes stand for one, and the rest behind it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut rest = text.strip_prefix('\'')?;
     let mut value = String::new();

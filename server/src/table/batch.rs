@@ -5,6 +5,7 @@ use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use crate::connection::blocking_pool::{on_blocking_pool, on_blocking_pool_limited};
 use crate::console::requests::WhyRefused;
+use crate::faults::targets::Named;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
 use crate::request::context::text_of;
 use crate::request::operation::{Asked, Resource};
@@ -45,7 +46,7 @@ struct FailedChange {
 /// The answers of all operations, or the one of the first that failed.
 type Applied = std::result::Result<(Vec<SubResponse>, Ticket, TransactionFacts), FailedChange>;
 
-/// What became of a batch on the thread that read it.
+/// The state of a batch after the thread that read it.
 enum Outcome {
     /// It is one read, which is still to be answered.
     Query(Box<Request>, SubRequest),
@@ -78,24 +79,23 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
         }
         Outcome::Applied(applied) => applied,
     };
-    let (responses, facts, why) = match applied {
+    let response = match applied {
         Ok((answers, ticket, facts)) => {
             ticket.await?;
-            (answers, Some(facts), None)
+            let mut response = batch_response(&id, &answers, true);
+            advisor::note(&mut response, Some(facts));
+            response
         }
         Err(failed) => {
             // As `run::write` does with a refusal.
             db.ticket().await?;
             let why = failed.why();
-            (vec![failed.into_response(&id, now)], None, Some(why))
+            let mut response = batch_response(&id, &[failed.into_response(&id, now)], true);
+            // For the logs: the status of the batch itself is a success.
+            response.extensions_mut().insert(why);
+            response
         }
     };
-    let mut response = batch_response(&id, &responses, true);
-    // For the logs: the status of the batch itself is a success.
-    if let Some(why) = why {
-        response.extensions_mut().insert(why);
-    }
-    advisor::note(&mut response, facts);
     Ok(long_responses::hold(share, response))
 }
 
@@ -150,39 +150,16 @@ fn read_changes(
 }
 
 fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Change> {
-    let header = |name: &str| sub.header(name).map(Cow::into_owned);
-    let address = address(&sub.target)?;
     let query = query(&sub.target)?;
     check_no_comp(&query)?;
-    let method = match &address {
-        Address::Table(_) if header("x-http-method").is_some() => {
-            return Err(common::INVALID_INPUT.into());
-        }
-        Address::Entity(..) if sub.method == "POST" => header("x-http-method"),
-        _ => None,
-    };
-    let asked = Asked {
-        method: method.as_deref().unwrap_or(&sub.method),
-        resource: address.resource(false),
-        restype: "",
-        comp: "",
-        header: &header,
-        parameter: &|_| None,
-    };
-    let is_insert = matches!(address, Address::Table(_)) && asked.method == "POST";
-    if !is_insert && !matches!(address, Address::Entity(..) | Address::Below(..)) {
-        return Err(common::INVALID_INPUT.into());
-    }
     let Route {
         operation,
         table,
         keys,
         write,
         ..
-    } = route_to(address, &asked)?;
-    if operation.resource == Resource::BelowTable {
-        return Err(common::INVALID_INPUT.into());
-    }
+    } = route_of_change(&sub)?;
+    let is_insert = operation.resource == Resource::Table;
     check_access(operation, &request.context, &request.caller, &table)?;
     operation.check_part(&sub, &query, request.state.loose)?;
     sas_key_range(&request.caller, &table, false)?;
@@ -207,6 +184,36 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         prefer,
         level,
     })
+}
+
+/// The route of an operation on an entity. Other operations are `InvalidInput`.
+fn route_of_change(sub: &SubRequest) -> Result<Route> {
+    let header = |name: &str| sub.header(name).map(Cow::into_owned);
+    let address = address(&sub.target)?;
+    let method = match &address {
+        Address::Table(_) if header("x-http-method").is_some() => {
+            return Err(common::INVALID_INPUT.into());
+        }
+        Address::Entity(..) if sub.method == "POST" => header("x-http-method"),
+        _ => None,
+    };
+    let asked = Asked {
+        method: method.as_deref().unwrap_or(&sub.method),
+        resource: address.resource(false),
+        restype: "",
+        comp: "",
+        header: &header,
+        parameter: &|_| None,
+    };
+    let is_insert = matches!(address, Address::Table(_)) && asked.method == "POST";
+    if !is_insert && !matches!(address, Address::Entity(..) | Address::Below(..)) {
+        return Err(common::INVALID_INPUT.into());
+    }
+    let route = route_to(address, &asked)?;
+    if route.operation.resource == Resource::BelowTable {
+        return Err(common::INVALID_INPUT.into());
+    }
+    Ok(route)
 }
 
 fn query(target: &str) -> Result<Query> {
@@ -258,6 +265,12 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
     if let Some(index) = changes.iter().position(other) {
         return refused(index, changes[index].level, common::INVALID_INPUT.into());
+    }
+    if let Some(meter) = request.state.services.meter() {
+        let (account, key) = (request.account(), &facts.partition_key);
+        // The path of a batch names no table.
+        meter.check_free(Named::Table, account, &table)?;
+        meter.take_entities(account, &table, key, facts.entities)?;
     }
     let (operations, rest): (Vec<_>, Vec<_>) = changes
         .into_iter()

@@ -3,6 +3,7 @@
 use crate::advisor;
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
+use crate::faults::targets::{Meter, PartitionRows, Target};
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
@@ -16,6 +17,7 @@ use axum::http::Response;
 use lazurite_table::{
     AccessKind, AccessRange, Cost, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
 };
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Longest time a page is gathered. Source: Query timeout and pagination.
@@ -32,10 +34,16 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
     );
     let continuation = continuation(&request.context)?;
     on_blocking_pool(move || {
-        let deadline = Instant::now() + QUERY_TIME_MAX;
+        let meter = request.state.services.meter();
+        let time = meter.as_ref().and_then(Meter::query_time);
+        let deadline = Instant::now() + time.unwrap_or(QUERY_TIME_MAX);
+        let is_expired = Cell::new(false);
         let query = Query {
             filter: filter.as_deref(),
             top,
+            partitions_max: meter
+                .as_ref()
+                .and_then(|meter| meter.targets.limit(Target::PagePartitions)),
             continuation: continuation
                 .as_ref()
                 .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
@@ -44,13 +52,31 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
         let tables = &request.state.services.tables;
         let frame = frame(&request, select.as_deref());
         let mut body = frame.begin_list();
+        let mut rows = PartitionRows::default();
         let page = tables.visit_entities(
             request.account(),
             &request.table,
             &query,
-            &|| Instant::now() > deadline,
-            &mut |entity| frame.entity(&mut body, entity),
+            &|| {
+                is_expired.set(Instant::now() > deadline);
+                is_expired.get()
+            },
+            &mut |entity| {
+                if meter.is_some() {
+                    rows.count(entity.partition_key());
+                }
+                frame.entity(&mut body, entity)
+            },
         )?;
+        if let Some(meter) = &meter {
+            rows.take(meter, request.account(), &request.table)?;
+            let ended = [
+                (Target::QuerySeconds, time.is_some() && is_expired.get()),
+                (Target::PagePartitions, page.is_at_partition_end),
+            ];
+            let ended = ended.into_iter().filter(|(_, ended)| *ended);
+            ended.for_each(|(target, _)| meter.targets.hit(target));
+        }
         frame.end_list(&mut body);
         let mut response = json(200, request.level, body);
         if let Some((partition_key, row_key)) = page.next {
@@ -107,6 +133,7 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
     let select = select(&request.context)?;
     let keys = &request.keys;
     check_range(request.range.as_ref(), keys)?;
+    request.take_entities(&keys.partition_key, 1)?;
     blocking_pool::read(|| {
         let tables = &request.state.services.tables;
         let frame = frame(&request, select.as_deref());
@@ -125,17 +152,17 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
 
 pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
-    // A body that is no entity is told behind a table that is not there.
+    // An absent table is reported before a body that is no entity.
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body))).await?;
     let answer = match body {
         Ok(body) => match inserted(body) {
             Ok(entity) => insert(request, entity, prefer).await,
-            // That there is no such table is told first: the address may be wrong, and the body right elsewhere.
+            // An absent table is reported first: the address may be wrong, and the body right elsewhere.
             Err(failure) => Err(check_table(&request).err().unwrap_or(failure)),
         },
         Err(error) => Err(error.into()),
     };
-    // Told also when the answer is a refusal. Source: Insert Entity, "Response headers".
+    // Also in the response to a refused insert. Source: Insert Entity, "Response headers".
     match (answer, prefer) {
         (Ok(mut response), Some(prefer)) => {
             put(&mut response, "preference-applied", prefer.text());
@@ -182,6 +209,7 @@ async fn insert(
         row_key: entity.row_key.clone(),
     };
     check_range(request.range.as_ref(), &keys)?;
+    request.take_entities(&keys.partition_key, 1)?;
     let db = request.state.services.db.clone();
     let (response, ticket) = blocking_pool::write(&db, move || {
         let tables = &request.state.services.tables;
@@ -234,17 +262,18 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
         .partition_key
         .is_some_and(|key| key != keys.partition_key)
         || body.row_key.is_some_and(|key| key != keys.row_key);
-    match contradicts {
-        true => Err(Failure::new(
+    if contradicts {
+        Err(Failure::new(
             400,
             "InvalidInput",
             "The keys in the body are not those of the address.",
-        )),
-        false => Ok(Entity::new(
+        ))
+    } else {
+        Ok(Entity::new(
             keys.partition_key,
             keys.row_key,
             body.properties,
-        )),
+        ))
     }
 }
 
@@ -255,6 +284,7 @@ pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Res
     check_range(request.range.as_ref(), &keys)?;
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body)?)).await?;
     let entity = addressed(keys, body)?;
+    request.take_entities(&entity.partition_key, 1)?;
     let size = advisor::large_entity(&entity);
     let db = request.state.services.db.clone();
     let (timestamp, ticket) = blocking_pool::write(&db, move || {
@@ -296,6 +326,7 @@ pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
         return Err(common::INVALID_INPUT.into());
     };
     check_range(request.range.as_ref(), &request.keys)?;
+    request.take_entities(&request.keys.partition_key, 1)?;
     let call = move |service: &TableService, r: &Request| {
         service.delete_entity(
             r.account(),
@@ -309,7 +340,7 @@ pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
     Ok(uncached(empty(204)))
 }
 
-/// Refuses what a SAS does not cover.
+/// Refuses keys that a SAS does not cover.
 pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()> {
     match range {
         Some(range) if !range.contains(&keys.partition_key, &keys.row_key) => {
@@ -319,7 +350,7 @@ pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()>
     }
 }
 
-/// `$top`, 1 to 1,000; 0 is an empty page. The service refuses what is above.
+/// `$top`, 1 to 1,000; 0 is an empty page. The service refuses higher numbers.
 pub fn top(context: &Context) -> Result<Option<u32>> {
     let Some(text) = context
         .query

@@ -85,7 +85,7 @@ pub fn uncached(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// What a request prefers of the answer to an insert, if it says.
+/// The preferred response to an insert, if the request has a preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefer {
     Content,

@@ -1,4 +1,4 @@
-//! The Table service on the wire: which request is which operation, who may call it, in which format it is answered.
+//! The Table service on the wire: the operation of a request, its authorization, the format of its response.
 
 mod access;
 mod acl;
@@ -30,7 +30,7 @@ use request::Request;
 pub use request::State;
 use std::sync::Arc;
 
-/// Begins the operation that a request asks for, if the caller may perform it.
+/// Begins the operation of a request, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
     mut context: Context,

@@ -1,5 +1,6 @@
 //! The operations of the Table service, one row for each, and how a request finds its row.
-//! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a table".
+//! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a
+//! table".
 
 use crate::properties;
 use crate::request::context::{Context, text_of};
@@ -258,7 +259,7 @@ pub static OPERATIONS: &[Row] = &[
     },
 ];
 
-/// The answer to what is below a table, where nothing is. No operation of the protocol: clients ask for it whose endpoint names a table.
+/// A path below a table, which addresses nothing. No operation of the protocol: clients whose endpoint names a table send such paths.
 static UNKNOWN_PATH: Row = Row {
     name: "UnknownPath",
     resource: Resource::BelowTable,
@@ -269,7 +270,7 @@ static UNKNOWN_PATH: Row = Row {
     ..Row::READ
 };
 
-/// The operation that a request asks for, with what it addresses. What the address leaves out is empty.
+/// The operation of a request, with the resource that it addresses. Parts that the address leaves out are empty.
 pub struct Route {
     pub operation: &'static Row,
     pub table: String,
@@ -345,8 +346,8 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
     }
 }
 
-/// The change of an entity that a method asks for. A condition that is sent empty is not absent: a client whose ETag is missing must
-/// not overwrite whatever is there.
+/// The change of an entity that a method stands for. An empty condition is not absent: a client that lost its ETag must not overwrite
+/// the entity.
 fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
     if (asked.header)("if-none-match").is_some() {
         let verb = if asked.method == "DELETE" {

@@ -12,7 +12,7 @@ use lazurite_engine::Ticket;
 use lazurite_table::{AccessRange, TableService, Write};
 use std::sync::Arc;
 
-/// What the handlers of the service share.
+/// The parts of the server that the handlers of the service use.
 #[derive(Debug)]
 pub struct State {
     pub services: Arc<Services>,
@@ -21,7 +21,7 @@ pub struct State {
     pub loose: bool,
 }
 
-/// A request whose operation is known. What its address leaves out is empty.
+/// A request whose operation is known. Parts that its address leaves out are empty.
 pub struct Request {
     pub state: Arc<State>,
     pub context: Context,
@@ -42,9 +42,17 @@ impl Request {
     pub fn account(&self) -> &str {
         &self.context.account
     }
+
+    /// Counts entities of a partition against its target. Errors: `ServerBusy`.
+    pub fn take_entities(&self, partition_key: &str, count: u32) -> Result<()> {
+        let meter = self.state.services.meter();
+        meter.map_or(Ok(()), |meter| {
+            meter.take_entities(self.account(), &self.table, partition_key, count)
+        })
+    }
 }
 
-/// Runs a call of the service that writes, and waits until what it wrote is durable.
+/// Runs a call of the service that writes, and waits until the write is durable.
 pub async fn write(
     request: Request,
     call: impl FnOnce(&TableService, &Request) -> lazurite_table::Result<Ticket> + Send + 'static,

@@ -2,6 +2,7 @@
 
 use crate::codec::odata;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
+use crate::faults::targets::Named;
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
@@ -25,7 +26,8 @@ pub async fn query_tables(request: Request) -> Result<Response<Body>> {
         .transpose()?;
     let (level, base_url) = (request.level, request.context.base_url.clone());
     on_blocking_pool(move || {
-        let deadline = Instant::now() + QUERY_TIME_MAX;
+        let time = request.state.services.meter().and_then(|m| m.query_time());
+        let deadline = Instant::now() + time.unwrap_or(QUERY_TIME_MAX);
         let query = TableQuery {
             filter: filter.as_deref(),
             top,
@@ -66,6 +68,9 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     let (level, base_url) = (request.level, request.context.base_url.clone());
     let account = request.account().to_owned();
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
+    if let Some(meter) = request.state.services.meter() {
+        meter.check_free(Named::Table, &account, &name)?;
+    }
     let created = name.clone();
     crate::table::request::write(request, move |service, r| {
         service.create_table(r.account(), &created)
@@ -92,10 +97,18 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
 }
 
 pub async fn delete_table(request: Request) -> Result<Response<Body>> {
+    let (state, account, table) = (
+        request.state.clone(),
+        request.account().to_owned(),
+        request.table.clone(),
+    );
     crate::table::request::write(request, move |service, r| {
         service.delete_table(r.account(), &r.table)
     })
     .await?;
+    if let Some(meter) = state.services.meter() {
+        meter.note_deleted(Named::Table, &account, &table);
+    }
     Ok(uncached(empty(204)))
 }
 

@@ -70,7 +70,7 @@ fn conditions_and_methods_make_the_write() {
 }
 
 #[test]
-fn requests_without_a_row_are_refused_by_what_is_wrong() {
+fn requests_without_a_row_are_refused_for_their_first_mistake() {
     for (method, target, headers, code) in [
         ("DELETE", ENTITY, &[][..], "MissingRequiredHeader"),
         ("PUT", ENTITY, &[("if-match", "")], "InvalidInput"),

@@ -2,8 +2,8 @@
 
 No transaction spans partitions, so the intention goes into a queue, and a worker carries it out in steps that may be
 repeated: copy the entity to the archive, delete it where it was, and only then delete the message. A worker that dies at
-any step leaves a message that becomes visible again, and the next worker repeats what was done. A message that nobody can
-carry out is moved aside once it has been delivered too often.
+any step leaves a message that becomes visible again, and the next worker repeats what was done. A message that cannot be
+processed is moved aside once it has been delivered too often.
 """
 
 import json

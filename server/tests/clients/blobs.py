@@ -208,7 +208,7 @@ class Containers(harness.Test):
         service.set_service_properties(target_version="2020-10-02")
         self.assertEqual(service.get_service_properties()["target_version"], "2020-10-02")
 
-    def test_a_static_website_is_served_to_anybody(self):
+    def test_a_static_website_is_served_without_credentials(self):
         website = StaticWebsite(enabled=True, index_document="index.html", error_document404_path="error/404.html")
         service.set_service_properties(static_website=website)
         self.addCleanup(service.set_service_properties, static_website=StaticWebsite(enabled=False))

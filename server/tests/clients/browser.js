@@ -38,11 +38,11 @@ const stored = {
   "script.js": [SCRIPT, "text/javascript"],
 };
 
-/** The address of a blob, which a SAS opens that anybody could have made: its key is public. */
+/** The URL of a blob with a SAS that any page could have made: its key is public. */
 const link = (name, more = {}) =>
   container.getBlobClient(name).generateSasUrl({ permissions: blobs.BlobSASPermissions.parse("r"), expiresOn, ...more });
 
-/** A link that a user delegation key opens, which anybody could have made as well: it comes from the account's key. */
+/** A link with a user delegation SAS, which any page could have made as well: its key comes from the account's key. */
 async function delegatedLink(name) {
   // The client shows no token without encryption.
   const body = `<KeyInfo><Expiry>${expiresOn.toISOString().slice(0, 19)}Z</Expiry></KeyInfo>`;

@@ -189,7 +189,7 @@ describe("the console", () => {
     await page.getByText("Saved.").waitFor();
     const changed = await sales.getEntity("console", rowKey);
     assert.equal(changed.Serial, 42n);
-    // Somebody else changes it: what the page knows is no longer so.
+    // Another client changes it, so the page is out of date.
     await page.goto(page.url());
     await sales.updateEntity({ partitionKey: "console", rowKey, Serial: 43 }, "Replace");
     await page.getByRole("button", { name: "Save" }).click();

@@ -30,6 +30,66 @@ def faults(*rules, method="PUT"):
         return json.load(answer)["rules"]
 
 
+def targets(**limits):
+    body = json.dumps({"targets": limits}).encode()
+    request = urllib.request.Request(f"{SERVER}/_lazurite/faults", body, method="PUT")
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["targetHits"]
+
+
+def target_hits():
+    with urllib.request.urlopen(f"{SERVER}/_lazurite/faults") as answer:
+        return json.load(answer)["targetHits"]
+
+
+class Targets(harness.Test):
+    def setUp(self):
+        self.addCleanup(targets)
+
+    def test_clients_recover_from_busy_partitions_queues_and_blobs(self):
+        container = once.create_container(unique("targets"))
+        blob = container.upload_blob("b", b"1")
+        # Their own waits are 15 seconds and more.
+        soon = {"retry_policy": LinearRetry(backoff=1, retry_total=5, random_jitter_range=0)}
+        retrying = BlobServiceClient.from_connection_string(CONNECTION, **soon)
+        queues = QueueServiceClient.from_connection_string(CONNECTION, **soon)
+        queue = queues.create_queue(unique("queue"))
+        with TableServiceClient.from_connection_string(CONNECTION) as tables:
+            table = tables.create_table(unique("table"))
+            retried = retrying.get_blob_client(blob.container_name, "b")
+            keys = ({"PartitionKey": "p", "RowKey": str(number)} for number in range(3))
+            for target, call in (
+                ("partitionEntities", lambda: table.create_entity(next(keys))),
+                ("queueMessages", lambda: queue.send_message("m")),
+                ("blobRequests", retried.get_blob_properties),
+            ):
+                targets(**{target: 1})
+                for _ in range(3):
+                    call()
+                self.assertGreater(target_hits()[target], 0, target)
+            targets()
+            self.assertEqual(len(list(table.list_entities())), 3)
+        self.assertEqual(len(list(queue.receive_messages())), 3)
+        retrying.close()
+
+    def test_tokens_at_partition_boundaries_are_followed(self):
+        with TableServiceClient.from_connection_string(CONNECTION) as tables:
+            table = tables.create_table(unique("table"))
+            for number in range(6):
+                table.create_entity({"PartitionKey": str(number // 2), "RowKey": str(number)})
+            targets(pagePartitions=1)
+            self.assertEqual([len(list(page)) for page in table.list_entities().by_page()], [2, 2, 2])
+            self.assertEqual(len(list(table.query_entities("RowKey eq '5'"))), 1)
+
+    def test_a_deleted_name_is_not_free(self):
+        name = unique("targets")
+        targets(containerReuseSeconds=30)
+        once.create_container(name)
+        once.delete_container(name)
+        with self.fails(409, "ContainerBeingDeleted"):
+            once.create_container(name)
+
+
 class Faults(harness.Test):
     def setUp(self):
         self.name = unique("faults")

@@ -19,7 +19,7 @@ DATA = bytes(range(256)) * 8192
 
 
 class Halting:
-    """A server that answers with a head, so many bytes of a body of 1,000, and then nothing until it is told to break off."""
+    """A server that sends a head, part of a body of 1,000 bytes, and then nothing until it closes the connection."""
 
     def __init__(self, sent):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -92,8 +92,8 @@ class ForeignTest(harness.Test):
             self.blob().start_copy_from_url(self.url, source_etag='"0x1"', source_match_condition=MatchConditions.IfNotModified)
         with self.fails(412, "CannotVerifyCopySource"):
             self.blob().upload_blob_from_url(self.url, source_etag='"0x1"', source_match_condition=MatchConditions.IfNotModified)
-        with socket.create_server(("127.0.0.1", 0)) as nobody:
-            port = nobody.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            port = silent.getsockname()[1]
         with self.fails(500, "CannotVerifyCopySource"):
             self.blob().upload_blob_from_url(f"http://127.0.0.1:{port}/x")
 

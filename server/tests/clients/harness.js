@@ -1,4 +1,4 @@
-// What the JavaScript scripts share: where the server is, names nobody else uses, and checks on errors.
+// What the JavaScript scripts share: where the server is, unique names, and checks on errors.
 
 const assert = require("node:assert/strict");
 

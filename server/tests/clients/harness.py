@@ -1,4 +1,4 @@
-"""What the Python scripts share: where the server is, names nobody else uses, and checks on errors."""
+"""What the Python scripts share: where the server is, unique names, and checks on errors."""
 
 import contextlib
 import itertools

@@ -192,7 +192,7 @@ class AcrossPartitions(harness.Test):
             queue.send_message(f"{number}")
 
         def worker(steps):
-            """Takes one message and dies after so many steps; false when there is none."""
+            """Takes one message and dies after `steps` steps; false when there is none."""
             message = queue.receive_message(visibility_timeout=60)
             if message is None:
                 return False
@@ -256,7 +256,7 @@ class WithBlobs(harness.Test):
             queue.send_message(f"{employee} {new}")
 
         def worker(steps):
-            """Takes one message and dies after so many steps; false when there is none."""
+            """Takes one message and dies after `steps` steps; false when there is none."""
             message = queue.receive_message(visibility_timeout=60)
             if message is None:
                 return False

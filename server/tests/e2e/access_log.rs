@@ -1,5 +1,5 @@
-//! The access log says why: operation, cost and reason on each line, as text and as JSON; and what a client is told that reached the
-//! wrong service or speaks the wrong scheme.
+//! The access log: operation, cost and reason on each line, as text and as JSON. Also the refusals of clients that use the wrong
+//! service or the wrong scheme.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn get(service: Service, target: &str) -> Request {
 }
 
 #[test]
-fn a_line_says_why_a_request_was_refused_and_what_a_query_cost() {
+fn a_line_has_the_reason_of_a_refusal_and_the_cost_of_a_query() {
     let mut server = Server::fresh();
     get(Service::Blob, "/none/b").send(&server).is(404);
     let line = server.wait_for_line("/none/b");
@@ -134,19 +134,19 @@ fn the_log_of_debug_has_headers_and_the_string_to_sign_without_secrets() {
 }
 
 #[test]
-fn a_client_of_another_service_is_told_its_port() {
+fn a_refusal_names_the_port_of_the_right_service() {
     let mut server = Server::fresh();
     let port = server.ports.of(Service::Table);
-    let told = format!(
+    let shown = format!(
         "This is the port of the Blob service, but the client is for Table: the Table service listens on port {port}."
     );
     let refused = get(Service::Blob, "/Tables")
         .header("User-Agent", "azsdk-python-data-tables/12.5.0 Python/3.12")
         .send(&server);
     assert!(refused.status >= 400, "{}", refused.status);
-    assert!(refused.text().contains(&told), "{}", refused.text());
+    assert!(refused.text().contains(&shown), "{}", refused.text());
     let line = server.wait_for_line("/Tables");
-    assert!(line.ends_with(&told), "{line}");
+    assert!(line.ends_with(&shown), "{line}");
     let refused = get(Service::Table, "/photos?restype=container").send(&server);
     assert!(
         refused
@@ -176,7 +176,7 @@ fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_of_the_wrong_scheme_is_told_so() {
+fn a_refusal_names_the_right_scheme() {
     let server = Server::fresh();
     // The start of a handshake. Source: RFC 8446, section 5.1.
     exchange(server.ports.blob, &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0]);

@@ -1,4 +1,4 @@
-//! Who may ask: signatures, dates, accounts and versions that are wrong, and the probes people send without any.
+//! Authentication: wrong signatures, dates, accounts and versions, and probes without credentials.
 
 use std::time::{Duration, SystemTime};
 

@@ -44,6 +44,24 @@ fn python_clock() {
 }
 
 #[test]
+fn python_forks() {
+    if !skips_clients() {
+        let location = tempfile::TempDir::new().unwrap();
+        let server = Launch::on(location.path()).argument("--forks").start();
+        run(python_command(), "forks.py", &server);
+    }
+}
+
+#[test]
+fn javascript_forks() {
+    if !skips_clients() {
+        let location = tempfile::TempDir::new().unwrap();
+        let server = Launch::on(location.path()).argument("--forks").start();
+        run(node_command(), "forks.js", &server);
+    }
+}
+
+#[test]
 fn python_faults() {
     run_python("faults.py");
 }

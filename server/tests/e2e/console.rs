@@ -1,4 +1,4 @@
-//! The console from outside a browser: who may open it, what a write needs, what its pages forbid, and what `lazurite requests` prints.
+//! The console from outside a browser: access, requirements of writes, headers of its pages, and the output of `lazurite requests`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -186,7 +186,7 @@ fn guesses_wait_for_their_turn_before_they_are_compared() {
     for guess in 0..10 {
         assert_eq!(ask(&format!("guess {guess}")).0, 401);
     }
-    // The right one, too, is told after the wait only: who hangs up before learns nothing.
+    // The right password gets its response after the wait as well: a client that leaves before learns nothing.
     let (status, took) = ask("open sesame");
     assert_eq!(status, 200);
     assert!(took >= Duration::from_millis(450), "{took:?}");
@@ -603,7 +603,7 @@ fn a_conflict_names_the_etag_that_was_there_and_the_request_that_put_it() {
     );
     let again = of(Service::Blob, "PUT", "/photos?restype=container").send(&server);
     assert!(shown(&server, again.is(409)).contains("CreateContainer 201"));
-    // The lease that is held, and who took it.
+    // The lease, and the request that acquired it.
     let lease = of(Service::Blob, "PUT", "/photos/lake.txt?comp=lease")
         .header("x-ms-lease-action", "acquire")
         .header("x-ms-lease-duration", "-1")

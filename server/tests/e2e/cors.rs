@@ -76,7 +76,7 @@ fn a_rule_opens_a_service_to_pages_of_its_origins_and_to_no_other() {
         answer.has_header("Vary", "Origin");
         page(create(service), "http://b.com").is(403);
 
-        // A page may read refusals too, and a page of another origin is told that answers differ.
+        // A page may read refusals too, and responses to other origins have `Vary`.
         let refused = list(service).header("Authorization", "SharedKey devstoreaccount1:AAAA");
         let answer = page(refused, "http://a.com");
         answer.is(403);

@@ -170,11 +170,11 @@ fn a_name_that_a_signature_covers_is_listed_once() {
     let many = |name: &str, count: usize| vec![name; count].join(",");
     for list in ["srh", "srq"] {
         for names in ["a,a", "A,b,a", ",,"] {
-            let told = detail(&ask(&format!("{list}={names}")));
-            assert_eq!(told, format!("{list} lists a name more than once."));
+            let shown = detail(&ask(&format!("{list}={names}")));
+            assert_eq!(shown, format!("{list} lists a name more than once."));
         }
-        let told = detail(&ask(&format!("{list}={}", many("a", 14_000))));
-        assert_eq!(told, format!("{list} has more than 32 names."));
+        let shown = detail(&ask(&format!("{list}={}", many("a", 14_000))));
+        assert_eq!(shown, format!("{list} has more than 32 names."));
     }
     // One mention is answered with no more than the start of the string to sign.
     let refused = ask("srh=a");
@@ -206,8 +206,8 @@ fn a_name_that_a_signature_covers_cannot_be_dropped_from_its_sas() {
         (Some("1"), "/con/b"),
         (Some("1"), "/con/b?bar=3"),
     ] {
-        let told = detail(&with(&sas, header, target));
-        assert!(told.starts_with("Signature did not match."), "{told}");
+        let shown = detail(&with(&sas, header, target));
+        assert!(shown.starts_with("Signature did not match."), "{shown}");
     }
     for (dropped, replacement) in [
         ("&srh=x%2Dfoo", ""),
@@ -359,7 +359,7 @@ fn blocks_are_staged_with_c_from_the_version_on_that_says_so() {
 
 /// What was overwritten may have been overwritten because it was never meant to be seen.
 #[test]
-fn anybody_reads_snapshots_of_a_public_container_and_no_older_version() {
+fn snapshots_of_a_public_container_are_public_and_older_versions_are_not() {
     let location = TempDir::new().unwrap();
     let server = Launch::on(location.path())
         .argument("--blob-versioning")

@@ -23,8 +23,9 @@ const NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-t
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 
-/// Lines that run on a machine, each with its section of the collection that it comes from (D1 containers, D2 npm and shells, D3 func, D4
-/// Testcontainers, D5 Aspire, D6 Actions and Pipelines) and its source there (AZ is Azure/Azurite on GitHub): npm, shells, editors, build files, `func`.
+/// Lines that run on a machine, each with its section of the collection that it comes from (D1 containers, D2 npm and shells, D3
+/// func, D4 Testcontainers, D5 Aspire, D6 Actions and Pipelines) and its source there (AZ is Azure/Azurite on GitHub): npm, shells,
+/// editors, build files, `func`.
 const HOST_LINES: &[(&str, &str)] = &[
     ("D2.0 npm: the program alone", "azurite"),
     (
@@ -797,7 +798,7 @@ fn a_second_start_in_the_directory_of_a_running_server_succeeds() {
 }
 
 #[test]
-fn a_server_stays_up_until_the_last_who_attached_has_gone() {
+fn a_server_stays_up_until_the_last_attached_process_has_gone() {
     let scratch = scratch();
     let start = || launch("azurite -l /data --silent", scratch.path()).start();
     let attach = |server: &Server| {
@@ -835,7 +836,7 @@ fn a_server_stays_up_until_the_last_who_attached_has_gone() {
     other.wait().unwrap();
     assert_eq!(server.ends().code(), Some(0));
 
-    // A second signal ends it at once; and the next server knows nothing of who attached to this one.
+    // A second signal ends it at once, and the next server has no leases of this one.
     let server = start();
     let mut other = attach(&server);
     terminate(&server);

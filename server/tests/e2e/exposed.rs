@@ -1,5 +1,4 @@
-//! What a server on a network is held to: who may reach it, with which keys, how many connections there may be, and that nobody waits for
-//! its output.
+//! A server on a network: access, keys, limits on connections, and requests that do not wait for the output of the program.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -62,7 +61,7 @@ fn the_well_known_key_is_offered_to_a_network_only_if_asked_for() {
 }
 
 #[test]
-fn tokens_that_anybody_can_write_are_taken_from_a_network_only_if_asked_for() {
+fn unsigned_tokens_are_taken_from_a_network_only_with_a_flag() {
     let location = TempDir::new().unwrap();
     let private = [
         "--host",
@@ -356,7 +355,7 @@ fn a_quota_is_answered_507_and_reads_go_on() {
     });
     let (count, refused) = refused.expect("32 times 16 MiB are more than 256 MiB");
     assert!(count >= 8, "{count}");
-    let message = "There is no space left for what this server stores.";
+    let message = "There is no space left for the data of this server.";
     refused.is_error(507, "InsufficientStorage", message);
     assert_eq!(send("GET", "/con/0", Vec::new()).is(200).body, body);
     // What only replaces has no more room than what is new, though rows of it are deleted.
@@ -403,7 +402,7 @@ fn unread_output_never_blocks_a_request() {
 
 /// Docker gives a container ten seconds; half a head used to take three of them.
 #[test]
-fn a_signal_does_not_wait_for_who_has_asked_nothing() {
+fn a_signal_does_not_wait_for_idle_clients() {
     let server = Server::fresh();
     let mut half = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
     half.write_all(b"GET /x HT").unwrap();
@@ -459,7 +458,7 @@ const STATES: [(&str, Begin); 12] = [
         let bytes = put.body(vec![7; 1000]).bytes();
         begun(server, &bytes[..bytes.len() - 1000])
     }),
-    ("an answer that nobody reads", |server| {
+    ("a response that is not read", |server| {
         put_blob("/con/large")
             .body(vec![7; 32 << 20])
             .send(server)
@@ -511,7 +510,7 @@ fn begun(server: &Server, bytes: &[u8]) -> Box<dyn std::any::Any> {
 
 /// Docker gives a container ten seconds.
 #[test]
-fn a_signal_ends_the_server_in_time_whatever_is_under_way() {
+fn a_signal_ends_the_server_in_time_during_any_request() {
     for (state, begin) in STATES {
         let arguments = ["--allow-copy-from", "private:127.0.0.1"];
         let (_location, server) = started(&arguments);

@@ -212,9 +212,9 @@ fn list(service: Service) -> Request {
 }
 
 /// Clients keep connections and send the next request on one that was not said to be closing: if it is closed all the
-/// same, they report an error nobody can explain.
+/// same, they report a puzzling error.
 #[test]
-fn a_refusal_that_leaves_the_body_unread_says_whether_the_connection_goes_on() {
+fn a_refusal_that_leaves_the_body_unread_closes_the_connection_or_keeps_it_as_announced() {
     let server = Server::fresh();
     for service in Service::ALL {
         let refused = |target: &str| Request::new(service, "PUT", target);
@@ -266,7 +266,7 @@ fn keeps_case(server: &Server, before: &[u8], answers_before: usize) {
 }
 
 #[test]
-fn metadata_keeps_its_case_whatever_came_before_on_the_connection() {
+fn metadata_keeps_its_case_after_any_requests_on_the_connection() {
     let server = Server::fresh();
     Request::new(Service::Blob, "PUT", "/framing?restype=container")
         .send(&server)

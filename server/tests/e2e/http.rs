@@ -32,6 +32,8 @@ pub(crate) struct Request {
     target: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    /// Who signs it.
+    account: String,
     signed: bool,
     omitted: Vec<&'static str>,
 }
@@ -50,9 +52,23 @@ impl Request {
             target: target.to_string(),
             headers: Vec::new(),
             body: Vec::new(),
+            account: ACCOUNT.to_string(),
             signed: true,
             omitted: Vec::new(),
         }
+    }
+
+    /// The same for a fork of the account: its name stands in the path, and in what is signed.
+    pub(crate) fn in_fork(self, fork: &str) -> Request {
+        let account = format!("{ACCOUNT}--{fork}");
+        let target = self.target.replacen(ACCOUNT, &account, 1);
+        Request { target, ..self }.signed_by_fork(fork)
+    }
+
+    /// The same with the signature of a fork of the account, whatever the path.
+    pub(crate) fn signed_by_fork(self, fork: &str) -> Request {
+        let account = format!("{ACCOUNT}--{fork}");
+        Request { account, ..self }
     }
 
     /// Leaves out a header that would be sent otherwise.
@@ -170,8 +186,9 @@ impl Request {
                 &self.method,
                 &self.target,
                 &headers,
+                &self.account,
             ));
-            let authorization = format!("SharedKey {ACCOUNT}:{signature}");
+            let authorization = format!("SharedKey {}:{signature}", self.account);
             if !headers
                 .iter()
                 .any(|(given, _)| given.eq_ignore_ascii_case("authorization"))
@@ -216,6 +233,7 @@ fn string_to_sign(
     method: &str,
     target: &str,
     headers: &[(String, String)],
+    account: &str,
 ) -> String {
     let header = |name: &str| {
         headers
@@ -236,7 +254,7 @@ fn string_to_sign(
         })
         .collect();
     parameters.sort();
-    let mut resource = format!("/{ACCOUNT}{path}");
+    let mut resource = format!("/{account}{path}");
     if service == Service::Table {
         if let Some((_, comp)) = parameters.iter().find(|(name, _)| name == "comp") {
             resource += &format!("?comp={comp}");

@@ -127,7 +127,7 @@ fn a_signal_has_the_certificate_read_again() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn open_files_are_raised_to_what_the_system_allows() {
+fn open_files_are_raised_to_the_limit_of_the_system() {
     let location = TempDir::new().unwrap();
     let program = program_after(location.path(), "ulimit -S -n 128");
     let server = Launch::on(&location.path().join("data"))
@@ -196,7 +196,7 @@ fn a_token_opens_no_source_of_a_request_in_clear_from_another_machine() {
         let refused = copy(SocketAddr::new(address, server.ports.blob), scheme);
         assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
         assert!(refused.contains("not allowed with HTTP"), "{refused}");
-        // On this machine nobody listens.
+        // No server listens on this machine.
         let near = SocketAddr::new([127, 0, 0, 1].into(), server.ports.blob);
         let copied = copy(near, scheme);
         assert!(copied.starts_with("HTTP/1.1 202"), "{copied}");
@@ -236,19 +236,19 @@ fn errors_of_a_failing_disk_show_clients_no_path() {
     }
     std::fs::write(at("flag"), "").unwrap();
     let directory = location.path().to_str().unwrap();
-    let mut told = Vec::new();
+    let mut shown = Vec::new();
     for _ in 0..2 {
         for service in Service::ALL {
             let answer = create(service, "after").send(&server);
             assert!(answer.status >= 500, "{service:?}: {}", answer.text());
-            told.push(answer.text());
+            shown.push(answer.text());
         }
         let health = Request::exactly(Service::Blob, "GET", "/_lazurite/health").unsigned();
         let health = health.send(&server).is(503).text();
         assert!(health.contains("read-only"), "{health}");
-        told.push(health);
+        shown.push(health);
     }
-    for text in told {
+    for text in shown {
         let names = [directory, ".wal", "MANIFEST", "data/"];
         assert!(!names.iter().any(|name| text.contains(name)), "{text}");
     }
@@ -319,7 +319,7 @@ fn kibibytes(server: &Server, name: &str) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_document_takes_at_most_four_times_its_bytes_of_memory() {
-    /// So many at a time, so that what one takes stands out.
+    /// Clients at a time: enough that the memory of one stands out.
     const CLIENTS: usize = 24;
     /// Stacks of threads, buffers of sockets, pages of the program.
     const KIBIBYTES_FREE: usize = 16 << 10;

@@ -13,8 +13,8 @@ use crate::rights::{account_sas_for, service_sas};
 use crate::server::{Server, Service};
 
 /// An operation of the documentation's tables: a request, and the letters one of which opens it. An empty text is for none.
-/// Sources: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Permissions for a directory, container,
-/// or blob", "Permissions for a queue", "Permissions for a table"; Set Blob Tier, Lease Blob, "Authorization".
+/// Sources: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Permissions for a directory,
+/// container, or blob", "Permissions for a queue", "Permissions for a table"; Set Blob Tier, Lease Blob, "Authorization".
 struct Row {
     name: &'static str,
     request: Request,
@@ -28,7 +28,7 @@ struct Row {
     also: &'static str,
     /// Whether a SAS for the one blob opens it as one for its container does.
     of_blob: bool,
-    /// Whether anybody may, where a container is public.
+    /// Whether anonymous clients may, where a container is public.
     public: bool,
 }
 
@@ -775,8 +775,8 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Account SAS of all types and of other services, service SAS and user delegation SAS of every kind of resource and of others, anonymous
-/// callers of public and of private containers, bearers of tokens and of the account's key.
+/// Account SAS of all types and of other services, service SAS and user delegation SAS of every kind of resource and of others,
+/// anonymous callers of public and of private containers, bearers of tokens and of the account's key.
 #[test]
 fn each_operation_is_opened_by_its_letters_and_by_no_other() {
     let location = TempDir::new().unwrap();
@@ -803,7 +803,7 @@ fn each_operation_is_opened_by_its_letters_and_by_no_other() {
     assert!(wrong.is_empty(), "{} of {asked}: {wrong:#?}", wrong.len());
 }
 
-/// Source: Authorize with Microsoft Entra ID; Get Table ACL, "Authorization". What roles grant is not told apart here.
+/// Source: Authorize with Microsoft Entra ID; Get Table ACL, "Authorization". Roles are not distinguished here.
 #[test]
 fn a_token_opens_no_access_control_list_of_a_table() {
     let location = TempDir::new().unwrap();

@@ -203,9 +203,12 @@ fn request(random: &mut Random, service: Service, paths: &str) -> Request {
     if matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS") {
         return request;
     }
-    let default = |request: Request, name: &'static str, value: &str| match given.contains(&name) {
-        true => request,
-        false => request.header(name, value),
+    let default = |request: Request, name: &'static str, value: &str| {
+        if given.contains(&name) {
+            request
+        } else {
+            request.header(name, value)
+        }
     };
     if target.contains("$batch") {
         request = default(request, "Content-Type", "multipart/mixed; boundary=b");

@@ -221,17 +221,20 @@ fn headers_that_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn whether_a_copy_is_sealed_is_true_or_false() {
+fn flags_of_a_copy_are_true_or_false() {
     let server = with_resources();
-    let copy = |seal: &str| {
-        let source = format!("{}/con/b", server.endpoint(Service::Blob));
-        let copy = Request::new(Service::Blob, "PUT", "/con/c").header("x-ms-seal-blob", seal);
+    let source = format!("{}/con/b", server.endpoint(Service::Blob));
+    let copy = |flag: &str, value: &str| {
+        let copy = Request::new(Service::Blob, "PUT", "/con/c").header(flag, value);
         copy.header("x-ms-copy-source", &source).send(&server)
     };
-    let refused = copy("bogus");
-    assert_eq!(
-        (refused.status, refused.code()),
-        (400, "InvalidHeaderValue".to_owned())
-    );
-    copy("false").is(202);
+    for flag in ["x-ms-seal-blob", "x-ms-requires-sync"] {
+        let refused = copy(flag, "bogus");
+        assert_eq!(
+            (refused.status, refused.code()),
+            (400, "InvalidHeaderValue".to_owned()),
+            "{flag}"
+        );
+        copy(flag, "false").is(202);
+    }
 }

@@ -158,7 +158,7 @@ fn flags_that_cannot_be_honoured_are_refused() {
 }
 
 #[test]
-fn loose_ignores_what_is_otherwise_refused() {
+fn loose_ignores_inputs_that_are_otherwise_refused() {
     let location = TempDir::new().unwrap();
     let target = "/con?restype=container&comp=list&showonly=files";
     let list = Request::new(Service::Blob, "GET", target);

@@ -1,4 +1,4 @@
-//! Many clients at once on one thing: of two that race, one wins and the other is told.
+//! Many clients at once on one resource: of two that race, one wins and the other gets an error.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -218,7 +218,7 @@ fn a_blob_is_read_as_one_writer_left_it() {
 }
 
 #[test]
-fn a_reader_gets_to_the_end_of_what_it_began() {
+fn a_reader_gets_to_the_end_of_a_replaced_blob() {
     const MEBIBYTES: usize = 48;
     let server = Server::fresh();
     let blob = |method: &str, target: &str| Request::new(Service::Blob, method, target);

@@ -18,7 +18,7 @@ impl Random {
         choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// True in so many of a hundred cases.
+    /// True in `share` of a hundred cases.
     pub(crate) fn percent(&mut self, share: u64) -> bool {
         self.below(100) < share
     }

@@ -1,4 +1,5 @@
-//! The ways around the rights of a SAS that were found, one test each. `matrix` asks for every operation with every kind of credentials.
+//! The ways around the rights of a SAS that were found, one test each. `matrix` asks for every operation with every kind of
+//! credentials.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -152,7 +153,7 @@ fn url(server: &Server, path: &str) -> String {
 }
 
 #[test]
-fn create_permission_never_overwrites_whatever_the_conditions() {
+fn create_permission_never_overwrites_with_any_conditions() {
     let server = prepared();
     put(blob("PUT", "/con/from"))
         .body("other")
@@ -327,7 +328,7 @@ fn a_sas_for_a_blob_opens_that_blob_and_one_for_a_snapshot_that_snapshot() {
 }
 
 #[test]
-fn a_sas_for_a_directory_opens_what_lies_below_it() {
+fn a_sas_for_a_directory_opens_the_blobs_below_it() {
     let server = prepared();
     for name in ["dir/sub/a", "dir/b", "other/a"] {
         put(blob("PUT", &format!("/con/{name}")))
@@ -445,7 +446,7 @@ fn creating_a_blob_with_tags_or_holds_needs_their_permissions() {
 }
 
 #[test]
-fn anybody_reads_of_a_public_container_what_it_holds_and_nothing_behind() {
+fn anonymous_readers_of_a_public_container_see_its_blobs_and_nothing_else() {
     let server = prepared();
     blob("PUT", "/open?restype=container")
         .header("x-ms-blob-public-access", "container")
@@ -490,9 +491,9 @@ fn anybody_reads_of_a_public_container_what_it_holds_and_nothing_behind() {
     asked.send(&server).is(403);
 }
 
-/// A container that is renamed is gone under its old name: who may not delete it may not rename it either.
+/// A rename removes the old name of a container, so it needs permission to delete the container.
 #[test]
-fn a_container_is_renamed_by_who_may_write_and_delete_it() {
+fn a_container_is_renamed_with_permission_to_write_and_delete_it() {
     let server = Server::fresh();
     let container = |method: &str, name: &str| {
         Request::new(Service::Blob, method, &format!("/{name}?restype=container"))
@@ -524,7 +525,7 @@ fn a_container_is_renamed_by_who_may_write_and_delete_it() {
     assert_eq!(blob.is(200).text(), "body");
 }
 
-/// A page blob is brought up to date by who may write it, and not by who may only create it.
+/// An incremental copy needs permission to write; permission to create is not enough.
 #[test]
 fn create_permission_does_not_update_an_incremental_copy() {
     let server = prepared();
@@ -551,7 +552,7 @@ fn create_permission_does_not_update_an_incremental_copy() {
     copy(&blob_sas("con", "c", "w")).is(202);
 }
 
-/// Tags come along with a copy, and decide on one, for who may read those of the source and set those of the destination.
+/// A copy takes tags along, or depends on them, with permission to read tags of the source and set tags of the destination.
 #[test]
 fn tags_of_a_source_need_permission_to_read_tags() {
     let server = prepared();
@@ -564,9 +565,10 @@ fn tags_of_a_source_need_permission_to_read_tags() {
         let source = format!("{}?{}", url(&server, "/con/victim"), account_sas(of_source));
         let request =
             with_sas("PUT", to, &account_sas(of_copy)).header("x-ms-copy-source", &source);
-        let request = match is_copy {
-            true => request.header("x-ms-requires-sync", "true"),
-            false => put(request),
+        let request = if is_copy {
+            request.header("x-ms-requires-sync", "true")
+        } else {
+            put(request)
         };
         request.header(name, value).send(&server)
     };

@@ -166,7 +166,7 @@ impl Launch {
         self.start_services(3)
     }
 
-    /// Starts the server and returns once so many services listen.
+    /// Starts the server and returns once `count` services listen.
     pub(crate) fn start_services(self, count: usize) -> Server {
         let scratch = TempDir::new().unwrap();
         let port_file = scratch.path().join(PORTS);
@@ -217,7 +217,7 @@ impl Launch {
         server
     }
 
-    /// Starts the server, and kills it as `kill -9` does when it has printed so many lines.
+    /// Starts the server, and kills it as `kill -9` does after `lines` lines of output.
     pub(crate) fn killed_after(self, lines: usize) {
         let scratch = TempDir::new().unwrap();
         let mut command = self.command(&scratch.path().join(PORTS));
@@ -485,7 +485,7 @@ impl Drop for Server {
     }
 }
 
-/// A server whose standard output and standard error are pipes that nobody reads, as many programs start their children.
+/// A server whose standard output and standard error are pipes without a reader, as many programs start their children.
 pub(crate) struct Unread {
     child: Child,
     pub(crate) ports: Ports,

@@ -1,6 +1,6 @@
 //! `$filter`: an expression over the properties of one entity.
 //!
-//! The logic is two-valued: a comparison with a missing property is false, whatever the operator, and `not` simply negates. So
+//! The logic is two-valued: a comparison with a missing property is false, with any operator, and `not` simply negates. So
 //! `not (Missing eq 1)` is true where `Missing ne 1` is false. Source: Azure/Azurite issues 1929 and 2342.
 
 mod expression;

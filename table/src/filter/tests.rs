@@ -177,7 +177,7 @@ fn arithmetic_and_functions_are_not_implemented() {
 }
 
 #[test]
-fn an_unsupported_filter_is_told_by_the_word_that_is_not_supported() {
+fn an_unsupported_filter_is_refused_with_the_unsupported_word() {
     for (text, words) in [
         ("PartitionKey eq Sales", "write it in quotes: 'Sales'"),
         ("(Age gt 3) and (Name eq Don)", "write it in quotes: 'Don'"),
@@ -191,7 +191,7 @@ fn an_unsupported_filter_is_told_by_the_word_that_is_not_supported() {
 }
 
 /// Every stored type against the type of every literal. `v`: compared by value. `<`: the types differ, and the stored value counts
-/// as smaller, whatever the values are. The last row is that of the keys, which are Strings.
+/// as smaller, with any values. The last row is that of the keys, which are Strings.
 ///
 /// Source: Andrei15193/CloudStub, `TableQueryComparisonTestData.cs`: tests of all pairs with all six operators that run against an
 /// account of the hosted service. AzureStorageExplorer issue 5346 reports the same for Int32 and Int64.
@@ -600,6 +600,7 @@ fn query_by(
             top: Some(top as u32),
             continuation,
             access_range,
+            ..Query::default()
         };
         let page = service()
             .query_entities("account", table, &query, &|| false)

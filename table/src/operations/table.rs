@@ -1,5 +1,5 @@
 //! Operations on tables. A table is one record in the catalog. The keys of its rows hold its id, not its name, so creating and
-//! deleting a table cost the same whatever its size.
+//! deleting a table cost the same for any size.
 
 use crate::codec::{self, TableRecord};
 use crate::error::{Error, Result};

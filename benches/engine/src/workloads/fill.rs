@@ -9,7 +9,7 @@ use crate::data::{Shuffle, Zipf, key};
 use crate::engine::{Engine, Setup};
 use crate::usage::{Latencies, Usage};
 
-/// Who has not written all rows one by one by then writes the rest in large commits.
+/// After this time, an engine writes the rest of its rows in large commits instead of one by one.
 const SECONDS_MAX: f64 = 15.0;
 const OVERWRITE_SECONDS: f64 = 8.0;
 

@@ -1,4 +1,4 @@
-//! Large values: written, read, and all overwritten once in random order.
+//! Large values: written, read, all overwritten once in random order, and written and read at once.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use crate::usage::{Latencies, Usage};
 /// Bytes of all values at scale 1.
 const BYTES: f64 = 536_870_912.0;
 const READ_SECONDS: f64 = 3.0;
+/// Values that are written before they are read.
+const FRESH_ROWS: u64 = 8;
 /// Every N-th value is compared whole.
 const WHOLE_EVERY: u64 = 8;
 const CACHE_BYTES: usize = 128 << 20;
@@ -43,7 +45,11 @@ fn run(context: &Context, value_bytes: usize) -> Outcome<()> {
     let took = write(context, &*engine, rows, 1, value_bytes)?;
     context.figure("overwrite_mb_s", rate(count, value_bytes, took));
     context.measure_idle_as("overwrite_", &*engine, &before, value_bytes, [count; 2])?;
-    context.verify_sample(&*engine, count, value_bytes, |_| 1)?;
+
+    let (written, took) = write_and_read(context, &*engine, count, value_bytes)?;
+    context.figure("fresh_mb_s", rate(written, value_bytes, took));
+    let newest = |row| if row < written { 2 } else { 1 };
+    context.verify_sample(&*engine, count, value_bytes, newest)?;
     engine.close()
 }
 
@@ -74,21 +80,58 @@ fn write(
     Ok(took)
 }
 
-/// Reads values at random and touches a word of every cache line, as sending the value would.
+/// Puts a few values and gets each of them, over and over: values that bypass the page cache have to come from the disk. Answers how
+/// many were written, and how long the puts and gets took together.
+fn write_and_read(
+    context: &Context,
+    engine: &dyn Engine,
+    count: u64,
+    value_bytes: usize,
+) -> Outcome<(u64, Duration)> {
+    let (mut value, mut took, mut written) = (vec![0; value_bytes], Duration::ZERO, 0);
+    while written < count && took < context.limit(READ_SECONDS) {
+        let rows = written..count.min(written + FRESH_ROWS);
+        for row in rows.clone() {
+            context.values.fill(row, 2, &mut value);
+            let since = Instant::now();
+            engine.put(&key(row), &value)?;
+            took += since.elapsed();
+        }
+        for row in rows.clone() {
+            took += read_one(context, engine, row, value_bytes)?;
+        }
+        written = rows.end;
+    }
+    Ok((written, took))
+}
+
+/// Gets a value and touches a word of every cache line, as sending the value would. Answers how long it took.
+fn read_one(
+    context: &Context,
+    engine: &dyn Engine,
+    row: u64,
+    value_bytes: usize,
+) -> Outcome<Duration> {
+    let (mut is_right, mut sum) = (false, 0);
+    let mut see = |value: &[u8]| {
+        is_right = value.len() == value_bytes && names_row(row, value);
+        sum = touch(value);
+    };
+    let since = Instant::now();
+    engine.get(&key(row), &mut see)?;
+    let took = since.elapsed();
+    std::hint::black_box(sum);
+    context.check(is_right, || format!("row {row} is missing or wrong"));
+    Ok(took)
+}
+
+/// Reads values at random.
 fn read(context: &Context, engine: &dyn Engine, count: u64, value_bytes: usize) -> Outcome<()> {
-    let (mut random, mut reads, mut sum) = (Random::new(8), 0, 0u64);
+    let (mut random, mut reads) = (Random::new(8), 0);
     let (mut took, mut latencies) = (Duration::ZERO, Latencies::new());
     while took < context.limit(READ_SECONDS) {
         let row = random.below(count);
-        let mut is_right = false;
-        let mut see = |value: &[u8]| {
-            is_right = value.len() == value_bytes && names_row(row, value);
-            sum = sum.wrapping_add(touch(value));
-        };
-        let since = Instant::now();
-        engine.get(&key(row), &mut see)?;
-        let latency = since.elapsed();
-        context.check(is_right, || format!("row {row} is missing or wrong"));
+        let latency = read_one(context, engine, row, value_bytes)?;
         took += latency;
         latencies.record(latency);
         reads += 1;
@@ -96,7 +139,6 @@ fn read(context: &Context, engine: &dyn Engine, count: u64, value_bytes: usize) 
             compare(context, engine, row, value_bytes)?;
         }
     }
-    std::hint::black_box(sum);
     context.figure("read_mb_s", rate(reads, value_bytes, took));
     context.latencies("read_", &latencies);
     Ok(())

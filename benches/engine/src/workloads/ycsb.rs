@@ -37,7 +37,7 @@ enum Operation {
 use Operation::{Insert, Read, ReadModifyWrite, Scan, Update};
 
 impl Operation {
-    /// What its figures begin with.
+    /// The prefix of its figures.
     fn prefix(self) -> &'static str {
         match self {
             Read => "read_",

@@ -10,7 +10,7 @@ use crate::client::http::Client;
 use crate::client::request::{Request, escape_path};
 use crate::client::xml::{self, Element};
 
-/// What List Blobs asks; empty strings are left out.
+/// The parameters of List Blobs; empty strings are left out.
 #[derive(Clone, Default)]
 pub(crate) struct ListBlobs {
     pub(crate) prefix: String,

@@ -36,7 +36,7 @@ impl Answer {
 pub(crate) trait Observer: Send + Sync {
     /// Before a request is sent. An error is answered in its place.
     fn before(&self) -> Result<(), Error>;
-    /// After the head of an answer, whatever its status.
+    /// After the head of a response, with any status.
     fn answered(&self, request: &Request, status: http::StatusCode, headers: &http::HeaderMap);
     /// After the body of a successful answer that was read whole.
     fn received(&self, bytes: usize);

@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::client::account::Service;
 
-/// What needs no escape anywhere in a URL. Source: RFC 3986, section 2.3.
+/// Characters that need no escape anywhere in a URL. Source: RFC 3986, section 2.3.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -97,7 +97,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What current SDKs send.
+/// The version that current SDKs send.
 fn version(service: Service) -> &'static str {
     match service {
         Service::Blob | Service::Queue => "2026-10-06",

@@ -11,7 +11,7 @@ use sha2::Sha256;
 
 use crate::client::account::Service;
 
-/// What of a request is signed. Header names are lower case; `path` is percent-encoded as sent; the values of `query` are decoded.
+/// The signed parts of a request. Header names are lower case; `path` is percent-encoded as sent; the values of `query` are decoded.
 pub(crate) struct Signable<'a> {
     pub(crate) service: Service,
     pub(crate) method: &'a str,
@@ -153,7 +153,8 @@ impl Signable<'_> {
     }
 }
 
-/// The order in which the service sorts header names: not bytes, but a culture-aware comparison that looks at hyphens only to break ties.
+/// The order in which the service sorts header names: not bytes, but a culture-aware comparison that looks at hyphens only to break
+/// ties.
 fn header_order(a: &str, b: &str) -> Ordering {
     const RANKS: &[u8] = b"!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";
     let ranked = |name: &str| -> Vec<Option<usize>> {

@@ -10,7 +10,7 @@ use crate::client::request::{Request, escape};
 /// An entity as JSON: annotations, keys and properties.
 pub(crate) type Entity = Map<String, Value>;
 
-/// What Query Entities asks: `$filter` and `$select`, each left out when empty, and `$top`, left out when 0.
+/// The parameters of Query Entities: `$filter` and `$select`, each left out when empty, and `$top`, left out when 0.
 #[derive(Clone, Default)]
 pub(crate) struct Query {
     pub(crate) filter: String,

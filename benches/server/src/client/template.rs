@@ -33,7 +33,7 @@ pub(crate) struct Template {
 pub(crate) struct Outgoing {
     /// The head, and a body that is short.
     pub(crate) text: Vec<u8>,
-    /// A long body, shared between requests, and the range of it to send.
+    /// A long body, shared between requests, and the range to send.
     pub(crate) content: Option<(Arc<Vec<u8>>, Range<usize>)>,
 }
 
@@ -61,9 +61,10 @@ enum Piece {
 impl Template {
     /// A template of `request` to `account`. Its marks are places: [`Template::mark`]. A body is given with each request.
     pub(crate) fn new(account: &Account, request: Request<'static>) -> Template {
-        let prototype = match request.has_body() {
-            true => request.header("content-length", LENGTH),
-            false => request,
+        let prototype = if request.has_body() {
+            request.header("content-length", LENGTH)
+        } else {
+            request
         };
         let mut template = Template {
             account: account.clone(),

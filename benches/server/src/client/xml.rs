@@ -84,7 +84,7 @@ fn push_text(open: &mut [Element], text: &str) {
     }
 }
 
-/// What an entity reference stands for: `amp`, `#10`, `#xA`.
+/// The character of an entity reference: `amp`, `#10`, `#xA`.
 fn resolve(name: &str) -> Option<String> {
     let number = match name.strip_prefix('#') {
         None => return resolve_predefined_entity(name).map(str::to_owned),

@@ -1,4 +1,4 @@
-//! What the advisor of the server says of the designs of a pattern. Only our own server has an advisor.
+//! The advice of the server's advisor on the designs of a pattern. Only our own server has an advisor.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) struct Advice {
     pub(super) title: String,
     /// Of the first of the designs.
     pub(super) finding: String,
-    /// What to do.
+    /// The remedy.
     pub(super) remedy: String,
     pub(super) designs: Vec<&'static str>,
     /// Some of the requests that led to it, each with its operation and what it addressed.

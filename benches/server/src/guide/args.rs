@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lazurite_bench_common::share;
 
-use super::pattern::Pattern;
-use super::patterns::PATTERNS;
+use crate::guide::pattern::Pattern;
+use crate::guide::patterns::PATTERNS;
 
 #[derive(clap::Args)]
 pub(crate) struct GuideArgs {

@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicBool;
 use lazurite_bench_common::{Outcome, counted, thousands};
 use serde_json::{Value, json};
 
-use super::args::GuideArgs;
-use super::pattern::{Measure, Pattern};
-use super::prices::Prices;
-use super::report::Report;
-use super::run::{Finding, Measured, run_patterns};
-use super::server::GuideServer;
+use crate::guide::args::GuideArgs;
+use crate::guide::pattern::{Measure, Pattern};
+use crate::guide::prices::Prices;
+use crate::guide::report::Report;
+use crate::guide::run::{Finding, Measured, run_patterns};
+use crate::guide::server::GuideServer;
 
 /// What a run on Azurite showed.
 pub(super) struct AzuriteRun {

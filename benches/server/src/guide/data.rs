@@ -26,7 +26,7 @@ pub(super) struct Employee {
 }
 
 impl Employee {
-    /// What an answer says of an employee.
+    /// An employee as a line of an answer.
     pub(super) fn line(&self) -> String {
         format!("{} {} {}", self.id, self.mail, self.age)
     }

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use lazurite_bench_common::{Outcome, counted, number};
 
-use super::azurite::AzuriteRun;
-use super::pattern::Measure;
-use super::patterns::PATTERNS;
-use super::report::{COLUMNS, Report, TIME_COLUMN, cells};
-use super::run::Finding;
+use crate::guide::azurite::AzuriteRun;
+use crate::guide::pattern::Measure;
+use crate::guide::patterns::PATTERNS;
+use crate::guide::report::{COLUMNS, Report, TIME_COLUMN, cells};
+use crate::guide::run::Finding;
 
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
@@ -138,9 +138,9 @@ fn azurite(run: &AzuriteRun) -> String {
 /// The designs of a pattern as a table, the sentence on them, and how the figures came about.
 fn figures(report: &Report, finding: &Finding) -> String {
     // Pages do not tell times: they are those of one machine.
-    let told = |column: &usize| *column != TIME_COLUMN;
+    let seen = |column: &usize| *column != TIME_COLUMN;
     let titles: Vec<_> = (0..COLUMNS.len())
-        .filter(told)
+        .filter(seen)
         .map(|at| COLUMNS[at])
         .collect();
     let mut text = format!("| {} |\n| --- |", titles.join(" | "));
@@ -149,7 +149,7 @@ fn figures(report: &Report, finding: &Finding) -> String {
     for design in &finding.designs {
         let row = cells(report, finding, design);
         let cells: Vec<_> = (0..row.len())
-            .filter(told)
+            .filter(seen)
             .map(|at| row[at].as_str())
             .collect();
         let (currency, cells) = (&report.prices.currency, cells.join(" | "));

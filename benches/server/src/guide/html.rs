@@ -5,8 +5,8 @@ use std::fmt::Write;
 use lazurite_bench_common::page::{escape, head, prose, sentence_case};
 use lazurite_bench_common::{number, thousands};
 
-use super::report::{COLUMNS, Report, cells};
-use super::run::{Finding, Measured};
+use crate::guide::report::{COLUMNS, Report, cells};
+use crate::guide::run::{Finding, Measured};
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 320.0;
@@ -109,7 +109,7 @@ fn charts(page: &mut String, report: &Report, finding: &Finding) {
     page.push_str("</div>");
 }
 
-/// What the server's advisor says, with the requests that led to it; nothing if it has no advisor or no advice.
+/// The advice of the server's advisor, with the requests that led to it; empty if there is none.
 fn advice(page: &mut String, report: &Report) {
     let findings = report.findings.iter();
     let mut given = findings.filter(|finding| !finding.advice.is_empty());
@@ -220,7 +220,7 @@ mod tests {
     use crate::guide::prices::Prices;
 
     #[test]
-    fn page_needs_no_network_and_says_why_a_run_ended_early() {
+    fn page_needs_no_network_and_has_the_reason_why_a_run_ended_early() {
         let mut report = Report::new("http://<here>".into(), Prices::default(), 1.0, 1);
         report.error = Some("the server cannot be reached".into());
         let page = page(&report);

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use serde_json::{Value, json};
 
-use super::data::{Data, Employee};
-use super::prices::Stored;
-use super::server::GuideServer;
 use crate::client::{Change, Client, Entity, Error, ListBlobs, Query, Service, Write};
+use crate::guide::data::{Data, Employee};
+use crate::guide::prices::Stored;
+use crate::guide::server::GuideServer;
 
 /// Most operations of an entity group transaction.
 pub(super) const TRANSACTION_MAX: usize = 100;
@@ -140,7 +140,7 @@ impl<'a> Lab<'a> {
         self.client.query(&self.name(table), &query)
     }
 
-    /// What the tables and containers of this design hold, by the service's formula for entities.
+    /// The bytes that the tables and containers of this design hold, by the service's formula for entities.
     pub(super) fn stored(&self, client: &Client) -> Result<Stored, Error> {
         let mut stored = Stored::default();
         for (service, name) in &*self.resources.borrow() {
@@ -186,7 +186,8 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Source: Understanding billing of tables: 4 bytes, the keys in UTF-16, and for each property 8 bytes, its name in UTF-16 and its value.
+/// Source: Understanding billing of tables: 4 bytes, the keys in UTF-16, and for each property 8 bytes, its name in UTF-16 and its
+/// value.
 fn entity_bytes(entity: &Entity) -> u64 {
     let utf16 = |text: &str| 2 * text.encode_utf16().count() as u64;
     let properties = entity.iter().map(|(name, value)| match (&**name, value) {
@@ -217,7 +218,7 @@ pub(super) fn employee(employee: &Employee, partition: &str, row: &str) -> Value
     })
 }
 
-/// What an answer says of an employee: as [`Employee::line`].
+/// An employee as a line of an answer: as [`Employee::line`].
 pub(super) fn line(entity: &Entity) -> String {
     let text = |name: &str| {
         entity

@@ -1,9 +1,9 @@
 //! A pattern of the guide as plain data.
 
-use super::data::Data;
-use super::lab::Lab;
-use super::usage::Usage;
 use crate::client::Error;
+use crate::guide::data::Data;
+use crate::guide::lab::Lab;
+use crate::guide::usage::Usage;
 
 /// Answers in words, one line for each question or entity, in an order that the pattern defines.
 pub(super) type Answers = Vec<String>;
@@ -17,9 +17,9 @@ pub(super) struct Pattern {
     pub(super) problem: &'static str,
     pub(super) advice: &'static str,
     pub(super) caution: &'static str,
-    /// What is asked, as the subject of a sentence.
+    /// The question, as the subject of a sentence.
     pub(super) question: &'static str,
-    /// What the advice is to make smaller.
+    /// The figure that the advised design should lower.
     pub(super) goal: Measure,
     /// The naive design first, the advised one last.
     pub(super) designs: &'static [Design],
@@ -40,7 +40,7 @@ pub(super) struct Design {
     pub(super) ask: fn(&Lab) -> Result<Answers, Error>,
 }
 
-/// What a design may save.
+/// The figures that a design may lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     /// Rows that the server examined to answer.

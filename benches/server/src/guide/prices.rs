@@ -6,10 +6,10 @@ use std::path::Path;
 use lazurite_bench_common::Outcome;
 use serde_json::{Map, Value, json};
 
-use super::usage::Usage;
 use crate::client::{Request, Service};
+use crate::guide::usage::Usage;
 
-/// What a request is billed as.
+/// The class of a request on the bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     Table,
@@ -68,7 +68,7 @@ impl Class {
     }
 }
 
-/// What a design keeps.
+/// The stored bytes of a design.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stored {
     pub(super) table_bytes: u64,

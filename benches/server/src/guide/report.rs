@@ -3,14 +3,14 @@
 use lazurite_bench_common::{Better, Measurement, counted, measurements, number, page, thousands};
 use serde_json::{Value, json};
 
-use super::advice::Advice;
-use super::azurite::AzuriteRun;
-use super::pattern::{Measure, Pattern};
-use super::prices::Prices;
-use super::run::{Finding, Measured};
-use super::usage::{AzureRows, Usage};
+use crate::guide::advice::Advice;
+use crate::guide::azurite::AzuriteRun;
+use crate::guide::pattern::{Measure, Pattern};
+use crate::guide::prices::Prices;
+use crate::guide::run::{Finding, Measured};
+use crate::guide::usage::{AzureRows, Usage};
 
-/// What a run found.
+/// The results of a run.
 pub(super) struct Report {
     pub(super) server: String,
     pub(super) prices: Prices,
@@ -21,7 +21,7 @@ pub(super) struct Report {
     pub(super) seed: u64,
     /// Why the figures are not to be quoted.
     pub(super) noisy: Vec<String>,
-    /// What changed since an older run.
+    /// The changes since an older run.
     pub(super) comparison: Vec<String>,
     /// What Azurite makes of the same patterns, if that was asked for.
     pub(super) azurite: Option<AzuriteRun>,
@@ -63,7 +63,7 @@ impl Report {
         page::noise(&self.noisy)
     }
 
-    /// What an older and a newer run are compared by.
+    /// The measurements by which an older and a newer run are compared.
     pub(super) fn measurements(&self) -> Vec<Measurement> {
         let mut all = Vec::new();
         for finding in &self.findings {
@@ -135,7 +135,7 @@ impl Report {
         }
     }
 
-    /// What the advised design changes.
+    /// The change by the advised design.
     pub(super) fn sentence(&self, finding: &Finding) -> String {
         let (Some(naive), Some(advised)) = (finding.designs.first(), finding.designs.last()) else {
             return String::new();
@@ -274,7 +274,7 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// What each cell of [`cells`] is. Figures of time stand in [`TIME_COLUMN`].
+/// The headings of [`cells`]. Figures of time stand in [`TIME_COLUMN`].
 pub(super) const COLUMNS: [&str; 9] = [
     "design",
     "requests to write",
@@ -371,7 +371,7 @@ fn print_finding(report: &Report, finding: &Finding) {
     }
 }
 
-/// What the server's advisor says of each pattern, with the first request that led to it.
+/// The advice of the server's advisor on each pattern, with the first request that led to it.
 fn print_advice(report: &Report) {
     let mut is_first = true;
     for finding in &report.findings {

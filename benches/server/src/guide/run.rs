@@ -8,22 +8,22 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lazurite_bench_common::{OldRun, Outcome, measurements, median, page};
 
-use super::advice::{self, Advice, Prefix};
-use super::args::GuideArgs;
-use super::azurite;
-use super::data::Data;
-use super::docs;
-use super::html;
-use super::lab::Lab;
-use super::pattern::{Answers, Design, Pattern};
-use super::patterns::PATTERNS;
-use super::prices::{Prices, Stored};
-use super::report::{self, Report};
-use super::server::GuideServer;
-use super::usage::{Meter, Usage};
 use crate::client::{Account, Client, Error, Service};
+use crate::guide::advice::{self, Advice, Prefix};
+use crate::guide::args::GuideArgs;
+use crate::guide::azurite;
+use crate::guide::data::Data;
+use crate::guide::docs;
+use crate::guide::html;
+use crate::guide::lab::Lab;
+use crate::guide::pattern::{Answers, Design, Pattern};
+use crate::guide::patterns::PATTERNS;
+use crate::guide::prices::{Prices, Stored};
+use crate::guide::report::{self, Report};
+use crate::guide::server::GuideServer;
+use crate::guide::usage::{Meter, Usage};
 
-/// What one design did.
+/// The measurements of one design.
 pub(super) struct Measured {
     pub(super) design: &'static str,
     pub(super) build: Usage,
@@ -34,19 +34,19 @@ pub(super) struct Measured {
     pub(super) ask_seconds: Vec<f64>,
 }
 
-/// What one pattern showed.
+/// The results of one pattern.
 pub(super) struct Finding {
     pub(super) pattern: &'static Pattern,
     pub(super) designs: Vec<Measured>,
-    /// What is wrong with the answers; empty if every design gave the right ones.
+    /// The wrong answers; empty if every design gave the right ones.
     pub(super) wrong: Vec<String>,
-    /// What the advisor of the server says; empty if it has none.
+    /// The advice of the server's advisor; empty if it has none.
     pub(super) advice: Vec<Advice>,
     pub(super) writes: usize,
     pub(super) questions: usize,
 }
 
-/// Runs the patterns that were asked for. Prints what was found up to an error.
+/// Runs the requested patterns. Prints the results up to an error.
 pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     if args.print_prices {
         println!("{:#}", Prices::default().to_json());
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     let ended = run_patterns(args, args.runs, &server, &interrupted, &mut report);
     report.error = match &ended {
         Ok(()) => None,
-        // Whatever the request was told: a server that we started is interrupted with us.
+        // An interrupt ends the server that we started too, so the error of the request does not matter.
         Err(_) if interrupted.load(Ordering::Relaxed) => Some("interrupted".into()),
         Err(error) => Some(error.to_string()),
     };
@@ -190,7 +190,7 @@ pub(super) fn run_patterns(
     Ok(())
 }
 
-/// What all designs of a run share.
+/// The state that all designs of a run share.
 struct Bench<'a> {
     client: &'a Client,
     meter: &'a Arc<Meter>,
@@ -265,7 +265,7 @@ impl Bench<'_> {
         Ok(finding)
     }
 
-    /// What the advisor of the server says of the designs that ran.
+    /// The advice of the server's advisor on the designs that ran.
     fn advice(&self) -> Vec<Advice> {
         let all = advice::fetch(self.client).unwrap_or_default();
         advice::of_designs(&all, &self.prefixes.borrow())

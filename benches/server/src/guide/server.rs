@@ -7,9 +7,9 @@ use lazurite_bench_common::process::Process;
 use lazurite_bench_common::{MachineWatch, Outcome};
 use tempfile::TempDir;
 
-use super::args::GuideArgs;
 use crate::azurite::{self, Azurite};
 use crate::client::{Account, Service};
+use crate::guide::args::GuideArgs;
 use crate::server::Server;
 
 /// A server that is ended when dropped, unless it was there before.

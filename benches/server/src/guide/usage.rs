@@ -9,10 +9,10 @@ use std::time::Duration;
 use lazurite_bench_common::thousands;
 use ureq::http;
 
-use super::prices::Class;
 use crate::client::{Error, Observer, Request, Service};
+use crate::guide::prices::Class;
 
-/// What a design used.
+/// The resources that a design used.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
     pub(super) requests: u64,
@@ -98,7 +98,7 @@ impl Meter {
         }
     }
 
-    /// What was used since the last call.
+    /// The resources that were used since the last call.
     pub(super) fn take(&self, took: Duration) -> Usage {
         let usage = std::mem::take(&mut *self.usage.lock().expect("no request panics"));
         Usage {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sum_says_what_was_estimated_or_left_out() {
+    fn sum_names_estimated_and_missing_parts() {
         let sum = |figures: &[Option<&str>]| {
             let mut sum = AzureRows::default();
             figures.iter().for_each(|figure| sum.add(*figure));

@@ -2,8 +2,8 @@
 
 use lazurite_bench_common::{Outcome, Random};
 
-use super::stage::Stage;
 use crate::client::{Client, Error};
+use crate::job::stage::Stage;
 use crate::kills::Kills;
 use crate::ledger::Ledger;
 use crate::report::Report;

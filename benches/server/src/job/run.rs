@@ -17,7 +17,7 @@ use crate::kills::Kills;
 use crate::report::{Report, median};
 use crate::server::Server;
 
-/// Runs the job as often as was asked for, prints and writes the reports, and returns how many answers were wrong.
+/// Runs the job the requested number of times, prints and writes the reports, and returns the number of wrong answers.
 pub(crate) fn run(args: &JobArgs) -> Outcome<usize> {
     let old = args.files.old()?;
     // The CPU time of a server that is killed is lost with it.
@@ -114,7 +114,7 @@ fn run_once(args: &JobArgs) -> Outcome<Report> {
 
 type SharedServer = Arc<Mutex<Server>>;
 
-/// The server of our own, if one is asked for, behind the temporary directory it lives in, if none was named.
+/// A server of our own, if one is requested, and its temporary directory, if none was named.
 fn spawn(args: &JobArgs) -> Outcome<(Option<TempDir>, Option<SharedServer>)> {
     let Some(binary) = &args.target.spawn else {
         return Ok((None, None));

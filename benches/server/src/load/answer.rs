@@ -80,11 +80,11 @@ impl Answer {
 enum Place {
     #[default]
     Head,
-    /// So many bytes of the body are missing.
+    /// The number of bytes of the body that are still missing.
     Body(usize),
     /// Before the line with the size of a chunk.
     ChunkSize,
-    /// So many bytes of a chunk and of the line end after it are missing.
+    /// The number of bytes of a chunk, and of the line end after it, that are still missing.
     Chunk(usize),
     /// In the lines after the last chunk.
     Trailer,

@@ -8,8 +8,8 @@ use mio::{Interest, Registry, Token};
 
 use lazurite_bench_common::Outcome;
 
-use super::answer::{Answer, Expected, Reader};
 use crate::client::Outgoing;
+use crate::load::answer::{Answer, Expected, Reader};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -101,9 +101,10 @@ impl Connection {
             self.unread.start += taken;
             if self.reader.is_over() {
                 self.is_busy = false;
-                return match is_sent {
-                    true => Ok(Progress::Answered),
-                    false => Err(self.too_early().into()),
+                return if is_sent {
+                    Ok(Progress::Answered)
+                } else {
+                    Err(self.too_early().into())
                 };
             }
         }
@@ -117,11 +118,11 @@ impl Connection {
             if text.is_empty() && content.is_empty() {
                 return Ok(true);
             }
-            let written = match content.is_empty() {
-                true => self.stream.write(text),
-                false => self
-                    .stream
-                    .write_vectored(&[IoSlice::new(text), IoSlice::new(content)]),
+            let written = if content.is_empty() {
+                self.stream.write(text)
+            } else {
+                self.stream
+                    .write_vectored(&[IoSlice::new(text), IoSlice::new(content)])
             };
             match written {
                 Ok(count) => self.sent += count,

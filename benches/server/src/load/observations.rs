@@ -1,15 +1,15 @@
-//! What a load observed: times, latencies by kind of answer, samples, wrong answers.
+//! The observations of a load: times, latencies by kind of response, samples, wrong responses.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::answer::Answer;
+use crate::load::answer::Answer;
 
 /// Wrong answers that are kept in words.
 const WRONG_MAX: usize = 5;
 
-/// What a load observed.
+/// The observations of a load.
 pub(crate) struct Observations {
     pub(crate) elapsed: Duration,
     /// The part of it in which there was no upkeep.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::requests::Requests;
+use crate::many_clients::requests::Requests;
 
 /// Between two actions of a connection.
 const ACTION_INTERVAL: Duration = Duration::from_secs(1);

@@ -3,9 +3,9 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lazurite_bench_common::{ReportFiles, share};
 
-use super::peers::{Launch, Peer};
-use super::workloads::{WORKLOADS, Workload};
 use crate::client::Service;
+use crate::services::peers::{Launch, Peer};
+use crate::services::workloads::{WORKLOADS, Workload};
 
 #[derive(clap::Args)]
 pub(crate) struct ServicesArgs {

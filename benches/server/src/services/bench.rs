@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lazurite_bench_common::{Findings, Outcome, Results};
 
-use super::measure::{add_mismatches, measure};
-use super::peers::{Launch, Peer, Running, teach};
-use super::plan::{Plan, Scene};
 use crate::load::Limit;
+use crate::services::measure::{add_mismatches, measure};
+use crate::services::peers::{Launch, Peer, Running, teach};
+use crate::services::plan::{Plan, Scene};
 
 /// How long a load is measured, and how long it runs before, at scale 1.
 pub(super) const SPAN_SECONDS: f64 = 2.0;
@@ -71,7 +71,7 @@ impl<'a> Bench<'a> {
             .collect()
     }
 
-    /// Runs the load of `plan` on new servers, each in turn, as often as was asked for.
+    /// Runs the load of `plan` on new servers, each in turn, the requested number of times.
     pub(super) fn compare(&mut self, plan: &Plan) -> Outcome<()> {
         let peers = self.start_with(plan.peers, plan.arguments)?;
         for peer in &peers {
@@ -92,7 +92,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs each load on its server, one after the other, as often as was asked for.
+    /// Runs each load on its server, one after the other, the requested number of times.
     pub(super) fn in_turn(
         &mut self,
         loads: &[(&Plan, &Running)],

@@ -7,9 +7,9 @@ use hdrhistogram::Histogram;
 use lazurite_bench_common::page::{Buckets, buckets};
 use lazurite_bench_common::{Findings, Outcome};
 
-use super::peers::Running;
-use super::plan::Plan;
 use crate::load::{Driver, Limit, Load, Observations};
+use crate::services::peers::Running;
+use crate::services::plan::Plan;
 use lazurite_bench_common::process::{Process, machine_busy};
 
 /// CPU time so far: of the server, of us, of the whole machine.

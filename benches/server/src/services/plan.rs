@@ -2,9 +2,9 @@
 
 use lazurite_bench_common::Outcome;
 
-use super::peers::{Peer, Running};
 use crate::client::{Account, Service};
 use crate::load::Load;
+use crate::services::peers::{Peer, Running};
 
 /// The circumstances that a load is made for.
 pub(super) struct Scene<'a> {

@@ -3,7 +3,7 @@
 use lazurite_bench_common::page::{RunReport, Section};
 use lazurite_bench_common::{Better, MachineUse, Measurement, Results, counted, median, number};
 
-use super::tables::COLUMNS;
+use crate::services::tables::COLUMNS;
 
 /// Cores that others may use in the middle case.
 const OTHER_CORES_MAX: f64 = 0.4;

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use lazurite_bench_common::{MachineWatch, Outcome, bars};
 
-use super::args::ServicesArgs;
-use super::bars::BARS;
-use super::bench::Bench;
-use super::peers::available;
-use super::workloads::chosen;
-use super::{report, tables};
+use crate::services::args::ServicesArgs;
+use crate::services::bars::BARS;
+use crate::services::bench::Bench;
+use crate::services::peers::available;
+use crate::services::workloads::chosen;
+use crate::services::{report, tables};
 
 /// Runs the workloads, prints the tables, and returns how many answers were wrong.
 pub(crate) fn run(args: &ServicesArgs) -> Outcome<usize> {

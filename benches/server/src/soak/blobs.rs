@@ -5,10 +5,10 @@ use std::thread::Scope;
 
 use lazurite_bench_common::Random;
 
-use super::ledger::Kind;
-use super::operations::{ACCOUNT, BlobId, Done, LeaseRequest, RETAINING_ACCOUNT};
-use super::possible::Possible;
-use super::state::{Failure, Services, Soak};
+use crate::soak::ledger::Kind;
+use crate::soak::operations::{ACCOUNT, BlobId, Done, LeaseRequest, RETAINING_ACCOUNT};
+use crate::soak::possible::Possible;
+use crate::soak::state::{Failure, Services, Soak};
 
 /// More than all steps of the clock together.
 const RETENTION_DAYS: u16 = 30;

@@ -16,11 +16,11 @@ use lazurite_engine::{Config, Db, Durability, Environment, RandomIds, WallClock}
 use lazurite_queue::{GetMessages, PutMessage, QueueService, UpdateMessage};
 use lazurite_table::{ETag, Entity, IfMatch, Operation, Query, TableService, Value, Write};
 
-use super::operations::{
+use crate::soak::operations::{
     ACCOUNT, BlobId, CONTAINER, Done, LeaseRequest, MESSAGES_MAX, Operations, QUEUE, Row, RowWrite,
     TABLE, TakenMessage,
 };
-use super::state::Failure;
+use crate::soak::state::Failure;
 
 /// As in the server: the steps of a sweep of blobs.
 const SWEEP_STEPS_MAX: u32 = 64;
@@ -188,7 +188,7 @@ impl Operations for Direct {
             filter: Some(&filter),
             top: None,
             continuation: None,
-            access_range: None,
+            ..Query::default()
         };
         let tables = &self.tables;
         let page = tables.query_entities(ACCOUNT, TABLE, &query, &|| false)?;

@@ -10,8 +10,8 @@ use lazurite_engine::{ClockSteps, Durability};
 
 use lazurite_bench_common::{Outcome, Random};
 
-use super::stalls::{SLOW_SYNC, StallKind};
-use super::state::{Services, Soak};
+use crate::soak::stalls::{SLOW_SYNC, StallKind};
+use crate::soak::state::{Services, Soak};
 
 /// The longest step of the clock, either way.
 const STEP_SECONDS_MAX: i64 = 120;

@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 
 use lazurite_bench_common::{number, thousands};
 
-use super::stalls::Stalls;
 use crate::report::Report;
+use crate::soak::stalls::Stalls;
 
 /// Mistakes that are printed.
 const WRONG_MAX: usize = 10;
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 #[derive(Default)]
 pub(super) struct Ledger(Mutex<Entries>);
 
-/// What the ledger knows of a message that was delivered.
+/// The record of a message that was delivered.
 struct Delivery {
     /// The clock after the delivery.
     delivered: SystemTime,
@@ -227,8 +227,8 @@ impl Ledger {
         })
     }
 
-    /// Adds the figures, compares reads beside slow syncs with reads without, and ends in one sentence: what was wrong, or that nothing was.
-    /// Over HTTP the verdict says nothing of the sweeps, whose failures the server only logs.
+    /// Adds the figures, compares reads beside slow syncs with reads without, and ends in one sentence: what was wrong, or that
+    /// nothing was. Over HTTP the verdict says nothing of the sweeps, whose failures the server only logs.
     pub(super) fn report(&self, report: &mut Report) -> Result<String, String> {
         self.with(|entries| {
             let requests: u64 = entries.times.values().map(Histogram::len).sum();

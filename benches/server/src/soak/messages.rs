@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use lazurite_bench_common::Random;
 
-use super::ledger::{Kind, parse_text};
-use super::operations::{Done, TakenMessage};
-use super::state::{Failure, Services, Soak};
+use crate::soak::ledger::{Kind, parse_text};
+use crate::soak::operations::{Done, TakenMessage};
+use crate::soak::state::{Failure, Services, Soak};
 
 const PRODUCERS: u64 = 2;
 const CONSUMERS: u64 = 3;
@@ -166,7 +166,7 @@ fn is_taken_over(failure: &Failure) -> bool {
 /// Deletes a message with a receipt. Whether it was acknowledged.
 fn delete(soak: &Soak, message: &TakenMessage, receipt: &str) -> bool {
     let name = parse_text(&message.text).0.to_owned();
-    // What was of unknown outcome before stays so when this request finds nothing to delete.
+    // An earlier unknown outcome stays unknown if this request finds nothing to delete.
     let was_known = soak
         .ledger
         .with(|entries| entries.perhaps_deleted.insert(name.clone()));

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use lazurite_bench_common::Outcome;
 
-use super::state::Failure;
+use crate::soak::state::Failure;
 
 /// The account of most resources.
 pub(super) const ACCOUNT: &str = "account";
@@ -59,7 +59,7 @@ pub(super) struct BlobId<'a> {
     pub(super) snapshot: Option<&'a str>,
 }
 
-/// What Lease Blob is asked for.
+/// An action of Lease Blob.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LeaseRequest<'a> {
     /// A lease that does not end by itself.
@@ -102,7 +102,7 @@ pub(super) trait Operations: Send + Sync {
     fn query_partition(&self, partition: &str) -> Done<Vec<i64>>;
 
     fn create_container(&self, account: &'static str) -> Done<()>;
-    /// Keeps deleted blobs of an account for so many days.
+    /// Keeps deleted blobs of an account for `days` days.
     fn keep_deleted_blobs(&self, account: &'static str, days: u16) -> Done<()>;
     fn put_blob(&self, blob: BlobId, body: &[u8], lease_id: Option<&str>) -> Done<()>;
     fn get_blob(&self, blob: BlobId) -> Done<Vec<u8>>;

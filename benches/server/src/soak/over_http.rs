@@ -10,14 +10,14 @@ use lazurite_bench_common::Outcome;
 use lazurite_engine::{Durability, Environment, WallClock};
 use serde_json::{Value, json};
 
-use super::operations::{
-    ACCOUNT, BlobId, CONTAINER, Done, LeaseRequest, MESSAGES_MAX, Operations, QUEUE,
-    RETAINING_ACCOUNT, Row, RowWrite, TABLE, TakenMessage,
-};
-use super::state::Failure;
 use crate::client::{
     Account, Change, Client, Entity, Error, Query, Request, Service, Write, escape_path,
 };
+use crate::soak::operations::{
+    ACCOUNT, BlobId, CONTAINER, Done, LeaseRequest, MESSAGES_MAX, Operations, QUEUE,
+    RETAINING_ACCOUNT, Row, RowWrite, TABLE, TakenMessage,
+};
+use crate::soak::state::Failure;
 
 /// Of both accounts, in base64.
 const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";

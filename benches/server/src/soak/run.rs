@@ -11,12 +11,12 @@ use lazurite_engine::{ClockSteps, Config, Environment};
 
 use lazurite_bench_common::{Outcome, Random};
 
-use super::faults::{Counts, FaultInjector, Pace};
-use super::ledger::{Kind, Ledger};
-use super::stalls::Stalls;
-use super::state::{Services, Soak, Transport};
-use super::{blobs, messages, sweeps, tables};
 use crate::report::Report;
+use crate::soak::faults::{Counts, FaultInjector, Pace};
+use crate::soak::ledger::{Kind, Ledger};
+use crate::soak::stalls::Stalls;
+use crate::soak::state::{Services, Soak, Transport};
+use crate::soak::{blobs, messages, sweeps, tables};
 
 /// The last step of the clock, forwards: more than all steps backwards together.
 const FINAL_STEP_SECONDS: i64 = 24 * 60 * 60;

@@ -12,11 +12,11 @@ use lazurite_engine::fs::FaultFs;
 use lazurite_engine::{ClockSteps, Durability, Environment, SystemWallClock, WallClock};
 use lazurite_table::TransactionError;
 
-use super::direct::Direct;
-use super::ledger::{Kind, Ledger};
-use super::operations::Operations;
-use super::over_http::OverHttp;
-use super::stalls::Stalls;
+use crate::soak::direct::Direct;
+use crate::soak::ledger::{Kind, Ledger};
+use crate::soak::operations::Operations;
+use crate::soak::over_http::OverHttp;
+use crate::soak::stalls::Stalls;
 
 /// Between requests of one thread: the machine is to have time for all of them.
 const PAUSE: Duration = Duration::from_micros(300);

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::state::Soak;
+use crate::soak::state::Soak;
 
 /// As in the server: between two sweeps that have nothing left to do.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);

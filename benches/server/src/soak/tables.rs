@@ -4,10 +4,10 @@ use std::thread::Scope;
 
 use lazurite_bench_common::Random;
 
-use super::ledger::Kind;
-use super::operations::{Done, Row, RowWrite};
-use super::possible::Possible;
-use super::state::{Failure, Services, Soak};
+use crate::soak::ledger::Kind;
+use crate::soak::operations::{Done, Row, RowWrite};
+use crate::soak::possible::Possible;
+use crate::soak::state::{Failure, Services, Soak};
 
 const COUNTERS: u64 = 64;
 const INCREMENTERS: u64 = 3;

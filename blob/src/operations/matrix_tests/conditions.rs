@@ -47,7 +47,7 @@ fn conditions(words: &str, written: &Written) -> Conditions {
     conditions
 }
 
-fn told(result: Result<()>) -> &'static str {
+fn shown(result: Result<()>) -> &'static str {
     match result {
         Ok(()) => "ok",
         Err(Error::ConditionNotMet) => "412",
@@ -181,7 +181,7 @@ fn every_operation_honours_the_conditions_that_it_should() {
             let written = store.make(&name, operation.on);
             let conditions = conditions(words, &written);
             let outcome = (operation.act)(&store, &name, &conditions, at(9));
-            assert_eq!(told(outcome), there, "{} with {words:?}", operation.name);
+            assert_eq!(shown(outcome), there, "{} with {words:?}", operation.name);
             let name = format!("{} {number}, missing", operation.name);
             // Put Block makes a name known that had nothing.
             let missing = if operation.name == "Put Block" {
@@ -191,7 +191,7 @@ fn every_operation_honours_the_conditions_that_it_should() {
             };
             let outcome = (operation.act)(&store, &name, &conditions, at(9));
             let cell = format!("{} with {words:?} where nothing is", operation.name);
-            assert_eq!(told(outcome), missing, "{cell}");
+            assert_eq!(shown(outcome), missing, "{cell}");
         }
     }
 }
@@ -212,8 +212,8 @@ fn lease_blob_honours_the_conditions_of_a_change() {
         let name = format!("{number}");
         let written = store.make(&name, BlobType::BlockBlob);
         let conditions = conditions(words, &written);
-        assert_eq!(told(act(&name, &conditions)), there, "{words}");
-        assert_eq!(told(act("missing", &conditions)), missing, "{words}");
+        assert_eq!(shown(act(&name, &conditions)), there, "{words}");
+        assert_eq!(shown(act("missing", &conditions)), missing, "{words}");
     }
 }
 
@@ -238,12 +238,12 @@ fn conditions_of_source_and_destination_are_distinguished() {
             };
             let (source, to) = (address(source), address("to"));
             let copied = service.at(at(9)).copy_blob(&source, &to, request.clone());
-            assert_eq!(told(done(copied)), expected, "Copy Blob, {words}");
+            assert_eq!(shown(done(copied)), expected, "Copy Blob, {words}");
             let copied = service.at(at(9)).copy_blob_from_url(&source, &to, request);
-            assert_eq!(told(done(copied)), expected, "Copy Blob From URL, {words}");
+            assert_eq!(shown(done(copied)), expected, "Copy Blob From URL, {words}");
             let opened = service.at(at(9)).open_source(&source, None, &conditions);
             assert_eq!(
-                told(opened.map(|_| ())),
+                shown(opened.map(|_| ())),
                 read,
                 "Put Block From URL, {words}"
             );
@@ -252,7 +252,7 @@ fn conditions_of_source_and_destination_are_distinguished() {
 }
 
 #[test]
-fn immutability_policy_is_set_on_what_was_not_modified_since() {
+fn immutability_policy_is_set_on_a_blob_that_was_not_modified_since() {
     let store = store();
     for (number, (words, expected)) in [
         ("", "ok"),
@@ -274,7 +274,7 @@ fn immutability_policy_is_set_on_what_was_not_modified_since() {
         let set = service
             .at(at(9))
             .set_blob_immutability_policy(&address, policy, &conditions);
-        assert_eq!(told(done(set)), expected, "{words}");
+        assert_eq!(shown(done(set)), expected, "{words}");
     }
 }
 
@@ -381,16 +381,16 @@ fn containers_honour_dates_and_refuse_etags() {
         for (words, there, missing) in rows {
             // Set Container Metadata takes one of the dates only.
             let no_unsince = call == "Set Container Metadata" && words.contains("unsince");
-            let refused = |told| if no_unsince { "unsupported" } else { told };
+            let refused = |shown| if no_unsince { "unsupported" } else { shown };
             count += 1;
             let name = format!("container-{count}");
             let written = store.create(&name).unwrap();
             let conditions = conditions(words, &written);
             let outcome = act(&store, &name, &conditions);
-            assert_eq!(told(outcome), refused(there), "{call} with {words:?}");
+            assert_eq!(shown(outcome), refused(there), "{call} with {words:?}");
             let outcome = act(&store, "missing", &conditions);
             assert_eq!(
-                told(outcome),
+                shown(outcome),
                 refused(missing),
                 "{call} of none with {words:?}"
             );

@@ -49,7 +49,7 @@ fn treats(name: &str) -> Key {
         | "Undelete Blob"
         // The first block of a list is the first of its key, whatever the blob has; the others must have the same.
         | "Put Block" => Key::Ignores,
-        other => panic!("nobody has decided how {other} treats a key"),
+        other => panic!("the treatment of a key by {other} is undecided"),
     }
 }
 
@@ -155,7 +155,7 @@ impl Store {
 }
 
 /// The outcome of a request with a key or none, on a blob with a key or without one.
-fn told(treats: Key, has: Option<u8>, given: Option<u8>) -> &'static str {
+fn shown(treats: Key, has: Option<u8>, given: Option<u8>) -> &'static str {
     match (has, given) {
         _ if treats != Key::Needs => "ok",
         (None, None) => "ok",
@@ -167,7 +167,7 @@ fn told(treats: Key, has: Option<u8>, given: Option<u8>) -> &'static str {
 }
 
 #[test]
-fn every_operation_treats_keys_as_its_table_says() {
+fn every_operation_treats_keys_as_in_its_table() {
     let store = store();
     store.make_sources();
     let conditions = |byte: Option<u8>| byte.map_or_else(Conditions::default, with_key);
@@ -179,7 +179,7 @@ fn every_operation_treats_keys_as_its_table_says() {
                 store.make_with(&cell, operation.on, &conditions(has));
                 let outcome = (operation.act)(&store, &cell, &conditions(given), at(1));
                 let outcome = outcome.map_or_else(|error| format!("{error:?}"), |()| "ok".into());
-                assert_eq!(outcome, told(treats, has, given), "{cell}");
+                assert_eq!(outcome, shown(treats, has, given), "{cell}");
                 let expected = match treats {
                     Key::Replaces => given,
                     Key::ReplacesPlain => None,

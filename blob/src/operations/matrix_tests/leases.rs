@@ -57,7 +57,7 @@ fn expected(needs: bool, given: Option<Guid>, of: &str) -> [String; 5] {
     row.map(String::clone)
 }
 
-fn told(outcome: Result<()>) -> String {
+fn shown(outcome: Result<()>) -> String {
     match outcome {
         Ok(()) => "ok".to_string(),
         Err(error) => format!("{error:?}"),
@@ -65,7 +65,7 @@ fn told(outcome: Result<()>) -> String {
 }
 
 #[test]
-fn every_operation_treats_the_lease_id_as_its_table_says() {
+fn every_operation_treats_the_lease_id_as_in_its_table() {
     let store = store();
     store.make_sources();
     for operation in operations() {
@@ -79,7 +79,7 @@ fn every_operation_treats_the_lease_id_as_its_table_says() {
                     store.lease(&cell, action, at(now)).unwrap();
                 }
                 let outcome = (operation.act)(&store, &cell, &with_id(given), at(NOW));
-                assert_eq!(told(outcome), expected, "{cell}");
+                assert_eq!(shown(outcome), expected, "{cell}");
                 let left = store
                     .properties(&cell)
                     .map(|blob| blob.lease.state(at(NOW)));
@@ -98,7 +98,7 @@ fn every_operation_treats_the_lease_id_as_its_table_says() {
                 assert_eq!(left, after, "the lease after {cell}");
                 if state == LeaseState::Expired {
                     let renewed = store.lease(&cell, LeaseAction::Renew(A), at(NOW));
-                    // Not by who let it run out, once another has written.
+                    // The holder of an expired lease cannot renew it after a write by another client.
                     assert_eq!(renewed.is_err(), forgotten, "renewal after {cell}");
                 }
             }
@@ -132,7 +132,7 @@ fn lease_that_holds_replaces_a_blob_that_should_be_new() {
                 "BlobAlreadyExists"
             };
             let outcome = store.put_with(&cell, request, at(NOW));
-            assert_eq!(told(outcome.map(|_| ())), expected, "{cell}");
+            assert_eq!(shown(outcome.map(|_| ())), expected, "{cell}");
         }
     }
 }
@@ -150,12 +150,12 @@ fn lease_id_for_a_blob_that_is_not_there_is_refused_or_the_blob_is_missed() {
         } else {
             "BlobNotFound"
         };
-        assert_eq!(told(outcome), expected, "{}", operation.name);
+        assert_eq!(shown(outcome), expected, "{}", operation.name);
     }
 }
 
 #[test]
-fn every_call_on_a_container_treats_the_lease_id_as_its_table_says() {
+fn every_call_on_a_container_treats_the_lease_id_as_in_its_table() {
     type Call = fn(&Store, &str, &Conditions) -> Result<()>;
     let calls: [(&str, bool, Call); 4] = [
         ("Delete Container", true, |s, name, c| {
@@ -203,7 +203,7 @@ fn every_call_on_a_container_treats_the_lease_id_as_its_table_says() {
                 }
                 let outcome = act(&store, &name, &with_id(given));
                 assert_eq!(
-                    told(outcome),
+                    shown(outcome),
                     expected,
                     "{call} with {given:?} on {state:?}"
                 );

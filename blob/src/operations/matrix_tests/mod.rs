@@ -8,7 +8,7 @@ mod leases;
 mod protections;
 mod scopes;
 
-use super::tests::*;
+use crate::operations::tests::*;
 use crate::*;
 use std::time::SystemTime;
 

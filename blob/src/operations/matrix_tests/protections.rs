@@ -1,5 +1,5 @@
-//! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under way, the archive. Sources: Overview of
-//! immutable storage for blob data; Copy Blob, "Remarks"; Archive access tier.
+//! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under way, the archive. Sources: Overview
+//! of immutable storage for blob data; Copy Blob, "Remarks"; Archive access tier.
 
 use super::*;
 use crate::keys::{self, History};
@@ -201,7 +201,7 @@ impl Store {
     }
 }
 
-fn told(outcome: Result<()>) -> String {
+fn shown(outcome: Result<()>) -> String {
     match outcome {
         Ok(()) => "ok".to_string(),
         Err(error) => format!("{error:?}"),
@@ -213,7 +213,8 @@ fn accounts() -> [AccountPolicy; 3] {
     [AccountPolicy::default(), soft_delete(3), versions()]
 }
 
-/// Whether the operation makes a version of the blob where versions are kept. Source: Immutable storage for blobs, "Version-level scope".
+/// Whether the operation makes a version of the blob where versions are kept. Source: Immutable storage for blobs, "Version-level
+/// scope".
 fn makes_version(operation: &str) -> bool {
     matches!(
         operation,
@@ -251,7 +252,7 @@ fn expected(operation: &Operation, state: State, account: AccountPolicy) -> &'st
 }
 
 #[test]
-fn every_operation_meets_protections_as_its_table_says() {
+fn every_operation_meets_protections_as_in_its_table() {
     let mut cells = 0;
     for account in accounts() {
         let store = keeping(account);
@@ -267,7 +268,7 @@ fn every_operation_meets_protections_as_its_table_says() {
                 let expected = expected(&operation, state, account);
                 let before = store.properties(&cell).unwrap();
                 let outcome = (operation.act)(&store, &cell, &Conditions::default(), at(NOW));
-                assert_eq!(told(outcome), expected, "{cell}, {account:?}");
+                assert_eq!(shown(outcome), expected, "{cell}, {account:?}");
                 if expected != "ok" {
                     assert_eq!(store.properties(&cell).unwrap(), before, "{cell}");
                 }
@@ -362,7 +363,7 @@ fn protected_snapshots_and_versions_are_not_deleted() {
                 }
                 for (of, request) in deletions {
                     let outcome = store.delete_with("name", of, request.clone());
-                    assert_eq!(told(outcome.map(drop)), expected, "{cell}, {request:?}");
+                    assert_eq!(shown(outcome.map(drop)), expected, "{cell}, {request:?}");
                     assert_eq!(store.read_state("name", state).unwrap(), before, "{cell}");
                     assert_eq!(store.read("name").unwrap(), b"next", "{cell}");
                 }
@@ -401,12 +402,12 @@ fn a_deleted_record_with_a_hold_is_not_gone_before_the_hold() {
             ..DeleteBlob::default()
         };
         let outcome = store.delete_with("name", state, permanent);
-        assert_eq!(told(outcome.map(drop)), "BlobImmutableDueToLegalHold");
+        assert_eq!(shown(outcome.map(drop)), "BlobImmutableDueToLegalHold");
         let history = &store.service.keyspaces.history;
         if undeletes {
             store.undelete("name", at(8)).unwrap();
             let outcome = store.delete_with("name", state, DeleteBlob::default());
-            assert_eq!(told(outcome.map(drop)), "BlobImmutableDueToLegalHold");
+            assert_eq!(shown(outcome.map(drop)), "BlobImmutableDueToLegalHold");
             assert_eq!(store.read_state("name", state).unwrap(), b"body");
         } else {
             store.at(at(9 * DAY)).sweep(100).unwrap();
@@ -469,7 +470,7 @@ fn an_incremental_copy_replaces_a_protected_blob_only_where_versions_are_kept() 
                 State::Hold => "BlobImmutableDueToLegalHold",
                 _ => "BlobImmutableDueToPolicy",
             };
-            assert_eq!(told(copy()), expected, "{protection:?}, {account:?}");
+            assert_eq!(shown(copy()), expected, "{protection:?}, {account:?}");
         }
     }
 }
@@ -489,7 +490,7 @@ fn a_container_with_protected_blobs_is_not_deleted() {
             .at(at(NOW))
             .delete_container(ACCOUNT, CONTAINER, &none);
         let outcome = deleted.and_then(|ticket| Ok(ticket.wait()?));
-        assert_eq!(told(outcome), expected, "{state:?}");
+        assert_eq!(shown(outcome), expected, "{state:?}");
         let listed = store
             .at(at(NOW))
             .list_blobs(ACCOUNT, CONTAINER, &ListBlobs::default());

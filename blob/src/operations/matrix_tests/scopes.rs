@@ -1,9 +1,9 @@
 //! Every operation with and without an encryption scope, on blobs in one and in none, in containers with and without a default.
 //! Source: `operations/encryption.rs`, which separates observed behaviour from our decisions.
 
-use super::keys::others;
 use super::*;
 use crate::operations::encryption_tests::{key, with_key};
+use crate::operations::matrix_tests::keys::others;
 
 const DEFAULT_SCOPE: &str = "lake";
 const OTHER_SCOPE: &str = "shore";
@@ -105,12 +105,12 @@ fn scope_rule(name: &str) -> ScopeRule {
         | "Set Blob Legal Hold"
         | "Lease Blob"
         | "Undelete Blob" => ScopeRule::Ignores,
-        other => panic!("nobody has decided how {other} scope_rule an encryption scope"),
+        other => panic!("the treatment of an encryption scope by {other} is undecided"),
     }
 }
 
 /// The outcome of a request that names this scope or none, on a blob in a scope or in none.
-fn told(
+fn shown(
     scope_rule: ScopeRule,
     home: ScopeSettings,
     has: Option<&str>,
@@ -165,7 +165,7 @@ impl Store {
 }
 
 #[test]
-fn every_operation_treats_scopes_as_its_table_says() {
+fn every_operation_treats_scopes_as_in_its_table() {
     for home in SETTINGS {
         let store = home.store();
         store.make_sources();
@@ -177,7 +177,7 @@ fn every_operation_treats_scopes_as_its_table_says() {
                         format!("{} naming {given:?} on {has:?} in {home:?}", operation.name);
                     store.make_with(&cell, operation.on, &naming(has));
                     let outcome = code((operation.act)(&store, &cell, &naming(given), at(1)));
-                    assert_eq!(outcome, told(scope_rule, home, has, given), "{cell}");
+                    assert_eq!(outcome, shown(scope_rule, home, has, given), "{cell}");
                     let after = match scope_rule {
                         ScopeRule::Replaces if outcome == "ok" => given.or(home.default),
                         ScopeRule::Ignores if operation.name == "Delete Blob" => None,
@@ -202,14 +202,14 @@ fn blocks_are_listed_in_the_scope_they_were_put_in() {
                 let cell = format!("{given:?} of blocks in {put:?} on {has:?} in {home:?}");
                 store.make_with(&cell, BlobType::BlockBlob, &naming(has));
                 store.stage(&cell, "a", put).unwrap();
-                let expected = told(ScopeRule::Needs, home, put, given);
+                let expected = shown(ScopeRule::Needs, home, put, given);
                 assert_eq!(code(store.relist(&cell, &["a"], given)), expected, "{cell}");
                 let after = if expected == "ok" { put } else { has };
                 assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
                 // Listed once, they keep their scope: listing them again is no way to another.
                 if expected == "ok" {
                     for given in GIVEN {
-                        let expected = told(ScopeRule::Needs, home, put, given);
+                        let expected = shown(ScopeRule::Needs, home, put, given);
                         let again = store.relist(&cell, &["a", "a"], given);
                         assert_eq!(code(again), expected, "{given:?} again of {cell}");
                     }
@@ -227,7 +227,7 @@ fn uncommitted_blocks_are_all_in_the_scope_of_the_first() {
             for second in GIVEN {
                 let cell = format!("{second:?} after {first:?} in {home:?}");
                 store.stage(&cell, "a", first).unwrap();
-                let expected = told(ScopeRule::Needs, home, first, second);
+                let expected = shown(ScopeRule::Needs, home, first, second);
                 assert_eq!(code(store.stage(&cell, "b", second)), expected, "{cell}");
                 assert_eq!(code(store.stage(&cell, "a", second)), expected, "{cell}");
             }
@@ -302,7 +302,7 @@ fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
         };
         assert_err!(put(&store, both), Error::InvalidHeaderValue { .. });
     }
-    // Of blobs with a key in a container with a default, who brings nothing has named nothing.
+    // On blobs with a key in a container with a default, a request without a scope names none.
     let store = LENIENT.store();
     put(&store, with_key(1)).unwrap();
     let set = |conditions: Conditions| {

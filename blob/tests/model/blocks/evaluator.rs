@@ -117,7 +117,7 @@ impl LeaseRequirement {
 }
 
 /// An entry as text: its name, and either that it is a prefix or what is known of the blob.
-pub(super) fn told(entry: BlobEntry) -> String {
+pub(super) fn shown(entry: BlobEntry) -> String {
     match entry {
         BlobEntry::Prefix(prefix) => format!("{prefix:?} and more"),
         BlobEntry::Blob(listed) => match listed.blob {
@@ -127,7 +127,7 @@ pub(super) fn told(entry: BlobEntry) -> String {
     }
 }
 
-/// The whole listing by brute force, in the words of [`told`].
+/// The whole listing by brute force, in the words of [`shown`].
 pub(super) fn listing(blobs: &ModelContainer, request: &ListBlobs) -> Vec<String> {
     let mut entries = Vec::new();
     for (name, entry) in blobs {
@@ -139,7 +139,7 @@ pub(super) fn listing(blobs: &ModelContainer, request: &ListBlobs) -> Vec<String
         }
         let delimiter = Some(&request.delimiter).filter(|delimiter| !delimiter.is_empty());
         let group = delimiter.and_then(|delimiter| Some(rest.split_once(delimiter.as_str())?.0));
-        let told = match (group, &entry.blob) {
+        let shown = match (group, &entry.blob) {
             (Some(group), _) => {
                 let prefix = format!("{}{group}{}", request.prefix, request.delimiter);
                 format!("{prefix:?} and more")
@@ -147,8 +147,8 @@ pub(super) fn listing(blobs: &ModelContainer, request: &ListBlobs) -> Vec<String
             (None, Some(blob)) => format!("{name:?} {} {:?}", blob.etag, blob.metadata),
             (None, None) => format!("{name:?} uncommitted"),
         };
-        if entries.last() != Some(&told) {
-            entries.push(told);
+        if entries.last() != Some(&shown) {
+            entries.push(shown);
         }
     }
     entries

@@ -117,7 +117,7 @@ impl Run {
                 .list_blobs(ACCOUNT, container, &request)
                 .unwrap();
             let count = page.entries.len();
-            actual.extend(page.entries.into_iter().map(told));
+            actual.extend(page.entries.into_iter().map(shown));
             request.marker = page.next_marker;
             if request.marker.is_none() {
                 assert!(count <= page_entries);

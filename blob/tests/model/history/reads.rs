@@ -81,11 +81,11 @@ impl Walk {
             loop {
                 let page = self.at(self.now).find_blobs_by_tags(ACCOUNT, &request);
                 let page = page.unwrap();
-                let told = |blob: TaggedBlob| {
+                let shown = |blob: TaggedBlob| {
                     let version = blob.version.filter(|_| !blob.is_current);
                     (blob.container, blob.name, version)
                 };
-                found.extend(page.blobs.into_iter().map(told));
+                found.extend(page.blobs.into_iter().map(shown));
                 request.marker = page.next_marker;
                 if request.marker.is_none() {
                     break;

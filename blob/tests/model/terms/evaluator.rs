@@ -73,8 +73,8 @@ impl Secret {
         Some(code.to_string())
     }
 
-    /// Why a write that encrypts with `given` cannot add to the content, or change what is told of it. `named`: the request says
-    /// so itself, and does not leave it to the container.
+    /// Why a write that encrypts with `given` cannot add to the content, or change properties. `named`: the request itself names the
+    /// scope, not only the container.
     pub(super) fn refuses_write(self, given: Secret, named: bool) -> Option<String> {
         let code = match self {
             _ if self == given => return None,

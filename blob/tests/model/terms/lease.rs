@@ -176,7 +176,7 @@ impl Lease {
     }
 
     /// As `x-ms-lease-state`, `x-ms-lease-status` and `x-ms-lease-duration` tell it.
-    pub(super) fn told(self) -> (LeaseState, bool, Option<LeaseDuration>) {
+    pub(super) fn shown(self) -> (LeaseState, bool, Option<LeaseDuration>) {
         match self {
             Available => (LeaseState::Available, false, None),
             Leased(_, duration, _) => (LeaseState::Leased, true, Some(duration)),

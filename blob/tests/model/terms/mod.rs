@@ -81,7 +81,7 @@ impl RequestEncryption {
         }
     }
 
-    /// As of who uploads blocks and lists them: with what they are encrypted with.
+    /// For Put Block and Put Block List, with the encryption of the blocks.
     fn with(self, secret: Secret) -> RequestEncryption {
         let (key, scope) = match secret {
             Secret::Nothing => (None, None),

@@ -83,7 +83,7 @@ impl Walk {
         assert_eq!((blob.etag, blob.created_at), (known.etag, known.created_at));
         let lease = blob.lease;
         let lease = (lease.state(now), lease.is_locked(now), lease.duration(now));
-        assert_eq!(lease, known.lease.told());
+        assert_eq!(lease, known.lease.shown());
         let coming = known.tier.coming.map(|(to, priority, _)| (to, priority));
         assert_eq!(blob.tiering.tier(now), known.tier.set);
         assert_eq!(blob.tiering.rehydrating(now), coming);
@@ -112,17 +112,17 @@ impl Walk {
             .at(self.now)
             .list_blobs(ACCOUNT, CONTAINERS[at.0], &request)
             .unwrap();
-        let told = |entry: &BlobEntry| match entry {
+        let shown = |entry: &BlobEntry| match entry {
             BlobEntry::Blob(listed) => {
                 let blob = listed.blob.as_ref().unwrap();
                 (blob.lease.state(self.now), blob.tiering.tier(self.now))
             }
             other => panic!("{other:?}"),
         };
-        let listed: Vec<_> = page.entries.iter().map(told).collect();
+        let listed: Vec<_> = page.entries.iter().map(shown).collect();
         let known = name.current.iter();
         let known: Vec<_> = known
-            .map(|known| (known.lease.told().0, known.tier.set))
+            .map(|known| (known.lease.shown().0, known.tier.set))
             .collect();
         assert_eq!(listed, known, "listing of {at:?}");
     }
@@ -133,9 +133,9 @@ impl Walk {
         let service = &self.service;
         let found = service.get_container_properties(ACCOUNT, CONTAINERS[container]);
         let (found, now) = (found.unwrap(), self.now);
-        let told = found.lease;
-        let told = (told.state(now), told.is_locked(now), told.duration(now));
-        assert_eq!(told, lease.told(), "lease of {container}");
+        let shown = found.lease;
+        let shown = (shown.state(now), shown.is_locked(now), shown.duration(now));
+        assert_eq!(shown, lease.shown(), "lease of {container}");
         let checked = self.at(now).check_container_lease(&found, lease_id);
         let refused = lease.refuses_read(lease_id, "Container");
         assert_eq!(checked.err().map(code), refused);

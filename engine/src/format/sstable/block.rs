@@ -368,7 +368,7 @@ impl BlockCursor {
         }
     }
 
-    /// Takes another block, on no entry of it yet.
+    /// Takes another block. The cursor is on no entry yet.
     pub(crate) fn load(&mut self, data: Bytes) -> Result<()> {
         self.on_entry = false;
         self.layout = Layout::of(&data)?;
@@ -559,7 +559,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn versions_of_one_key_are_told_apart(
+        fn versions_of_one_key_are_distinct(
             versions in proptest::collection::btree_map(
                 proptest::collection::vec(0u8..3, 0..4),
                 proptest::collection::btree_set(1u64..60, 1..30),

@@ -15,7 +15,7 @@ static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
 /// Sets up a context for the first read of a block, so that it need not wait for that.
 pub(crate) fn prepare() {
     let unpacker = Decompressor::new();
-    // With a full queue there is nothing to prepare; without memory the read itself says so.
+    // A full queue needs no other one; if there is no memory, the read itself fails.
     let _ = unpacker.map(|unpacker| UNPACKERS.push(unpacker));
 }
 
@@ -88,7 +88,7 @@ fn is_lz4_ratio(packed: usize, length: u32) -> bool {
     length as usize / 255 <= packed
 }
 
-/// A frame of zstd says how long its contents are.
+/// Whether the frame header of zstd records this length of the contents.
 fn is_zstd_length(payload: &[u8], length: u32) -> bool {
     let contents = zstd::zstd_safe::get_frame_content_size(payload);
     matches!(contents, Ok(Some(contents)) if contents == u64::from(length))

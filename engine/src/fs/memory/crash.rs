@@ -1,7 +1,9 @@
 //! Power cuts for files in memory: which operations survive.
 
-use super::{Change, Contents, Directory, Image, MemoryFs, Names, Node, State, apply_name};
 use crate::base::mutex::lock;
+use crate::fs::memory::{
+    Change, Contents, Directory, Image, MemoryFs, Names, Node, State, apply_name,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
@@ -33,6 +35,15 @@ impl Choices {
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (x ^ (x >> 31)) % bound.max(1)
     }
+
+    /// Whether a directory that is not durable survives.
+    fn keeps_directory(&mut self, keep: Keep) -> bool {
+        match keep {
+            Keep::Nothing => false,
+            Keep::Everything => true,
+            Keep::Prefix | Keep::Sectors => self.below(2) == 0,
+        }
+    }
 }
 
 impl MemoryFs {
@@ -42,14 +53,9 @@ impl MemoryFs {
         let state = lock(&self.state);
         let mut copies = HashMap::new();
         let mut directories = BTreeMap::new();
-        // In their order those above come first.
+        // In the order of paths, parents come first.
         for (path, directory) in &state.directories {
-            let is_kept = directory.is_durable
-                || match keep {
-                    Keep::Nothing => false,
-                    Keep::Everything => true,
-                    Keep::Prefix | Keep::Sectors => choices.below(2) == 0,
-                };
+            let is_kept = directory.is_durable || choices.keeps_directory(keep);
             let is_reachable = |parent| directories.contains_key(parent);
             if !is_kept || !path.parent().is_none_or(is_reachable) {
                 continue;
@@ -173,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_cut_takes_what_was_not_synced() {
+    fn a_power_cut_takes_unsynced_changes() {
         let path = Path::new("/d/f");
         let (fs, file) = fs_with_file(path);
         file.write_at(b"synced", 0).unwrap();

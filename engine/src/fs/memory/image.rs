@@ -1,6 +1,6 @@
 //! Image: the bytes of a file, in pages.
 
-use super::Change;
+use crate::fs::memory::Change;
 
 pub(super) const PAGE_BYTES: usize = 64 << 10;
 

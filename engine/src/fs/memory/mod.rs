@@ -1,8 +1,8 @@
 //! A file system in memory: the store of `Durability::Memory`, and the disk whose power a test can cut.
 //!
-//! The crashable kind keeps, for each file and directory, the durable contents and the ordered operations since its last sync; a directory
-//! itself is durable once the one above it was synced; a log that is written at syncs is in memory of the process until then.
-//! [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only the present contents.
+//! The crashable kind keeps, for each file and directory, the durable contents and the ordered operations since its last sync; a
+//! directory itself is durable once the one above it was synced; a log that is written at syncs is in memory of the process until
+//! then. [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only the present contents.
 
 #[cfg(any(test, feature = "testing"))]
 mod crash;
@@ -13,8 +13,8 @@ mod unsynced_log;
 #[cfg(any(test, feature = "testing"))]
 pub use crash::Keep;
 
-use super::{File, Fs, Lock, LockGuard, LogWrites, Space};
 use crate::base::mutex::lock;
+use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, Space};
 use image::Image;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -215,7 +215,13 @@ impl Fs for MemoryFs {
         let state = lock(&self.state);
         let directory = state.directories.get(path);
         let directory = directory.ok_or(io::ErrorKind::NotFound)?;
-        Ok(directory.now.keys().cloned().collect())
+        let inner = state
+            .directories
+            .keys()
+            .filter(|inner| inner.parent() == Some(path))
+            .filter_map(|inner| inner.file_name())
+            .map(|name| name.to_string_lossy().into_owned());
+        Ok(directory.now.keys().cloned().chain(inner).collect())
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -483,7 +489,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_allocates_late_is_found_full_by_a_sync_and_loses_what_it_was_for() {
+    fn a_disk_that_allocates_late_is_found_full_by_a_sync_and_loses_its_writes() {
         let fs = MemoryFs::crashable_up_to(2 * PAGE_BYTES as u64);
         fs.create_directory(Path::new("/d")).unwrap();
         fs.sync_directory(Path::new("/")).unwrap();

@@ -1,9 +1,9 @@
 //! A log whose writes reach the file at syncs only, as `fs/log_file.rs` writes them to a disk: the crash tests of
 //! [`LogWrites::AtSync`](crate::fs::LogWrites).
 
-use super::{File, MemoryFile};
 use crate::base::mutex::lock;
 use crate::fs::PAGE_BYTES;
+use crate::fs::memory::{File, MemoryFile};
 use std::io;
 use std::sync::Mutex;
 
@@ -100,7 +100,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_death_of_the_process_takes_what_was_not_synced_and_a_sync_clears_the_page() {
+    fn the_death_of_the_process_takes_unsynced_bytes_and_a_sync_clears_the_page() {
         let path = Path::new("/d/log");
         let fs = MemoryFs::crashable();
         fs.create_directory(Path::new("/d")).unwrap();

@@ -29,7 +29,7 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// Lengthens the file, with blocks for all of it where the file system can.
+/// Lengthens the file, and allocates its blocks if the file system can.
 pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), 0, length) {
         // Not every file system can; then the blocks are taken when they are written.

@@ -5,15 +5,15 @@
     reason = "the tests look at the files that the seam makes"
 )]
 
-use super::open;
 use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
+use crate::fs::platform::open;
 use crate::fs::{DiskFs, File, Fs, LogWrites};
 use rustix::fs::{Advice, fadvise};
 use std::fs;
 use std::path::Path;
 
 #[test]
-fn what_is_read_around_is_the_same_from_memory_and_from_disk() {
+fn readahead_reads_the_same_from_memory_and_from_disk() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let content: Vec<u8> = (0..300_000u32).map(|at| (at / 7) as u8).collect();
@@ -34,7 +34,7 @@ fn what_is_read_around_is_the_same_from_memory_and_from_disk() {
 }
 
 #[test]
-fn what_a_store_creates_is_for_its_owner_alone() {
+fn files_of_a_store_are_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new/data");
@@ -64,7 +64,7 @@ fn what_a_store_creates_is_for_its_owner_alone() {
 }
 
 #[test]
-fn a_lock_file_that_is_a_symbolic_link_is_refused_and_what_it_leads_to_is_unharmed() {
+fn a_lock_file_that_is_a_symbolic_link_is_refused_and_its_target_is_unharmed() {
     let directory = tempfile::tempdir().unwrap();
     let other = directory.path().join("other");
     fs::write(&other, "precious").unwrap();
@@ -77,7 +77,7 @@ fn a_lock_file_that_is_a_symbolic_link_is_refused_and_what_it_leads_to_is_unharm
 }
 
 #[test]
-fn a_log_that_grows_keeps_what_it_holds() {
+fn a_log_that_grows_keeps_its_contents() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     let mut expected = Vec::new();

@@ -16,7 +16,7 @@ const TOO_MANY_OPEN_FILES: i32 = 4;
 /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link itself instead of its target.
 const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 
-/// Creates a directory and its parents. Who may enter it follows from the directory that it stands in: below a user's profile, that user.
+/// Creates a directory and its parents. It inherits the rights of its parent: below a user's profile, only that user has access.
 pub(in crate::fs) fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }

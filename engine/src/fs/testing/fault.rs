@@ -85,7 +85,7 @@ impl FaultFs {
         }
     }
 
-    /// Holds up calls of this kind from now on; `None` lets all go on.
+    /// Makes calls of this kind wait from now on; `None` releases all.
     pub fn hold(&self, operation: Option<Operation>) {
         let (holds, changed) = &*self.holds;
         lock(holds).operation = operation;
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_sync_loses_what_it_was_for_even_if_it_is_tried_again() {
+    fn a_failed_sync_loses_its_writes_even_if_it_is_tried_again() {
         let path = Path::new("/d/f");
         let memory = MemoryFs::crashable();
         let disk = FaultFs::new(Arc::new(memory.clone()));

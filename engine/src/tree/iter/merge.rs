@@ -4,13 +4,13 @@
 //! tombstone hides every version of its span in older sources. So of several rows with one key the newest source wins, and
 //! older sources can seek past a covered span instead of walking it.
 
-use super::visible::{MemtableRows, RunRows, Source};
 use crate::Direction;
 use crate::base::key::{Kind, SequenceNumber, is_before_end};
 use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
 use crate::tree::empty_spans::{EmptySpans, HIDDEN_ROWS_MIN};
-use crate::tree::keyspace::Tree;
+use crate::tree::iter::visible::{MemtableRows, RunRows, Source};
+use crate::tree::keyspace::{Tree, View};
 use crate::tree::memtable::Memtable;
 use crate::tree::version::overlapping;
 use crate::{KeyRange, Result};
@@ -84,29 +84,9 @@ impl Rows {
         empty_spans: Arc<EmptySpans>,
     ) -> Rows {
         let own_sources = sources.len();
-        let view = tree.view();
-        let (direction, scan) = (scan.direction, Arc::new(scan));
-        let memtables = std::iter::once(&view.active).chain(&view.immutable);
-        let memtables = memtables.filter(|memtable| !memtable.is_empty());
-        let rows = |memtable: &Arc<Memtable>| MemtableRows::new(memtable.clone(), at, scan.clone());
-        sources.extend(memtables.map(|memtable| Source::Memtable(rows(memtable))));
-        let version = &view.version;
-        let mut add = |level, files| {
-            let run = RunRows::new(cache.clone(), version.clone(), level, files, at, direction);
-            sources.push(Source::Run(run));
-        };
-        for (index, file) in version.levels[0].iter().enumerate() {
-            if file.meta.overlaps(&scan.range) {
-                add(0, index..index + 1);
-            }
-        }
-        for (level, files) in version.levels.iter().enumerate().skip(1) {
-            let overlapping = overlapping(files, &scan.range);
-            if !overlapping.is_empty() {
-                add(level, overlapping);
-            }
-        }
-        let start = match direction {
+        let scan = Arc::new(scan);
+        add_sources(&mut sources, &tree.view(), &cache, at, &scan);
+        let start = match scan.direction {
             Direction::Forward => Some(scan.range.start.clone()),
             Direction::Backward => scan.range.end.clone(),
         };
@@ -437,6 +417,37 @@ impl Rows {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds the memtables and runs of a view that may have rows of the scan, newest first.
+fn add_sources(
+    sources: &mut Vec<Source>,
+    view: &View,
+    cache: &Arc<Cache>,
+    at: SequenceNumber,
+    scan: &Arc<ScanRange>,
+) {
+    let memtables = std::iter::once(&view.active).chain(&view.immutable);
+    let memtables = memtables.filter(|memtable| !memtable.is_empty());
+    let rows = |memtable: &Arc<Memtable>| MemtableRows::new(memtable.clone(), at, scan.clone());
+    sources.extend(memtables.map(|memtable| Source::Memtable(rows(memtable))));
+    let version = &view.version;
+    let mut add = |level, files| {
+        let (cache, version) = (cache.clone(), version.clone());
+        let run = RunRows::new(cache, version, level, files, at, scan.direction);
+        sources.push(Source::Run(run));
+    };
+    for (index, file) in version.levels[0].iter().enumerate() {
+        if file.meta.overlaps(&scan.range) {
+            add(0, index..index + 1);
+        }
+    }
+    for (level, files) in version.levels.iter().enumerate().skip(1) {
+        let overlapping = overlapping(files, &scan.range);
+        if !overlapping.is_empty() {
+            add(level, overlapping);
+        }
     }
 }
 

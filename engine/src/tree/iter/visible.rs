@@ -1,10 +1,10 @@
 //! The rows of one source (a memtable, or a run of SSTables) as of a sequence number: the newest version of each key, in
 //! either direction. Tombstones are rows too: the merge needs them to hide rows of older sources.
 
-use super::ScanRange;
 use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
 use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
+use crate::tree::iter::ScanRange;
 use crate::tree::live_file::LiveFile;
 use crate::tree::memtable::{From, Memtable, PinnedRows};
 use crate::tree::sstable::SstableCursor;

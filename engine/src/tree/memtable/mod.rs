@@ -1,9 +1,9 @@
 //! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
 //!
-//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys, `hash_index.rs` where each of them is, `filter.rs` which
-//! are not there. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a bounded
-//! number of rows. Per key the versions are linked newest first. A version is unlinked as soon as no reader can see it any more: when a
-//! newer one exists at or below `floor`, the oldest sequence number at which anyone reads.
+//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys, `hash_index.rs` where each of them is, `filter.rs` which are
+//! not there. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a bounded number of
+//! rows. Per key the versions are linked newest first. A version is unlinked as soon as no reader can see it any more: when a newer
+//! one exists at or below `floor`, the oldest sequence number at which anyone reads.
 
 mod arena;
 mod filter;
@@ -207,7 +207,7 @@ impl Memtable {
     }
 
     /// Whether a key of the span was put or deleted, or a deletion covers any of it, after the sequence number. Also `true` if the
-    /// span has so many rows that a search would hold up all writers.
+    /// span has too many rows to search while writers wait.
     pub(crate) fn has_changed(
         &self,
         start: &[u8],
@@ -331,8 +331,8 @@ impl Memtable {
         }
     }
 
-    /// As `fetch`, but visits a bounded number of rows. It begins with `version` if there is one, and goes on from there. Answers where
-    /// it paused if that was not enough.
+    /// As `fetch`, but visits a bounded number of rows. It begins with `version` if there is one, and goes on from there. Answers
+    /// where it paused if that was not enough.
     fn fetch_some(
         &self,
         from: From<'_>,
@@ -385,8 +385,8 @@ impl Memtable {
         None
     }
 
-    /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock: for sealed memtables,
-    /// which nobody writes.
+    /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock, so it is for sealed memtables,
+    /// which have no writers.
     pub(crate) fn for_each(
         &self,
         mut visit: impl FnMut(&[u8], &[Version<'_>]) -> Result<()>,
@@ -736,9 +736,10 @@ mod tests {
                 Kind::Put
             };
             set(&memtable, sequence, kind);
-            let told = [1, sequence / 2 + 1, sequence];
+            let shown = [1, sequence / 2 + 1, sequence];
             assert!(
-                told.iter()
+                shown
+                    .iter()
                     .all(|&number| !memtable.lacks(hash(&key(number))))
             );
         }

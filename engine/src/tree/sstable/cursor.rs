@@ -1,11 +1,11 @@
 //! A cursor over all versions of one SSTable, in both directions.
 
-use super::SstableReader;
-use super::reader::Partition;
 use crate::base::key::{Entry, SequenceNumber};
 use crate::format::sstable::block::{self, BlockCursor};
 use crate::format::sstable::index::IndexBlock;
 use crate::tree::cache::Cache;
+use crate::tree::sstable::SstableReader;
+use crate::tree::sstable::reader::Partition;
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::sync::Arc;

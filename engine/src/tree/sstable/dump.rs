@@ -1,6 +1,5 @@
 //! Shows an SSTable: footer, index, data blocks with their entries, filter and range tombstones.
 
-use super::{SstableReader, malformed};
 use crate::Result;
 use crate::format::dump::{Dump, End, Escaped, Row};
 use crate::format::fragment;
@@ -8,6 +7,7 @@ use crate::format::sstable::block::BlockCursor;
 use crate::format::sstable::footer::FOOTER_BYTES;
 use crate::format::sstable::index::IndexBlock;
 use crate::format::sstable::{BlockHandle, TRAILER_BYTES};
+use crate::tree::sstable::{SstableReader, malformed};
 use bytes::Bytes;
 
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {

@@ -1,8 +1,5 @@
 //! Reads one SSTable: opening, blocks, and the lookup by key.
 
-use super::cursor::SstableCursor;
-use super::malformed;
-use super::readahead::Readahead;
 use crate::base::codec::checksum;
 use crate::base::key::{Entry, SequenceNumber};
 use crate::format::edit::FileMeta;
@@ -18,6 +15,9 @@ use crate::fs::directory::OpenFile;
 use crate::fs::name::{FileKind, FileName};
 use crate::tree::cache::Cache;
 use crate::tree::range_tombstones;
+use crate::tree::sstable::cursor::SstableCursor;
+use crate::tree::sstable::malformed;
+use crate::tree::sstable::readahead::Readahead;
 use crate::{Error, Result};
 use bytes::Bytes;
 use std::cell::RefCell;

@@ -1,6 +1,5 @@
 //! Reads a whole SSTable, and finds all that is wrong with it.
 
-use super::{SstableReader, malformed};
 use crate::base::key::SequenceNumber;
 use crate::format::edit::FileMeta;
 use crate::format::sstable::BlockHandle;
@@ -8,6 +7,7 @@ use crate::format::sstable::block::BlockCursor;
 use crate::format::sstable::index::IndexBlock;
 use crate::fs::directory::OpenFile;
 use crate::tree::cache::Cache;
+use crate::tree::sstable::{SstableReader, malformed};
 use crate::{Error, Result};
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Written at a time, at a multiple of it: the file system may keep that in one piece, in which rows are found sooner.
+/// Bytes written at a time, at a multiple of that number: the file system may then store them contiguously, which speeds up reads.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// How a file is written.

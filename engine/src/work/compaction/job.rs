@@ -1,8 +1,5 @@
 //! Compaction jobs: run a plan of the picker, and install its outputs.
 
-use super::merge::{Merge, MergeSpec};
-use super::overlap_split::OverlapSplit;
-use super::picker::{self, Plan};
 use crate::base::counter::count;
 use crate::base::mutex::lock;
 use crate::format::edit::{Field, FileMeta, VersionEdit};
@@ -10,6 +7,9 @@ use crate::tree::keyspace::Tree;
 use crate::tree::live_file::LiveFile;
 use crate::tree::retention::Retention;
 use crate::work::Work;
+use crate::work::compaction::merge::{Merge, MergeSpec};
+use crate::work::compaction::overlap_split::OverlapSplit;
+use crate::work::compaction::picker::{self, Plan};
 use crate::{Config, Result};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -21,12 +21,19 @@ const SEGMENTS_AT_ONCE: usize = 4;
 /// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
+/// A plan that was carried out.
+struct Compacted {
+    kind: &'static str,
+    inputs: Vec<Arc<LiveFile>>,
+    outputs: Vec<FileMeta>,
+}
+
 impl Work {
-    /// Does the most urgent compaction of any keyspace. Answers whether there was one. Called under `compacting`.
+    /// Does the most urgent compaction of any keyspace. Returns whether there was one. Called under `compacting`.
     pub(crate) fn compact_one(&self) -> Result<bool> {
         let retention = Retention::new(self.parts.snapshots.boundaries());
         let mut trees = self.parts.trees.all();
-        // The fullest keyspace first: its writers may be waiting. Of several that are in shape another one is asked first each time.
+        // The fullest keyspace first: its writers may be waiting. Keyspaces that are equally full take turns.
         let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
         trees.rotate_left(first);
         trees.sort_by_cached_key(|tree| {
@@ -120,6 +127,31 @@ impl Work {
 
     fn run_plan(&self, tree: &Tree, plan: Plan, relocate: &[u64]) -> Result<()> {
         let started = self.parts.clock.now();
+        let Compacted {
+            kind,
+            inputs,
+            outputs,
+        } = self.carry_out(tree, plan, relocate)?;
+        self.note_versions();
+        let written = outputs.iter().map(|meta| meta.size).sum::<u64>();
+        count(&self.counters.compactions, 1);
+        count(&self.counters.compacted_bytes, written);
+        tracing::info!(
+            keyspace = &*tree.name,
+            kind,
+            files_in = inputs.len(),
+            bytes_in = inputs.iter().map(|file| file.meta.size).sum::<u64>(),
+            entries_in = inputs.iter().map(|file| file.meta.entries).sum::<u64>(),
+            files_out = outputs.len(),
+            bytes_out = written,
+            entries_out = outputs.iter().map(|meta| meta.entries).sum::<u64>(),
+            milliseconds = self.parts.clock.now().saturating_sub(started).as_millis() as u64,
+            "compacted"
+        );
+        Ok(())
+    }
+
+    fn carry_out(&self, tree: &Tree, plan: Plan, relocate: &[u64]) -> Result<Compacted> {
         let (kind, inputs, outputs) = match plan {
             Plan::Drop(files) => {
                 self.install(tree, &files, Vec::new())?;
@@ -156,23 +188,11 @@ impl Work {
                 ("split", vec![file], self.merge(tree, &spec)?)
             }
         };
-        self.note_versions();
-        let written = outputs.iter().map(|meta: &FileMeta| meta.size).sum::<u64>();
-        count(&self.counters.compactions, 1);
-        count(&self.counters.compacted_bytes, written);
-        tracing::info!(
-            keyspace = &*tree.name,
+        Ok(Compacted {
             kind,
-            files_in = inputs.len(),
-            bytes_in = inputs.iter().map(|file| file.meta.size).sum::<u64>(),
-            entries_in = inputs.iter().map(|file| file.meta.entries).sum::<u64>(),
-            files_out = outputs.len(),
-            bytes_out = written,
-            entries_out = outputs.iter().map(|meta| meta.entries).sum::<u64>(),
-            milliseconds = self.parts.clock.now().saturating_sub(started).as_millis() as u64,
-            "compacted"
-        );
-        Ok(())
+            inputs,
+            outputs,
+        })
     }
 
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {

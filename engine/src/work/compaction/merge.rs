@@ -1,7 +1,5 @@
 //! One merge: reads its inputs in order, drops unneeded versions, writes SSTables.
 
-use super::inputs::Inputs;
-use super::picker;
 use crate::Result;
 use crate::base::config::Compression;
 use crate::base::key::{Kind, SEQUENCE_MIN, SequenceNumber, is_before_end};
@@ -18,6 +16,8 @@ use crate::tree::sstable::{SstableCursor, SstableOptions, SstableWriter};
 use crate::tree::version::Version;
 use crate::values::{Pin, ValueReader, ValueWriter};
 use crate::work::Work;
+use crate::work::compaction::inputs::Inputs;
+use crate::work::compaction::picker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(crate) struct Merge<'a> {
     met: u64,
     /// How many files of the next level end before the present key.
     passed: usize,
-    /// Bytes of those that the present output lies over.
+    /// Bytes of the files of the next level that the present output overlaps.
     passed_bytes: u64,
     numbers: Vec<u64>,
     outputs: Vec<FileMeta>,
@@ -163,7 +163,7 @@ impl<'a> Merge<'a> {
                 .retention
                 .keeps(&mut newer, (sequence, kind), covered_by, bottom)
             {
-                // With nothing older left, and no deletion to compare it with, the number says nothing any more.
+                // With no older version and no deletion to compare it with, the number is no longer needed.
                 let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
                 let sequence = if is_plain && bottom() {
                     SEQUENCE_MIN
@@ -174,6 +174,11 @@ impl<'a> Merge<'a> {
             }
             inputs.next(&self.cache)?;
         }
+        self.finish_outputs()
+    }
+
+    /// Finishes the present output, and the empty ones behind it that have range tombstones. All are durable on return.
+    fn finish_outputs(&mut self) -> Result<()> {
         while let Some(cut) = self.cuts.pop_front() {
             self.finish_output(Some(&cut))?;
         }

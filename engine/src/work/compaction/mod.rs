@@ -1,7 +1,7 @@
 //! Compaction: merges SSTables downwards, and drops versions that no reader can see.
 //!
-//! `picker.rs` plans the next compaction and touches nothing; `job.rs` runs it; `overlap_split.rs` says which files of the lower level
-//! take part in a merge; `merge.rs` merges the versions that `inputs.rs` reads in order.
+//! `picker.rs` plans the next compaction and touches nothing; `job.rs` runs it; `overlap_split.rs` chooses which files of the lower
+//! level take part in a merge; `merge.rs` merges the versions that `inputs.rs` reads in order.
 
 mod inputs;
 mod job;

@@ -1,7 +1,7 @@
-//! OverlapSplit: the files of the target level that a merge has to rewrite, because keys come into them. The others stay where they are,
-//! between its outputs.
+//! OverlapSplit: the files of the target level that a merge has to rewrite, because its inputs have keys in them. The other files
+//! stay, between the outputs of the merge.
 //!
-//! Rows that are written and deleted in order fall into few places of a level: the cost of a merge follows from its input, not from
+//! Rows that are written and deleted in order fall into few places of a level. So the cost of a merge depends on its inputs, not on
 //! the size of the level.
 
 use crate::base::key::{SEQUENCE_MAX, is_before_end};
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 type File = Arc<LiveFile>;
 
-/// The files of a level that a merge reaches over, divided.
+/// The files of a level that overlap a merge, divided.
 #[derive(Debug)]
 pub(crate) struct OverlapSplit {
     /// The files that are merged, in key order.
     pub(crate) rewritten: Vec<File>,
-    /// Where those begin that stay: an output ends before each.
+    /// The first keys of the files that stay: an output ends before each.
     pub(crate) cuts: Vec<Vec<u8>>,
 }
 
@@ -36,7 +36,7 @@ impl OverlapSplit {
             .collect();
         let mut is_hit = vec![false; files.len()];
         for file in runs.iter().flatten() {
-            // Random keys hit all of them with their first file.
+            // A file with random keys hits all of them.
             if is_hit.iter().all(|&is_hit| is_hit) {
                 break;
             }
@@ -57,7 +57,7 @@ impl OverlapSplit {
     }
 }
 
-/// Where something has to come for the file to be rewritten: into it; into a small one also up to its neighbours.
+/// The span whose keys make a merge rewrite the file: its own range, and for a small file the gaps beside it as well.
 fn span(files: &[File], index: usize, size_min: u64) -> KeyRange {
     let meta = &files[index].meta;
     if meta.size >= size_min {
@@ -72,7 +72,7 @@ fn span(files: &[File], index: usize, size_min: u64) -> KeyRange {
     }
 }
 
-/// Marks the spans that `file` has an entry or a deleted span in. They begin in order; those that are marked are not looked at.
+/// Marks the spans in which `file` has an entry or a deleted span. The spans are in order; marked ones are skipped.
 fn mark(cache: &Cache, file: &File, spans: &[KeyRange], is_hit: &mut [bool]) -> Result<()> {
     let reader = file.reader()?;
     for fragment in reader.fragments() {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_file_is_rewritten_with_what_comes_beside_it() {
+    fn a_small_file_is_rewritten_with_the_rows_beside_it() {
         let mut files = Files::new();
         assert_eq!(files.divide(&[25], None, 1 << 20), [vec![10, 30], vec![50]]);
         assert_eq!(files.divide(&[70], None, 1 << 20), [vec![50], vec![10, 30]]);

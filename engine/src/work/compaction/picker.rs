@@ -1,11 +1,10 @@
 //! Picker: plans the next compaction. Pure: it looks at a version and at limits, and does no I/O.
 //!
-//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0, or a
-//! level over its size, whichever is more so; files full of tombstones, which slow down scans; and while hardly anything is
-//! written, files that can join the run below them at a fair price, so that readers find few runs. A level weighs its
-//! SSTables and the values in the value log that they refer to: so overwritten pointers meet, and garbage in the value log is
-//! found, as soon as if the values stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut
-//! first.
+//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0, or a level
+//! over its size, whichever is more so; files full of tombstones, which slow down scans; and while hardly anything is written, files
+//! that can join the run below them at a fair price, so that readers find few runs. A level weighs its SSTables and the values in
+//! the value log that they refer to: so overwritten pointers meet, and garbage in the value log is found, as soon as if the values
+//! stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut first.
 
 use crate::base::key::{SequenceNumber, is_before_end, later_end};
 use crate::format::edit::LEVELS;
@@ -37,7 +36,7 @@ pub(crate) enum Plan {
     Split(File, usize, Vec<Vec<u8>>),
 }
 
-/// A span that a file says is deleted, as all readers see it.
+/// A span that a file deletes for all readers.
 #[derive(Debug)]
 pub(crate) struct DeletedSpan {
     level: usize,
@@ -576,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_bounded_by_what_lies_below_it() {
+    fn a_level_is_bounded_by_the_levels_below_it() {
         let version = version(&[&[], &[], &[(1, 600)], &[(1, 2000)]]);
         assert_eq!(level_limits(&version, &config())[1..4], [100, 200, 10_000]);
         let plan = full_level(&version, &config());

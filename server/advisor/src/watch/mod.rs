@@ -1,4 +1,4 @@
-//! What is remembered of one resource between requests, and the rules applied to it.
+//! The counters of one resource between requests, and the rules applied to them.
 
 pub(crate) mod blob;
 mod key_order;
@@ -12,7 +12,7 @@ use crate::rules::{CONFLICT_PERCENT, CONFLICTS, Rule, WINDOW_SECONDS};
 use crate::tally::Tally;
 use std::time::{Duration, SystemTime};
 
-/// Counters start again when the window is over, so that what happened long ago does not count towards a rule.
+/// Counters start again when the window is over, so that old requests do not count towards a rule.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     started_at: Option<SystemTime>,

@@ -4,7 +4,7 @@ use crate::rules::NUMERIC_KEYS;
 
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// What stands before the number.
+    /// The text before the number.
     prefix: Option<String>,
     numeric: u64,
     other: u64,

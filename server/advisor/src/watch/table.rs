@@ -349,7 +349,7 @@ struct Minute {
     number: u64,
     entities: u64,
     /// The busiest ones: a new partition takes the place of the least busy one and inherits its count, so no busy partition is missed.
-    /// With each count, the part of it that was inherited.
+    /// With each count, its inherited part.
     partitions: Vec<(String, u64, u64)>,
     hot: Tally,
 }

@@ -398,7 +398,7 @@ fn level_encoding(number: usize) -> Result<Encoding> {
     }
 }
 
-/// Decompresses to exactly `bytes` bytes. Allocates no more, whatever `compressed` declares.
+/// Decompresses to exactly `bytes` bytes. Allocates no more, even if `compressed` declares more.
 fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Result<Vec<u8>> {
     let unequal = || failed("a page does not have its declared size");
     if compressed.is_empty() && bytes == 0 {

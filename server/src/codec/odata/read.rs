@@ -99,7 +99,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// The service finds own properties that are given twice; keys are told apart here.
+/// The service finds duplicate properties; duplicate keys are found here.
 fn set_key(key: &mut Option<String>, raw: &RawValue) -> Result<(), Error> {
     if raw.get() == "null" {
         return Ok(());

@@ -65,7 +65,7 @@ fn annotations_decide_wherever_they_stand() {
 }
 
 #[test]
-fn nulls_and_what_the_server_owns_are_dropped() {
+fn nulls_and_properties_of_the_server_are_dropped() {
     let body = read_entity(
         br#"{"odata.etag":"x","PartitionKey":"p","RowKey":null,"Timestamp":"never","Timestamp@odata.type":"Edm.DateTime","a":null,"b":1}"#,
     );
@@ -79,7 +79,7 @@ fn nulls_and_what_the_server_owns_are_dropped() {
 }
 
 #[test]
-fn what_has_no_type_is_refused() {
+fn values_without_a_type_are_refused() {
     for text in [
         "",
         "x",
@@ -152,7 +152,7 @@ fn list(frame: Frame<'_>) -> String {
 }
 
 #[test]
-fn the_three_levels_say_what_they_should() {
+fn the_three_metadata_levels_have_their_annotations() {
     let own = r#""Name":"a\"b\\\n\u0001é","#;
     assert_eq!(
         frame(Level::None, None)

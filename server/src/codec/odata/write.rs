@@ -7,7 +7,7 @@ use lazurite_table::{EntityView, Error, ValueRef};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::fmt::Write;
 
-/// What answers about a table's entities refer to.
+/// The context of responses with entities of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     pub level: Level,
@@ -34,7 +34,7 @@ impl Frame<'_> {
         Ok(out)
     }
 
-    /// What the entities of a page come after; [`Frame::entity`] and [`Frame::end_list`] follow.
+    /// The text before the entities of a page; [`Frame::entity`] and [`Frame::end_list`] follow.
     pub fn begin_list(&self) -> String {
         let mut out = String::with_capacity(4 * ENTITY_BYTES_USUAL);
         out.push('{');
@@ -54,7 +54,7 @@ impl Frame<'_> {
         Ok(())
     }
 
-    /// What comes after the entities of a page.
+    /// Writes the text after the entities of a page.
     pub fn end_list(&self, out: &mut String) {
         out.push_str("]}");
     }
@@ -106,7 +106,7 @@ impl Frame<'_> {
         next_member(out, "odata.editLink", &id);
     }
 
-    /// What an entity does not have is null to who asks for it. Source: Query Entities, "Remarks".
+    /// Writes a selected property; `null` if the entity does not have it. Source: Query Entities, "Remarks".
     fn selected(&self, out: &mut String, entity: &EntityView<'_>, name: &str) -> Result<(), Error> {
         match name {
             "PartitionKey" => next_member(out, name, entity.partition_key()),
@@ -166,7 +166,7 @@ fn etag(out: &mut String, entity: &EntityView<'_>) {
     out.push_str("'\\\"\"");
 }
 
-/// The type of a value, where JSON alone would not tell it.
+/// The type of a value that JSON alone does not show.
 fn annotation(value: ValueRef<'_>) -> Option<&'static str> {
     match value {
         ValueRef::String(_) | ValueRef::Int32(_) | ValueRef::Boolean(_) => None,

@@ -1,39 +1,40 @@
-//! TLS as a client of the doctor: the handshake goes through whatever the certificate is, and what clients would hold against it is said.
+//! TLS for the requests of commands. The handshake completes with any certificate; the reason why clients refuse it, if they do, is
+//! reported beside the connection.
 
+use crate::http_client::{self, Stream};
 use crate::local_ca;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, InvalidMessage,
-    RootCertStore, SignatureScheme, StreamOwned,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, InvalidMessage, RootCertStore,
+    SignatureScheme,
 };
 
 /// Where clients are told which authorities to trust beside the system's.
 const VARIABLES: [&str; 3] = ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"];
 
-/// What a handshake came to.
+/// The result of a handshake.
 pub enum Handshake {
     /// The server does not speak TLS.
     Plain,
-    /// An encrypted stream, and what clients hold against the certificate.
-    Encrypted(Box<dyn Stream>, Option<String>),
+    /// A stream for requests, and the reason why clients refuse the certificate.
+    Ready(Box<dyn Stream>, Option<String>),
 }
 
-/// Both ways of a connection.
-pub trait Stream: Read + Write {}
-impl<S: Read + Write> Stream for S {}
-
 /// Greets a server over TLS. The error is a sentence.
-pub fn greet(host: &str, mut socket: TcpStream) -> Result<Handshake, String> {
+pub async fn greet(host: &str, socket: TcpStream, patience: Duration) -> Result<Handshake, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let judge = Arc::new(Judge::new(host)?);
     let provider = Arc::new(ring::default_provider());
@@ -43,24 +44,28 @@ pub fn greet(host: &str, mut socket: TcpStream) -> Result<Handshake, String> {
         .dangerous()
         .with_custom_certificate_verifier(judge.clone())
         .with_no_client_auth();
-    let connection = ClientConnection::new(Arc::new(config), name);
-    let mut connection = connection.map_err(|error| error.to_string())?;
-    while connection.is_handshaking() {
-        if let Err(error) = connection.complete_io(&mut socket) {
-            let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-            return match inner {
-                Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-                    Ok(Handshake::Plain)
-                }
-                _ => Err(format!("the TLS handshake failed: {error}")),
-            };
-        }
+    let connector = TlsConnector::from(Arc::new(config));
+    let greeted = timeout(patience, connector.connect(name, socket)).await;
+    let greeted = greeted.map_err(|_| "the TLS handshake takes too long")?;
+    match greeted {
+        Ok(stream) => Ok(Handshake::Ready(Box::new(stream), judge.verdict())),
+        Err(error) => match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => Ok(Handshake::Plain),
+            _ => Err(format!("the TLS handshake failed: {error}")),
+        },
     }
-    let stream = StreamOwned::new(connection, socket);
-    Ok(Handshake::Encrypted(Box::new(stream), judge.verdict()))
 }
 
-/// Takes every certificate, and keeps what is wrong with it.
+/// Whether a handshake with the server at an address succeeds.
+pub async fn speaks_tls(address: SocketAddr, patience: Duration) -> bool {
+    let Ok(socket) = http_client::connect(address, patience).await else {
+        return false;
+    };
+    let greeted = greet(&address.ip().to_string(), socket, patience).await;
+    matches!(greeted, Ok(Handshake::Ready(..)))
+}
+
+/// Accepts every certificate, and keeps the reason why clients refuse it.
 #[derive(Debug)]
 struct Judge {
     host: String,
@@ -167,23 +172,25 @@ impl ServerCertVerifier for Judge {
         Ok(ServerCertVerified::assertion())
     }
 
-    // Whether the server has the key is not the doctor's question: it sends nothing that is secret.
+    // The signature shows that the server has the key of the certificate: requests with secrets follow.
     fn verify_tls12_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, &algorithms)
     }
 
     fn verify_tls13_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, &algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -196,19 +203,21 @@ impl ServerCertVerifier for Judge {
 mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair};
+    use std::io::{Read, Write};
     use std::net::TcpListener;
-    use time::{Duration, OffsetDateTime};
+    use time::OffsetDateTime;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
-    use tokio_rustls::rustls::{ServerConfig, ServerConnection};
+    use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-    /// What is said of a server with a certificate of its own for these names and days around now.
+    /// The verdict on a self-signed certificate for these names, valid between these days from now.
     fn verdict(names: &[&str], days: (i64, i64)) -> String {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         let now = OffsetDateTime::from(crate::clock::system_time());
-        params.not_before = now + Duration::days(days.0);
-        params.not_after = now + Duration::days(days.1);
+        params.not_before = now + time::Duration::days(days.0);
+        params.not_after = now + time::Duration::days(days.1);
         let certificate = params.self_signed(&key).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(certificate.der().clone()).unwrap();
@@ -237,42 +246,51 @@ mod tests {
         }
     }
 
+    /// Serves one connection with the certificate and key, echoes three bytes, and then answers one in clear.
+    fn serve(listener: TcpListener, certificate: CertificateDer<'static>, key: &KeyPair) {
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let config = ServerConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        let connection = ServerConnection::new(config.into()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let mut stream = StreamOwned::new(connection, socket);
+        let mut asked = [0; 3];
+        stream.read_exact(&mut asked).unwrap();
+        stream.write_all(&asked).unwrap();
+        let (mut plain, _) = listener.accept().unwrap();
+        plain
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
+    }
+
     #[test]
-    fn a_stranger_s_certificate_is_talked_to_and_named_and_so_is_plain_http() {
+    fn a_certificate_of_an_unknown_authority_and_plain_http_are_found() {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = certificate.self_signed(&key).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = std::thread::spawn(move || {
-            let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
-            let config = ServerConfig::builder_with_provider(ring::default_provider().into())
-                .with_safe_default_protocol_versions()
-                .unwrap()
-                .with_no_client_auth()
-                .with_single_cert(vec![certificate.der().clone()], key)
-                .unwrap();
-            let connection = ServerConnection::new(config.into()).unwrap();
-            let (socket, _) = listener.accept().unwrap();
-            let mut stream = StreamOwned::new(connection, socket);
-            let mut asked = [0; 3];
-            stream.read_exact(&mut asked).unwrap();
-            stream.write_all(&asked).unwrap();
-            let (mut plain, _) = listener.accept().unwrap();
-            plain
-                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                .unwrap();
-        });
-        let greet = || greet("localhost", TcpStream::connect(address).unwrap()).unwrap();
-        let Handshake::Encrypted(mut stream, verdict) = greet() else {
-            panic!("it speaks TLS");
+        let server = std::thread::spawn(move || serve(listener, certificate.der().clone(), &key));
+        let patience = std::time::Duration::from_secs(5);
+        let greet = async || {
+            let socket = http_client::connect(address, patience).await.unwrap();
+            greet("localhost", socket, patience).await.unwrap()
         };
-        assert!(verdict.unwrap().contains("does not trust"));
-        stream.write_all(b"abc").unwrap();
-        let mut answer = [0; 3];
-        stream.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"abc");
-        assert!(matches!(greet(), Handshake::Plain));
+        http_client::runtime().unwrap().block_on(async {
+            let Handshake::Ready(mut stream, verdict) = greet().await else {
+                panic!("it speaks TLS");
+            };
+            assert!(verdict.unwrap().contains("does not trust"));
+            stream.write_all(b"abc").await.unwrap();
+            let mut answer = [0; 3];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"abc");
+            assert!(matches!(greet().await, Handshake::Plain));
+        });
         server.join().unwrap();
     }
 }

@@ -239,7 +239,7 @@ if (live) {
     if (!paused()) draw();
     say();
   });
-  // A page that nobody sees holds no connection: browsers have six for each host.
+  // A hidden page holds no connection: browsers have six for each host.
   document.addEventListener("visibilitychange", () => {
     source?.close();
     if (!document.hidden) listen();

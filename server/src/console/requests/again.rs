@@ -1,26 +1,24 @@
 //! Sends a request again, changed or not, signed with a key of its account. It goes over the network, as that of a client does, and so
 //! has a page of its own afterwards.
 
-use crate::connection::on_blocking_pool;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout;
 use crate::console::requests::Record;
 use crate::console::requests::detail::find;
 use crate::console::respond::{Page, SeeOther};
+use crate::http_client::{self, Upload};
+use crate::request::context::text_of;
 use crate::response::error::{Failure, Result};
 use crate::signed_request::{self, Headers};
 use axum::Extension;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// More than any head of a response has.
-const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Headers that are written anew.
 const HEADERS_LEFT_OUT: [&str; 9] = [
     "authorization",
@@ -101,12 +99,12 @@ pub async fn send(
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let record = find(&console, &id)?;
-    let sent = on_blocking_pool(move || send_now(&console, &record, &form)).await?;
+    let sent = send_now(&console, &record, &form).await?;
     Ok(SeeOther(layout::path(&["requests", &sent], &[])))
 }
 
 /// Sends the request of a form, and returns the id that its response has.
-fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
+async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
     let wrong = |message: &str| Failure::new(400, "InvalidInput", message.to_owned());
     let (method, target) = (form.required("method")?, form.required("target")?);
     let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -137,8 +135,10 @@ fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
     let address = address.ok_or_else(|| wrong("The service of this request is not served."))?;
     let address = SocketAddr::new(reachable(address.ip), address.port);
     let host = record.header("host").unwrap_or_else(|| address.to_string());
-    let mut bytes = signed_request::head(&host, (method, target), &headers, body.len() as u64);
-    bytes.extend_from_slice(body.as_bytes());
+    let body = Upload::of(body.into_bytes());
+    let request = http_client::request(&host, (method, target), &headers, body);
+    let request =
+        request.map_err(|error| wrong(&format!("No such request can be sent: {error}.")))?;
     let failed = |error: std::io::Error| {
         Failure::new(
             502,
@@ -146,17 +146,19 @@ fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
             format!("The request could not be sent: {error}."),
         )
     };
-    let answer = exchange(address, &bytes).map_err(failed)?;
-    let id = answer
-        .lines()
-        .find_map(|line| line.strip_prefix("x-ms-request-id: "));
-    let id = id.map(str::trim).map(str::to_owned);
+    let stream = http_client::connect(address, PATIENCE)
+        .await
+        .map_err(failed)?;
+    let response = http_client::send(stream, request, PATIENCE)
+        .await
+        .map_err(failed)?;
+    let id = response.headers().get("x-ms-request-id").map(text_of);
     id.ok_or_else(|| {
-        let first = answer.lines().next().unwrap_or("nothing");
+        let status = response.status();
         Failure::new(
             502,
             "NotSent",
-            format!("The request was answered, but not by a service: {first}."),
+            format!("The request was answered, but not by a service: {status}."),
         )
     })
 }
@@ -184,22 +186,6 @@ fn reachable(ip: IpAddr) -> IpAddr {
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     }
-}
-
-/// Sends bytes, and returns the head of what is answered.
-fn exchange(address: SocketAddr, bytes: &[u8]) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(bytes)?;
-    let (mut answer, mut chunk) = (Vec::new(), [0; 4096]);
-    while answer.len() < HEAD_BYTES_MAX && !answer.windows(4).any(|four| four == b"\r\n\r\n") {
-        match stream.read(&mut chunk)? {
-            0 => break,
-            count => answer.extend_from_slice(&chunk[..count]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 #[cfg(test)]

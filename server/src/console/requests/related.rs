@@ -213,7 +213,7 @@ fn nearest_in_tables(
         filter: Some(&filter),
         top: Some(CANDIDATES_MAX),
         continuation: None,
-        access_range: None,
+        ..Query::default()
     };
     let page = tables.query_entities(account, &name, &query, &|| false)?;
     Ok(closest(

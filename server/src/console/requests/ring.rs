@@ -1,7 +1,7 @@
 //! The last requests in memory: what the pages of Requests and `lazurite requests` show.
 //!
 //! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, and one short
-//! lock at its end. Watchers poll, so nobody watching costs nothing more. Requests that come faster than anybody could look at them
+//! lock at its end. Watchers poll, so there is no further cost without them. Requests that come faster than people could read them
 //! are only counted, unless they are refused or fail: see [`SECOND_RECORDS_MAX`]. Secrets are cut before a record is kept.
 
 use crate::layers::access_log::RequestLog;
@@ -23,7 +23,7 @@ const HEAD_BYTES_USUAL: usize = 1024;
 /// Most bytes of a head that are kept.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Requests of a second that are kept; of the others only those that are refused or fail, without their headers. A busy server does not
-/// spend its time on records that nobody can look at.
+/// spend its time on records that are dropped before they can be read.
 const SECOND_RECORDS_MAX: u32 = 2000;
 /// Bytes of a record beside its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
@@ -232,7 +232,7 @@ struct Kept {
 #[derive(Debug)]
 pub struct Batch {
     pub records: Vec<Arc<Record>>,
-    /// Records after the position that were dropped before anybody saw them.
+    /// Records after the position that were dropped before they could be sent.
     pub missed: u64,
     /// The position behind the last one.
     pub next: u64,

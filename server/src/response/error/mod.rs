@@ -1,4 +1,4 @@
-//! The only place with status codes: what a client sees when something is refused or fails.
+//! The only place with status codes: the responses to requests that are refused or fail.
 //!
 //! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand in `common.rs`, those of
 //! one service come from its errors here; `render.rs` writes them in the format of the service.
@@ -11,7 +11,9 @@ pub use render::{ErrorFormat, render, table_json_body};
 use crate::codec::date;
 use crate::memory::MemoryExhausted;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
+use axum::http::header::{
+    CONTENT_RANGE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER,
+};
 use common::CommonError;
 use std::borrow::Cow;
 
@@ -75,6 +77,12 @@ impl Failure {
         )
     }
 
+    /// `503 ServerBusy` for a state that ends within a second.
+    pub fn busy(message: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(503, "ServerBusy", message)
+            .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Failure {
         self.details.push((name, value.into()));
         self
@@ -115,7 +123,7 @@ impl From<lazurite_engine::Error> for Failure {
         match &error {
             Error::NoSpace { .. } => {
                 tracing::warn!(%error, "the store is full");
-                let message = "There is no space left for what this server stores.";
+                let message = "There is no space left for the data of this server.";
                 Failure::new(507, "InsufficientStorage", message)
             }
             Error::TooLarge { .. } => {
@@ -218,7 +226,7 @@ impl From<lazurite_blob::Error> for Failure {
             Error::InternalError { reason } => {
                 tracing::error!(
                     reason,
-                    "the store holds what the Blob service cannot have written"
+                    "the store holds a record that the Blob service cannot have written"
                 );
                 common::INTERNAL_ERROR.into()
             }
@@ -383,7 +391,7 @@ impl From<lazurite_table::Error> for Failure {
             Error::InternalError(reason) => {
                 tracing::error!(
                     reason,
-                    "the store holds what the Table service cannot have written"
+                    "the store holds a record that the Table service cannot have written"
                 );
                 common::INTERNAL_ERROR.into()
             }

@@ -1,4 +1,4 @@
-//! Failures as answers: XML for Blob and Queue, OData JSON (or XML, for what is not OData) for Table.
+//! Failures as responses: XML for Blob and Queue; OData JSON for Table, or XML for operations that are not OData.
 
 use crate::codec::date;
 use crate::response::error::{Failure, WRONG_SERVICE};
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 pub enum ErrorFormat {
     /// Blob and Queue.
     Xml,
-    /// Table, for what is not OData: ACLs and service properties.
+    /// Table, for operations that are not OData: ACLs and service properties.
     TableXml,
     /// Table, everything else; the text is the metadata level for the content type.
     TableJson(&'static str),
@@ -67,7 +67,7 @@ pub fn render(
     response
 }
 
-/// The message as the service sends it: its sentence, then what a support engineer would ask for.
+/// The message as the service sends it: its sentence, then request id and time for the support.
 pub fn full_message(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     format!(
         "{}\nRequestId:{request_id}\nTime:{}",

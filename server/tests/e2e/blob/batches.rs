@@ -160,7 +160,7 @@ fn the_requests_in_a_batch_are_in_the_log_of_the_account() {
 }
 
 #[test]
-fn a_line_end_behind_the_last_boundary_is_what_the_client_for_cpp_throws_at() {
+fn the_client_for_cpp_rejects_a_line_end_behind_the_last_boundary() {
     let part = "--x\r\nContent-ID: 0\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n";
     let read = |end: &str| read_as_cpp("multipart/mixed; boundary=x", &format!("{part}{end}"));
     assert_eq!(read("--x--").unwrap().len(), 1);

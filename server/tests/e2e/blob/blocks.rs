@@ -16,7 +16,7 @@ fn put_block_list(server: &Server, name: &str, elements: &str) -> Response {
 }
 
 #[test]
-fn block_lists_that_name_what_is_not_there() {
+fn block_lists_that_name_absent_blocks() {
     let server = with_container();
     put_blob("b", "old").send(&server).is(201);
     let invalid = "The specified block list is invalid.";

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::{put_blob, request};
 use crate::server::{Launch, PATIENCE, Server};
 
-/// A server that gives the first who asks this answer, and keeps the connection open. Whoever asked is told by the channel.
+/// A server that gives the first client this answer, and keeps the connection open. The channel yields the connection.
 fn source(answer: &'static str) -> (u16, Receiver<TcpStream>) {
     source_at("127.0.0.1:0", answer)
 }
@@ -137,7 +137,7 @@ fn sources_that_are_too_long_are_refused_before_they_are_read() {
     request("HEAD", "/con/copy").send(&server).is(404);
 }
 
-/// A server that answers each who asks for tags with this document, and all others with content.
+/// A server that answers requests for tags with this document, and all others with content.
 fn tagged_source(tags: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -146,9 +146,10 @@ fn tagged_source(tags: &'static str) -> u16 {
             let mut head = [0; 4096];
             let length = connection.read(&mut head).unwrap_or(0);
             let head = String::from_utf8_lossy(&head[..length]).into_owned();
-            let body = match head.starts_with("GET /file?sig=x&comp=tags HTTP") {
-                true => tags,
-                false => "content",
+            let body = if head.starts_with("GET /file?sig=x&comp=tags HTTP") {
+                tags
+            } else {
+                "content"
             };
             let length = body.len();
             let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}");
@@ -192,7 +193,7 @@ fn tags_of_a_source_on_another_server_are_copied() {
     }
 }
 
-/// A server that begins an answer to all who ask and never ends one.
+/// A server that begins a response to each request and never ends one.
 fn slow_source() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -189,7 +189,7 @@ fn a_slow_write_is_as_late_as_its_commit() {
     let written = connection.send_bytes(&slow[begin..], "PUT").unwrap();
     assert!(time_of(written.is(201)) > seen);
     assert!(time_of(&head(&server, "b")) > seen);
-    // Who has seen the quick one learns that it was overwritten, and does not overwrite what came since.
+    // A client that read the quick one gets 412 after the overwrite, and does not overwrite the newer blob.
     let seen = httpdate::fmt_http_date(seen);
     let read = request("GET", "/con/b").header("If-Modified-Since", &seen);
     assert_eq!(read.send(&server).is(200).text(), "slow");

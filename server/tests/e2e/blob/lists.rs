@@ -69,7 +69,7 @@ fn lists_as_xml() {
 }
 
 #[test]
-fn names_mean_what_they_say() {
+fn names_are_listed_unchanged() {
     let server = with_container();
     for (sent, stored) in [
         ("a%2Fb", "a/b"),
@@ -98,7 +98,7 @@ fn names_mean_what_they_say() {
 }
 
 #[test]
-fn lists_only_what_is_deleted_when_asked() {
+fn showonly_lists_deleted_blobs_only() {
     let server = with_container();
     let retention = "<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled>\
         <Days>1</Days></DeleteRetentionPolicy></StorageServiceProperties>";

@@ -386,7 +386,7 @@ fn a_body_in_chunks_and_a_body_asked_for() {
 }
 
 #[test]
-fn an_upload_cut_short_leaves_what_was_there() {
+fn an_upload_cut_short_leaves_the_old_blob() {
     let server = with_container();
     put_blob("b", "old").send(&server).is(201);
     let bytes = put_blob("b", &"new".repeat(100_000)).bytes();
@@ -637,7 +637,7 @@ fn an_operation_on_the_account_is_not_mistaken_for_one_on_a_blob() {
 
 /// Features that are not built: each is refused by a name that people know it by, and changes nothing.
 #[test]
-fn what_is_not_supported_is_named() {
+fn unsupported_features_are_named() {
     let server = with_container();
     put_blob("b", "x").send(&server).is(201);
     let blob = |method: &str, parameters: &str| request(method, &format!("/con/b{parameters}"));

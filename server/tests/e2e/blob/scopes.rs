@@ -165,7 +165,7 @@ fn containers_have_a_default_and_may_insist_on_it() {
     };
     put(None).send(&server).is(201).has_header(SCOPE, "lake");
     put(Some("lake")).send(&server).is(201);
-    // Who names none is told that of the container, here and of a block.
+    // A request without a scope gets that of the container in its response, also for a block.
     let block = request("PUT", "/one/c?comp=block&blockid=AAAA").body("x");
     block.send(&server).is(201).has_header(SCOPE, "lake");
     refused(&put(Some("shore")), &server, 403, FORBIDDEN);

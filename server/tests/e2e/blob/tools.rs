@@ -87,7 +87,7 @@ fn change(root: &Path) -> (u64, u64) {
     (2, count)
 }
 
-/// azcopy, ready to be told what to do; `None`, with the reason on standard error, where it cannot be started.
+/// azcopy as a command; `None`, with the reason on standard error, if it cannot be started.
 fn azcopy(home: &Path) -> Option<Command> {
     if skips_clients() {
         return None;
@@ -115,7 +115,7 @@ fn azcopy(home: &Path) -> Option<Command> {
 }
 
 /// Runs it, and answers its last report as (name, number) pairs.
-fn told(home: &Path, arguments: &[&str]) -> BTreeMap<String, u64> {
+fn shown(home: &Path, arguments: &[&str]) -> BTreeMap<String, u64> {
     let mut command = azcopy(home).expect("it started before");
     command.args(arguments);
     let output = finish(&mut command, SCRIPT_TIME_MAX, "azcopy cannot be started");
@@ -163,7 +163,7 @@ fn azcopy_uploads_syncs_downloads_copies_and_removes_a_tree() {
         "--recursive",
         "--put-md5",
     ];
-    copied(told(home, &up));
+    copied(shown(home, &up));
     let check = "--check-md5=FailIfDifferentOrMissing";
     let from = [
         "copy",
@@ -174,9 +174,9 @@ fn azcopy_uploads_syncs_downloads_copies_and_removes_a_tree() {
         "--recursive",
         check,
     ];
-    copied(told(home, &from));
+    copied(shown(home, &from));
     assert_same(&tree, &down);
-    copied(told(
+    copied(shown(
         home,
         &["copy", &all, &two, "--from-to", "BlobBlob", "--recursive"],
     ));
@@ -195,7 +195,7 @@ fn azcopy_uploads_syncs_downloads_copies_and_removes_a_tree() {
             "--delete-destination",
             "true",
         ];
-        let report = told(home, &sync);
+        let report = shown(home, &sync);
         let (copies, deletions) = (
             "Number of Copy Transfers Completed",
             "Number of Deletions at Destination",
@@ -207,7 +207,7 @@ fn azcopy_uploads_syncs_downloads_copies_and_removes_a_tree() {
         );
     }
     assert_same(&tree, &down);
-    told(
+    shown(
         home,
         &["remove", &two, "--from-to", "BlobTrash", "--recursive"],
     );

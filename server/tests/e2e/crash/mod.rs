@@ -121,7 +121,7 @@ impl Writers {
         self.prepared = true;
     }
 
-    /// Lets all work at once, and ends the server when so many requests have been acknowledged.
+    /// Runs all writers at once, and ends the server after this number of acknowledgements.
     fn work_until(&mut self, server: Server, acknowledgements: u64, end: impl FnOnce(Server)) {
         let (sender, receiver) = channel();
         let mut threads = Vec::new();
@@ -149,7 +149,7 @@ fn work(
     acknowledged: &Sender<()>,
 ) -> Box<dyn Writer> {
     while writer.step(&mut connection).is_ok() {
-        // Nobody counts any more once the kill is decided.
+        // The receiver is gone once the kill is decided.
         let _ = acknowledged.send(());
     }
     writer

@@ -99,9 +99,9 @@ impl Writer for Producer {
 enum Message {
     #[default]
     None,
-    /// In the queue, delivered so many times.
+    /// In the queue, with this dequeue count.
     Visible(u64),
-    /// Taken for an hour, delivered so many times.
+    /// Taken for an hour, with this dequeue count.
     Held(u64, String, String),
 }
 

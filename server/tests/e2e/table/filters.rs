@@ -174,9 +174,10 @@ fn comparison(random: &mut Random) -> Term {
     };
     let operator = random.below(OPERATORS.len() as u64) as usize;
     let written = literal(&literal_value, random);
-    let text = match random.percent(25) {
-        true => format!("{written} {}  {name}", MIRRORED[operator]),
-        false => format!("{name} {} {written}", OPERATORS[operator]),
+    let text = if random.percent(25) {
+        format!("{written} {}  {name}", MIRRORED[operator])
+    } else {
+        format!("{name} {} {written}", OPERATORS[operator])
     };
     Term::Compare {
         name,
@@ -308,7 +309,7 @@ fn query(connection: &mut Connection, filter: &str, top: u64) -> Vec<(String, St
 }
 
 #[test]
-fn random_filters_find_what_a_plain_reading_finds() {
+fn random_filters_find_the_entities_of_a_plain_evaluation() {
     let filters = environment_number("LAZURITE_FILTERS", 1500);
     for seed in test_seeds() {
         compare_filters(seed, filters);

@@ -248,7 +248,7 @@ fn unknown_operations_on_an_account_or_a_table_never_succeed() {
 }
 
 #[test]
-fn errors_are_json_whatever_a_filter_speaks_of() {
+fn errors_are_json_for_any_filter() {
     let server = with_table();
     let refused = request("GET", "/T1x()?$filter=a%20eq%20%27comp=acl%27%20x").send(&server);
     refused.is(400);

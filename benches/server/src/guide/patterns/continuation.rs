@@ -67,7 +67,7 @@ fn build(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("rows", (0..count(lab.data)).map(row).collect())
 }
 
-/// Reads pages from a token on, all or so many, and returns the RowKeys and the next token. Waits for a server that is away.
+/// Reads pages from a token on, all or a given number, and returns the RowKeys and the next token. Waits while the server is down.
 fn read(
     lab: &Lab,
     mut from: Option<Continuation>,

@@ -19,7 +19,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     title: "Client-side encrypted properties",
     problem: "A client that encrypts whole entities has to read and decrypt all of them, because the server can filter by nothing.",
     advice: "Encrypt only what is secret (AES-GCM, a nonce for each value, the keys of the entity authenticated with it); leave what queries need in the clear.",
-    caution: "Merging a part of an encrypted entity mixes keys and nonces; what stays in the clear is readable by whoever reads the table.",
+    caution: "Merging a part of an encrypted entity mixes keys and nonces; properties in the clear are readable by every reader of the table.",
     question: "finding the mail addresses of employees of one age",
     goal: Measure::Received,
     designs: &[

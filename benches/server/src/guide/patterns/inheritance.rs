@@ -7,7 +7,7 @@ use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{number, property};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
-/// Every so many employees one is a manager, and one a contractor.
+/// Kinds of employees, with the interval at which each occurs: every tenth employee is a manager.
 const KINDS: [(&str, usize); 3] = [("manager", 10), ("contractor", 4), ("employee", 1)];
 
 pub(super) static PATTERN: Pattern = Pattern {

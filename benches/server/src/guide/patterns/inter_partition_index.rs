@@ -1,10 +1,10 @@
 //! Inter-partition secondary index: a second set of partitions under another key.
 
-use super::query_kinds::asked_lines;
 use crate::client::{Error, Write};
 use crate::guide::data::Employee;
 use crate::guide::lab::{Lab, employee, only};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::patterns::query_kinds::asked_lines;
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "inter-partition-index",

@@ -1,10 +1,10 @@
 //! Intra-partition secondary index: each employee twice in the department's partition, under the id and under the mail address.
 
-use super::query_kinds::asked_lines;
 use crate::client::Write;
 use crate::guide::data::Employee;
 use crate::guide::lab::{employee, line, only};
 use crate::guide::pattern::{Design, Measure, Pattern};
+use crate::guide::patterns::query_kinds::asked_lines;
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "intra-partition-index",

@@ -24,7 +24,7 @@ mod query_kinds;
 mod sas_key_range;
 mod wide_entities;
 
-use super::pattern::Pattern;
+use crate::guide::pattern::Pattern;
 
 pub(super) static PATTERNS: &[&Pattern] = &[
     &query_kinds::PATTERN,

@@ -136,7 +136,7 @@ impl Flight {
         Value::Object(entity)
     }
 
-    /// What differs between this flight and `entity`, which must have every property with its type and no other.
+    /// The differences between this flight and `entity`, which must have every property with its type and no other.
     pub(super) fn difference(&self, entity: &Entity) -> Option<String> {
         let here = format!("{} {}", self.partition, self.row);
         let differs = COLUMNS
@@ -154,7 +154,7 @@ impl Flight {
         (found != expected).then(|| format!("{here}: {found} properties instead of {expected}"))
     }
 
-    /// What differs in one column. A value that is absent from the file must be absent, or null where it was asked for by name.
+    /// The difference in one column. A value that is absent from the file must be absent, or null if `$select` names it.
     pub(super) fn column_difference(&self, entity: &Entity, column: Column) -> Option<String> {
         let name = column.name;
         let found = entity.get(name).cloned().unwrap_or(Value::Null);

@@ -2,10 +2,10 @@
 
 use lazurite_bench_common::Outcome;
 
-use super::data::{Flight, Flights};
-use super::pages::{each_page, row_range};
 use crate::client::{Client, Error, Outage, Query};
 use crate::job::context::Job;
+use crate::job::flights::data::{Flight, Flights};
+use crate::job::flights::pages::{each_page, row_range};
 use crate::job::stage::Stage;
 use crate::ledger::{Found, Ledger};
 

@@ -12,10 +12,10 @@ pub(super) use data::Flights;
 
 use lazurite_bench_common::Outcome;
 
-use super::args::JobArgs;
-use super::context::Job;
-use super::stage::Stage;
 use crate::client::{Client, Entity, Error, Query, Service};
+use crate::job::args::JobArgs;
+use crate::job::context::Job;
+use crate::job::stage::Stage;
 
 use data::{DEP_DELAY, DISTANCE, Flight, TAILNUM};
 use load::LOAD;

@@ -1,7 +1,7 @@
 //! Queries of the flights, page by page.
 
-use super::data::Flight;
 use crate::client::{Client, Entity, Error, Query};
+use crate::job::flights::data::Flight;
 use crate::job::stage::Stage;
 
 /// A filter for the rows of one partition from the first of `rows` to the last.

@@ -1,6 +1,6 @@
 //! Queries about the flights: filters in the protocol's language, each with the same condition on the lines of the file.
 
-use super::data::{
+use crate::job::flights::data::{
     AIR_TIME, ARR_DELAY, CARRIER, DAY, DEP_DELAY, DEST, DISTANCE, Flight, HOUR, MONTH, ORIGIN,
     TAILNUM, TIME_HOUR,
 };

@@ -1,4 +1,4 @@
-//! What happened to every message, as its producers and consumers saw it, and what must be true of that.
+//! The history of every message, as its producers and consumers saw it, and the invariants of histories.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lazurite_bench_common::thousands;
 
-use super::delivery::{Delivery, deaths};
 use crate::client::Message;
+use crate::job::messages::delivery::{Delivery, deaths};
 use crate::job::stage::Stage;
 
 /// A message may come back this much before its time: the server's clock and ours are read at different moments.
@@ -136,7 +136,7 @@ impl History {
         }
         let possible = inner.deliveries_in_doubt;
         stage.check(unseen <= possible, || {
-            format!("{unseen} deliveries were counted that nobody saw, {possible} can be")
+            format!("{unseen} deliveries were counted that no client saw, {possible} are possible")
         });
     }
 

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use lazurite_bench_common::Outcome;
 
-use super::args::JobArgs;
-use super::context::Job;
-use super::flights::Flights;
-use super::stage::Stage;
 use crate::client::{Client, Error, Outage};
+use crate::job::args::JobArgs;
+use crate::job::context::Job;
+use crate::job::flights::Flights;
+use crate::job::stage::Stage;
 use crate::ledger::{Found, Ledger};
 
 use delivery::{Delivery, VISIBILITY, deaths};
@@ -77,7 +77,7 @@ pub(super) fn verify(job: &mut Job, queue: &str) -> Outcome<()> {
     })
 }
 
-/// What producers and consumers share.
+/// The state that producers and consumers share.
 struct Work<'a> {
     client: &'a Client,
     stage: &'a Stage<'a>,
@@ -213,16 +213,17 @@ impl Work<'_> {
         Ok(old_receipt)
     }
 
-    /// One delivery: leaves the message without a delete if its number asks for that, else deletes it. After a death, it is first deleted with its old
-    /// pop receipt, as a consumer would that wakes up too late; that must be refused.
+    /// One delivery: leaves the message without a delete if its number asks for that, else deletes it. After a death, it is first
+    /// deleted with its old pop receipt, as a consumer would that wakes up too late; that must be refused.
     fn handle(&self, delivery: &Delivery, old_receipt: Option<String>) -> Result<(), Error> {
         if let Some(old) = old_receipt {
             self.delete_with_old_receipt(delivery, &old)?;
         }
         let number = delivery.number()?;
-        match delivery.message.dequeue_count > deaths(number) {
-            true => self.delete(number, delivery),
-            false => Ok(()),
+        if delivery.message.dequeue_count > deaths(number) {
+            self.delete(number, delivery)
+        } else {
+            Ok(())
         }
     }
 

@@ -8,10 +8,10 @@ use std::io::Read;
 
 use lazurite_bench_common::Outcome;
 
-use super::args::JobArgs;
-use super::context::Job;
-use super::stage::Stage;
 use crate::client::{BlobPage, Client, Error, ListBlobs, Outage, Service};
+use crate::job::args::JobArgs;
+use crate::job::context::Job;
+use crate::job::stage::Stage;
 use crate::ledger::{Found, Ledger};
 
 pub(super) use walk::File;

@@ -24,7 +24,7 @@ pub(crate) struct File {
 pub(super) fn standard_library() -> Outcome<PathBuf> {
     let ask = "import sysconfig; print(sysconfig.get_path('stdlib'))";
     let path = call(Command::new("python3").args(["-c", ask])).map_err(|error| {
-        format!("no tree of files: {error}. python3 is asked for its standard library; or name a directory with --tree DIR")
+        format!("no tree of files: {error}. python3 on the PATH names its standard library; --tree DIR names another directory")
     })?;
     Ok(path.trim().into())
 }
@@ -71,14 +71,14 @@ pub(super) fn directories(files: &[File]) -> Vec<String> {
     found.into_iter().collect()
 }
 
-/// What lies below `prefix`: all names that begin with it. Sorted.
+/// All names that begin with `prefix`, sorted.
 pub(super) fn below<'f>(files: &'f [File], prefix: &str) -> &'f [File] {
     let start = files.partition_point(|file| &*file.name < prefix);
     let length = files[start..].partition_point(|file| file.name.starts_with(prefix));
     &files[start..start + length]
 }
 
-/// What stands directly in `directory`: files, and the directories below it as prefixes. Each sorted.
+/// The entries of `directory`: files, and directories as prefixes. Each sorted.
 pub(super) fn children<'f>(files: &'f [File], directory: &str) -> (Vec<&'f File>, Vec<String>) {
     let (mut blobs, mut prefixes) = (Vec::new(), Vec::<String>::new());
     for file in below(files, directory) {

@@ -91,7 +91,7 @@ pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
     if peers.contains(&Peer::Azurite)
         && let Err(error) = azurite::install()
     {
-        // A peer that was asked for by name must be there.
+        // A peer that was requested by name must be there.
         if !asked.is_empty() {
             return Err(error);
         }

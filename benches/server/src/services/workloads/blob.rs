@@ -4,11 +4,6 @@ use std::io::Read;
 
 use lazurite_bench_common::{Findings, Outcome};
 
-use super::blob_loads::{
-    Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, InParts, Names,
-    PartKind, Put, WritePages, noise,
-};
-use super::history;
 use crate::client::Service;
 use crate::load::{Limit, Load};
 use crate::services::bench::Bench;
@@ -16,6 +11,11 @@ use crate::services::disk;
 use crate::services::measure::{measure, megabytes};
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
+use crate::services::workloads::blob_loads::{
+    Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, InParts, Names,
+    PartKind, Put, WritePages, noise,
+};
+use crate::services::workloads::history;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -26,7 +26,7 @@ const LARGE_BYTES: f64 = (64 * MIB) as f64;
 const BLOCK_BYTES: f64 = (8 * MIB) as f64;
 /// Bytes of a ranged read.
 const RANGE_BYTES: usize = 64 * KIB;
-/// What is written to find out how fast the disk is.
+/// The bytes that measure the speed of the disk.
 const DISK_MIB: f64 = 2048.0;
 /// Parts of a blob that is written in small ones, and their size: one page.
 const PARTS: f64 = 50_000.0;
@@ -187,9 +187,10 @@ fn check_content(peer: &Running, names: Names, content: &[u8]) -> Outcome<()> {
     let body = peer.client().get_blob(CONTAINER, &names.name(0))?;
     body.ok_or("the blob is not there")?
         .read_to_end(&mut found)?;
-    match found == content {
-        true => Ok(()),
-        false => Err("the blob is not what was written".into()),
+    if found == content {
+        Ok(())
+    } else {
+        Err("the blob is not what was written".into())
     }
 }
 
@@ -227,7 +228,7 @@ pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&beside.on(&[Peer::Lazurite]))
 }
 
-/// What is deleted is put again, so that as many are there.
+/// Deleted blobs are put again, so that their number stays the same.
 pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
     let content = noise(KIB);
     let names = Names::new(0, bench.scaled_small(BLOBS, 100));
@@ -265,17 +266,19 @@ pub(super) fn uploads(bench: &mut Bench) -> Outcome<()> {
 }
 
 pub(super) fn create_container(peer: &Running) -> Outcome<()> {
-    match peer.is_a_store() {
-        true => Ok(peer.client().create_container(CONTAINER)?),
-        false => Ok(()),
+    if peer.is_a_store() {
+        Ok(peer.client().create_container(CONTAINER)?)
+    } else {
+        Ok(())
     }
 }
 
 /// Creates the container and puts the blobs of `load`.
 fn fill(peer: &Running, load: &mut dyn Load) -> Outcome<()> {
     create_container(peer)?;
-    match peer.is_a_store() {
-        true => peer.fill(Service::Blob, 16, load),
-        false => Ok(()),
+    if peer.is_a_store() {
+        peer.fill(Service::Blob, 16, load)
+    } else {
+        Ok(())
     }
 }

@@ -40,7 +40,7 @@ impl Names {
         format!("d{:04}/b{number:09}", self.data)
     }
 
-    /// What follows the account in the URL.
+    /// The part of the URL behind the account.
     pub(super) fn path(&self, number: u64) -> String {
         format!("/{CONTAINER}/{}", self.name(number))
     }
@@ -126,9 +126,10 @@ impl Load for Get {
 }
 
 fn check_length(answer: &Answer, bytes: usize) -> Result<(), String> {
-    match answer.body_bytes == bytes {
-        true => Ok(()),
-        false => Err(format!("{} bytes came, not {bytes}", answer.body_bytes)),
+    if answer.body_bytes == bytes {
+        Ok(())
+    } else {
+        Err(format!("{} bytes came, not {bytes}", answer.body_bytes))
     }
 }
 
@@ -306,7 +307,7 @@ impl Load for AppendAndSnapshot {
     }
 }
 
-/// What a blob is made of that is written in small parts.
+/// The small parts that a blob is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     Appends,

@@ -1,15 +1,15 @@
-//! What a change costs after many snapshots and copies: appends, page writes and reads, the last of them beside the first.
+//! The cost of a change after many snapshots and copies: appends, page writes and reads, the last of them beside the first.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lazurite_bench_common::{Findings, Outcome};
 
-use super::blob_loads::{CONTAINER, noise};
 use crate::client::{Client, Error};
 use crate::report::median;
 use crate::services::bench::{Bench, IDLE_SECONDS};
 use crate::services::peers::{Peer, Running};
+use crate::services::workloads::blob_loads::{CONTAINER, noise};
 
 /// Snapshots, or copies to and fro, at scale 1.
 const ROUNDS: f64 = 10_000.0;
@@ -22,7 +22,7 @@ const PAGES: usize = 2048;
 /// The requests that are timed, as rows name them.
 const KINDS: [&str; 3] = ["append", "page", "read"];
 
-/// What is done after each change.
+/// The operation after each change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum History {
     /// A snapshot.

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use lazurite_bench_common::{Outcome, Random};
 
-use super::blob::create_container;
-use super::blob_loads::{CONTAINER, noise};
 use crate::client::{Account, Outgoing, Request, Service, Template};
 use crate::load::{Answer, Expected, Load};
 use crate::services::bench::{Bench, IDLE_SECONDS};
 use crate::services::peers::Peer;
 use crate::services::plan::{Plan, Scene};
+use crate::services::workloads::blob::create_container;
+use crate::services::workloads::blob_loads::{CONTAINER, noise};
 
 /// The numbers of blobs, with names that do not change with the scale.
 const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("100k", 1e5), ("1M", 1e6)];
@@ -55,7 +55,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Blobs in the pages that are asked for.
+/// Blobs in the requested pages.
 #[derive(Clone, Copy)]
 struct Pages {
     flat: u64,
@@ -99,7 +99,7 @@ impl Load for Fill {
     }
 }
 
-/// What is listed.
+/// A kind of listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The first 5,000 blobs.
@@ -154,12 +154,13 @@ impl Load for List {
     }
 
     fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        match answer.body_bytes as u64 > self.items * ITEM_BYTES {
-            true => Ok(()),
-            false => Err(format!(
+        if answer.body_bytes as u64 > self.items * ITEM_BYTES {
+            Ok(())
+        } else {
+            Err(format!(
                 "{} items came in {} bytes",
                 self.items, answer.body_bytes
-            )),
+            ))
         }
     }
 }

@@ -14,8 +14,8 @@ use std::ptr;
 
 use lazurite_bench_common::Outcome;
 
-use super::bench::Bench;
 use crate::client::Service::{self, Blob, Queue, Table};
+use crate::services::bench::Bench;
 
 /// A workload. Its row in [`WORKLOADS`] is all that a new one needs.
 pub(super) struct Workload {
@@ -70,7 +70,7 @@ const fn row(
     }
 }
 
-/// The workloads that were asked for by name or by service, in the order of the table; all of them if none was.
+/// The workloads that were requested by name or by service, in the order of the table; all of them if none was.
 pub(super) fn chosen(only: &[&Workload], services: &[Service]) -> Vec<&'static Workload> {
     let is_all = only.is_empty() && services.is_empty();
     let is_chosen = |workload: &&Workload| {

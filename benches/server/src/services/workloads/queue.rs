@@ -9,15 +9,15 @@ use lazurite_bench_common::{Findings, Outcome};
 use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
 use lazurite_queue::QueueService;
 
-use super::queue_loads::{
-    Consume, Cycle, GetMany, Message, Peek, Put, PutShortLived, QUEUE, Step, Update, queue_name,
-};
 use crate::client::Service;
 use crate::load::Limit;
 use crate::services::bench::{Bench, DEPTHS, IDLE_SECONDS, SPAN_SECONDS};
 use crate::services::measure::{measure, megabytes};
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
+use crate::services::workloads::queue_loads::{
+    Consume, Cycle, GetMany, Message, Peek, Put, PutShortLived, QUEUE, Step, Update, queue_name,
+};
 
 /// Messages that wait where an operation on one of them is measured.
 const WAITING: f64 = 10_000.0;
@@ -166,8 +166,8 @@ fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
     get_and_delete(bench, "of 10k", &peers)
 }
 
-/// What is put is soon to be removed: the time of the processor counts both. Expired messages are not answered, whether or not they
-/// still have rows. Our server is therefore killed in the end, and its store searched for them.
+/// Messages are soon removed, so the CPU time counts both the put and the removal. Expired messages are not answered, whether or not
+/// they still have rows. Our server is therefore killed in the end, and its store searched for them.
 pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
     let plan = Plan::new(
         "queue put, gone in 1 s",
@@ -215,18 +215,20 @@ fn expired_messages(directory: &Path) -> Outcome<u64> {
 }
 
 fn create_queue(peer: &Running) -> Outcome<()> {
-    match peer.is_a_store() {
-        true => Ok(peer.client().create_queue(QUEUE)?),
-        false => Ok(()),
+    if peer.is_a_store() {
+        Ok(peer.client().create_queue(QUEUE)?)
+    } else {
+        Ok(())
     }
 }
 
 /// Creates the queue and puts `count` messages.
 fn fill(peer: &Running, message: Message, count: u64) -> Outcome<()> {
     create_queue(peer)?;
-    match peer.is_a_store() {
-        true => write(peer, message, count),
-        false => Ok(()),
+    if peer.is_a_store() {
+        write(peer, message, count)
+    } else {
+        Ok(())
     }
 }
 

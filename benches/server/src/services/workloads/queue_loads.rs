@@ -30,7 +30,7 @@ impl Message {
     }
 }
 
-/// What the SDKs send with every request to a queue.
+/// A request to the queue, with the headers that SDKs send.
 fn request(method: &'static str, below: &str) -> Request<'static> {
     Request::new(Service::Queue, method, format!("/{QUEUE}/messages{below}"))
         .header("accept", "application/xml")
@@ -71,7 +71,7 @@ fn messages(answer: &Answer) -> Vec<Held> {
     found
 }
 
-/// What stands between the next `begin` and `end`; `text` is then what follows.
+/// The text between the next `begin` and `end`. Moves `text` behind it.
 fn cut(text: &mut &str, begin: &str, end: &str) -> Option<String> {
     let from = text.find(begin)? + begin.len();
     let length = text[from..].find(end)?;
@@ -151,10 +151,10 @@ impl Load for PutShortLived {
     }
 }
 
-/// So many messages a connection consumes before it puts as many. Sixteen connections leave some of a hundred.
+/// Messages that a connection consumes before it puts the same number. Sixteen connections leave some of a hundred.
 const CONSUMED_AT_A_TIME: usize = 4;
 
-/// What a connection does in turn.
+/// The operations of a connection, in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Put,
@@ -256,9 +256,10 @@ impl Load for Peek {
     }
 
     fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        match answer.body_bytes > 200 {
-            true => Ok(()),
-            false => Err("no message was seen though some are waiting".into()),
+        if answer.body_bytes > 200 {
+            Ok(())
+        } else {
+            Err("no message was seen though some are waiting".into())
         }
     }
 }
@@ -332,9 +333,10 @@ impl Load for GetMany {
     }
 
     fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        match answer.body_bytes > 32 * 200 {
-            true => Ok(()),
-            false => Err(format!("32 messages came in {} bytes", answer.body_bytes)),
+        if answer.body_bytes > 32 * 200 {
+            Ok(())
+        } else {
+            Err(format!("32 messages came in {} bytes", answer.body_bytes))
         }
     }
 }

@@ -3,15 +3,15 @@
 
 use lazurite_bench_common::{Findings, Outcome};
 
-use super::blob::create_container;
-use super::blob_loads::{Names, Put, noise};
-use super::table::create_table;
-use super::table_loads::{Insert, Rows};
 use crate::client::Service;
 use crate::services::bench::{Bench, SPAN_SECONDS};
 use crate::services::disk::synced_writes;
 use crate::services::peers::Peer;
 use crate::services::plan::Plan;
+use crate::services::workloads::blob::create_container;
+use crate::services::workloads::blob_loads::{Names, Put, noise};
+use crate::services::workloads::table::create_table;
+use crate::services::workloads::table_loads::{Insert, Rows};
 
 const ARGUMENTS: &[&str] = &["--durability", "disk"];
 const CONNECTIONS: &[usize] = &[1, 16];

@@ -2,14 +2,14 @@
 
 use lazurite_bench_common::{Findings, Outcome};
 
-use super::table_loads::{
-    ByRowKey, Get, Insert, Merge, Partitions, Range, Rows, Scan, TABLE, Transactions, Upsert,
-};
 use crate::client::Service;
 use crate::services::bench::{Bench, DEPTHS, IDLE_SECONDS};
 use crate::services::measure::megabytes;
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
+use crate::services::workloads::table_loads::{
+    ByRowKey, Get, Insert, Merge, Partitions, Range, Rows, Scan, TABLE, Transactions, Upsert,
+};
 
 /// Entities that are there before the operations of which they are the object.
 const ROWS: f64 = 10_000.0;
@@ -199,18 +199,20 @@ fn rows(bench: &Bench) -> u64 {
 }
 
 pub(super) fn create_table(peer: &Running) -> Outcome<()> {
-    match peer.is_a_store() {
-        true => Ok(peer.client().create_table(TABLE)?),
-        false => Ok(()),
+    if peer.is_a_store() {
+        Ok(peer.client().create_table(TABLE)?)
+    } else {
+        Ok(())
     }
 }
 
 /// Creates the table and writes those rows.
 fn fill(peer: &Running, rows: &Rows, range: std::ops::Range<u64>) -> Outcome<()> {
     create_table(peer)?;
-    match peer.is_a_store() {
-        true => write(peer, rows, range),
-        false => Ok(()),
+    if peer.is_a_store() {
+        write(peer, rows, range)
+    } else {
+        Ok(())
     }
 }
 

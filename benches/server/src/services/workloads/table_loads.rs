@@ -95,12 +95,13 @@ impl Rows {
     /// Whether an answer is long enough for this number of entities.
     fn check(&self, answer: &Answer, entities: u64) -> Result<(), String> {
         let least = entities as usize * self.text_chars;
-        match answer.body_bytes > least {
-            true => Ok(()),
-            false => Err(format!(
+        if answer.body_bytes > least {
+            Ok(())
+        } else {
+            Err(format!(
                 "{entities} entities came in {} bytes",
                 answer.body_bytes
-            )),
+            ))
         }
     }
 }
@@ -180,7 +181,7 @@ impl Upsert {
 impl Load for Upsert {
     fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
         let number = self.random.below(self.count);
-        // What is not there has keys between those that are.
+        // The keys of absent entities are between the keys of others.
         let between = if self.random.below(2) == 0 { "" } else { "a" };
         let (partition, row) = (self.rows.partition(number), Rows::row_key(number) + between);
         self.body.clear();
@@ -407,9 +408,10 @@ impl ByRowKey {
 impl Load for ByRowKey {
     fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
         // RowKeys rise from one partition to the next: only the second has some below this.
-        let row = match self.is_range {
-            true => self.rows.partition_rows + FEW,
-            false => self.random.below(self.count),
+        let row = if self.is_range {
+            self.rows.partition_rows + FEW
+        } else {
+            self.random.below(self.count)
         };
         self.template.write(out, &[&Rows::row_key(row)], b"");
         Some(Expected::status(200))
@@ -479,9 +481,10 @@ impl Load for Transactions {
     /// The outer answer is 202 also for a refused transaction.
     fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
         let body = String::from_utf8_lossy(&answer.body);
-        match body.contains("HTTP/1.1 204") && !body.contains("HTTP/1.1 4") {
-            true => Ok(()),
-            false => Err(format!("a transaction was refused: {body}")),
+        if body.contains("HTTP/1.1 204") && !body.contains("HTTP/1.1 4") {
+            Ok(())
+        } else {
+            Err(format!("a transaction was refused: {body}"))
         }
     }
 }

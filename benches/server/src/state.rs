@@ -1,0 +1,190 @@
+//! State: snapshot, fork, restore and reset of a store with entities beside an empty one, and the cost of a fork among many.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lazurite_bench_common::{Outcome, thousands};
+use serde_json::json;
+use ureq::http;
+
+use crate::client::{Client, Service};
+use crate::report::{Report, median};
+use crate::server::Server;
+
+const TABLE: &str = "Rows";
+/// Entities of a transaction, which share a partition.
+const TOGETHER: usize = 100;
+/// What the server does behind its answers is over by then.
+const SETTLING: Duration = Duration::from_secs(3);
+
+#[derive(clap::Args)]
+pub(crate) struct StateArgs {
+    /// The server binary
+    #[arg(long, value_name = "BINARY")]
+    pub(crate) spawn: PathBuf,
+    /// Entities of the larger store
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) entities: usize,
+    /// How often each operation is measured
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) runs: u16,
+    /// Forks at the same time
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) forks: u32,
+}
+
+/// Measures an empty store, then one with entities.
+pub(crate) fn run(args: &StateArgs) -> Outcome<Report> {
+    let mut report = Report::default();
+    for entities in [0, args.entities] {
+        let scratch = tempfile::tempdir()?;
+        let directory = scratch.path().join("data");
+        let most = format!("--forks-max={}", args.forks + 2 * u32::from(args.runs));
+        let server = Server::start_with(&args.spawn, &directory, &[&most])?;
+        fill(&server, entities)?;
+        thread::sleep(SETTLING);
+        let store = Store { server, directory };
+        report.remark(format!("{} entities:", thousands(entities as u64)));
+        store.measure_operations(args.runs, &mut report)?;
+        if entities > 0 {
+            store.measure_forks(args.forks, &mut report)?;
+        }
+    }
+    Ok(report)
+}
+
+fn fill(server: &Server, entities: usize) -> Outcome<()> {
+    let client = Client::new(server.account());
+    client.create_table(TABLE)?;
+    let rows: Vec<usize> = (0..entities).collect();
+    for together in rows.chunks(TOGETHER) {
+        let entity = |row: &usize| json!({"PartitionKey": (together[0] / TOGETHER).to_string(), "RowKey": row.to_string(), "Text": "x".repeat(200)});
+        let entities: Vec<_> = together.iter().map(entity).collect();
+        client.insert_together(TABLE, &entities)?;
+    }
+    Ok(())
+}
+
+struct Store {
+    server: Server,
+    directory: PathBuf,
+}
+
+impl Store {
+    fn measure_operations(&self, runs: u16, report: &mut Report) -> Outcome<()> {
+        let mut snapshots = Vec::new();
+        let (mut now, mut seed, mut restores, mut resets) = (vec![], vec![], vec![], vec![]);
+        for run in 0..runs {
+            snapshots.push(self.ask("PUT", &format!("snapshots/s{run}"), "")?);
+            now.push(self.ask("POST", "forks", "{}")?);
+            seed.push(self.ask("POST", "forks", &format!("{{\"from\":\"s{run}\"}}"))?);
+        }
+        for _ in 0..runs {
+            restores.push(self.ask("POST", "snapshots/s0/restore", "")?);
+            resets.push(self.ask("POST", "reset", "")?);
+        }
+        for (name, taken) in [
+            ("snapshot", snapshots),
+            ("fork of now", now),
+            ("fork of a snapshot", seed),
+            ("restore", restores),
+            ("reset", resets),
+        ] {
+            report.remark(taken_remark(name, &taken));
+        }
+        Ok(())
+    }
+
+    /// Of the snapshot `s0`.
+    fn measure_forks(&self, forks: u32, report: &mut Report) -> Outcome<()> {
+        let (before, began) = (self.usage(), Instant::now());
+        for _ in 0..forks {
+            self.ask("POST", "forks", "{\"from\":\"s0\"}")?;
+        }
+        let took = began.elapsed();
+        thread::sleep(SETTLING);
+        let after = self.usage();
+        let each = |after: u64, before: u64| after.saturating_sub(before) as f64 / f64::from(forks);
+        report.remark(format!(
+            "{} forks in {:.1} s; each {:.0} KiB of memory, {:.1} handles, {:.1} threads, {:.1} KiB of disk",
+            thousands(forks.into()),
+            took.as_secs_f64(),
+            each(after.memory_kib, before.memory_kib),
+            each(after.handles, before.handles),
+            each(after.threads, before.threads),
+            each(after.disk_bytes, before.disk_bytes) / 1024.0,
+        ));
+        Ok(())
+    }
+
+    /// Sends an operation on the state: how long it took, and the bytes of disk that it added.
+    fn ask(&self, method: &str, page: &str, body: &str) -> Outcome<(Duration, u64)> {
+        let before = disk_bytes(&self.directory);
+        let account = self.server.account();
+        let (authority, _) = account.address(Service::Blob);
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("http://{authority}/_lazurite/state/{page}"))
+            .body(body)?;
+        let began = Instant::now();
+        ureq::run(request)?;
+        let took = began.elapsed();
+        Ok((took, disk_bytes(&self.directory).saturating_sub(before)))
+    }
+
+    fn usage(&self) -> Usage {
+        let process = self.server.process();
+        let count = |name: &str| {
+            let entries = fs::read_dir(format!("/proc/{}/{name}", process.0));
+            entries.map_or(0, |entries| entries.count() as u64)
+        };
+        Usage {
+            memory_kib: process.memory().resident_kib,
+            handles: count("fd"),
+            threads: count("task"),
+            disk_bytes: disk_bytes(&self.directory),
+        }
+    }
+}
+
+/// What a server takes from the system.
+struct Usage {
+    memory_kib: u64,
+    handles: u64,
+    threads: u64,
+    disk_bytes: u64,
+}
+
+fn taken_remark(name: &str, taken: &[(Duration, u64)]) -> String {
+    let times: Vec<_> = taken.iter().map(|(time, _)| *time).collect();
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    let most = times.iter().max().copied().unwrap_or_default();
+    let bytes = taken.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+    format!(
+        "  {name}: {:.1} ms (median of {}), {:.1} ms at most; {:.2} MB of disk at most",
+        millis(median(&times)),
+        times.len(),
+        millis(most),
+        bytes as f64 / 1e6
+    )
+}
+
+/// Bytes of disk below a directory; a file with several names counts once. A file that is removed meanwhile takes nothing.
+fn disk_bytes(directory: &Path) -> u64 {
+    let (mut bytes, mut seen) = (0, HashSet::new());
+    let mut directories = vec![directory.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => directories.push(entry.path()),
+                Ok(found) if seen.insert(found.ino()) => bytes += found.blocks() * 512,
+                _ => {}
+            }
+        }
+    }
+    bytes
+}

@@ -1,0 +1,175 @@
+//! Reads of all messages, hidden ones included, for tools that show a queue. No operation of the protocol does this.
+//!
+//! Nothing here takes a lock, counts a delivery or changes a row. Times and receipts are as of one snapshot for each call.
+
+use crate::codec::{DeliveryRow, MessageRow};
+use crate::keys::{self, MessageId, Position};
+use crate::live::Live;
+use crate::model::*;
+use crate::rows::position_in;
+use crate::time::Ticks;
+use crate::{Error, QueueService, Result, check};
+use lazurite_engine::{Direction, Snapshot};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl QueueService {
+    /// Returns messages in the order of delivery, at most `request.count` that `accepts` takes. Reads until `is_over` says that the time
+    /// is up: `next` says where to go on.
+    pub fn browse_messages(
+        &self,
+        account: &str,
+        queue: &str,
+        request: &BrowseMessages<'_>,
+        accepts: &dyn Fn(&StoredMessage) -> bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<BrowsedMessages> {
+        let live = self.browsed_queue(account, queue)?;
+        let now = self.now();
+        // Before the snapshot is taken: from here on the frontier learns of added rows.
+        let first = match request.from {
+            BrowseFrom::Start => live.head.start(),
+            BrowseFrom::Hidden => Position::after(now),
+            BrowseFrom::Next(marker) => parse_marker(marker)?,
+        };
+        let snapshot = self.db.snapshot();
+        let range = keys::deliveries(live.id, first, Position::MAX);
+        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        let mut page = BrowsedMessages::default();
+        while scan.advance()? {
+            let position = position_in(scan.key())?;
+            if page.messages.len() == request.count || page.examined > 0 && is_over() {
+                page.next = Some(marker(position));
+                break;
+            }
+            page.examined += 1;
+            let row = DeliveryRow::decode(&scan.value_in_place()?)?;
+            if row.expires_at <= now {
+                continue;
+            }
+            let message = self.stored_at(&live, &snapshot, position, row)?;
+            page.messages
+                .extend(message.filter(|message| accepts(message)));
+        }
+        self.count_examined(page.examined);
+        Ok(page)
+    }
+
+    /// A message by its id, hidden or not. Errors: `MessageNotFound`.
+    pub fn stored_message(
+        &self,
+        account: &str,
+        queue: &str,
+        message_id: &str,
+    ) -> Result<StoredMessage> {
+        let live = self.browsed_queue(account, queue)?;
+        let (snapshot, now) = (self.db.snapshot(), self.now());
+        let id = MessageId::parse(message_id).ok_or(Error::MessageNotFound)?;
+        let row = self.row_in(&live, &snapshot, id)?;
+        let row = row.filter(|row| row.expires_at > now);
+        let position = Position {
+            at: row.ok_or(Error::MessageNotFound)?.visible_at,
+            id,
+        };
+        let key = keys::delivery(live.id, position);
+        let delivery = snapshot.get(&self.messages, &key)?;
+        let delivery = delivery.ok_or(Error::MessageNotFound)?;
+        let delivery = DeliveryRow::decode(&delivery)?;
+        let message = self.stored_at(&live, &snapshot, position, delivery)?;
+        message.ok_or(Error::MessageNotFound)
+    }
+
+    /// Counts visible, hidden and soon expiring messages, until `is_over` says that the time is up.
+    pub fn tally_messages(
+        &self,
+        account: &str,
+        queue: &str,
+        soon: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<MessageTally> {
+        let live = self.browsed_queue(account, queue)?;
+        let (now, start) = (self.now(), live.head.start());
+        let snapshot = self.db.snapshot();
+        let end = now.plus_seconds(soon.as_secs());
+        let range = keys::deliveries(live.id, start, Position::MAX);
+        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        let (mut tally, mut examined) = (MessageTally::default(), 0_u64);
+        while scan.advance()? {
+            // The clock is looked at now and then.
+            if examined % 256 == 255 && is_over() {
+                tally.is_partial = true;
+                break;
+            }
+            examined += 1;
+            let row = DeliveryRow::decode(&scan.value_in_place()?)?;
+            if row.expires_at <= now {
+                continue;
+            }
+            if position_in(scan.key())?.at > now {
+                tally.hidden += 1;
+            } else {
+                tally.visible += 1;
+            }
+            tally.expiring += u64::from(row.expires_at <= end);
+        }
+        self.count_examined(examined);
+        Ok(tally)
+    }
+
+    fn browsed_queue(&self, account: &str, queue: &str) -> Result<Arc<Live>> {
+        check::queue_name(queue)?;
+        let key = keys::queue(account, queue);
+        self.published_queue(&key, &self.slots.get(&key))
+    }
+
+    fn row_in(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        id: MessageId,
+    ) -> Result<Option<MessageRow>> {
+        let value = snapshot.get(&self.messages, &keys::message(live.id, id))?;
+        Ok(value.map(|value| MessageRow::decode(&value)).transpose()?)
+    }
+
+    /// The whole of a message; `None` if its row by id is missing, which earlier releases could leave behind.
+    fn stored_at(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        position: Position,
+        delivery: DeliveryRow,
+    ) -> Result<Option<StoredMessage>> {
+        let Some(row) = self.row_in(live, snapshot, position.id)? else {
+            return Ok(None);
+        };
+        Ok(Some(StoredMessage {
+            message_id: position.id.to_string(),
+            inserted_at: delivery.inserted_at.to_system(),
+            expires_at: delivery.expires_at.to_system(),
+            visible_at: position.at.to_system(),
+            pop_receipt: row.receipt.to_string(),
+            dequeue_count: delivery.dequeue_count,
+            text: self.text(live, snapshot, position.id)?,
+        }))
+    }
+}
+
+/// A position as text.
+fn marker(position: Position) -> String {
+    format!("{:016x}{:032x}", position.at.0, position.id.0)
+}
+
+fn parse_marker(text: &str) -> Result<Position> {
+    let parsed = text.split_at_checked(16).and_then(|(at, id)| {
+        Some(Position {
+            at: Ticks(u64::from_str_radix(at, 16).ok()?),
+            id: MessageId(u128::from_str_radix(id, 16).ok()?),
+        })
+    });
+    parsed.ok_or_else(|| Error::InvalidQueryParameterValue {
+        name: "marker",
+        value: text.into(),
+        reason: "The marker is not one that a page of messages had.",
+    })
+}

@@ -1,0 +1,26 @@
+//! ETag, Last-Modified, version and encryption scope in the responses of writes.
+
+use crate::blob::encryption;
+use crate::codec::date;
+use crate::response::headers::put;
+use axum::body::Body;
+use axum::http::Response;
+use axum::http::header::{ETAG, LAST_MODIFIED};
+use lazurite_blob::Written;
+
+/// ETag and Last-Modified, version and encryption scope, which every write returns.
+pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
+    put(&mut response, ETAG, written.etag.quoted());
+    put(
+        &mut response,
+        LAST_MODIFIED,
+        date::rfc1123(written.last_modified),
+    );
+    if let Some(version) = written.version {
+        put(&mut response, "x-ms-version-id", version.to_string());
+    }
+    if let Some(scope) = &written.encryption_scope {
+        put(&mut response, encryption::SCOPE, scope.clone());
+    }
+    response
+}

@@ -1,0 +1,190 @@
+//! Exports as one file: tar, compressed by Zstandard.
+
+use super::at;
+use std::fs::{self, File};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::{Component, Path};
+
+const ENDING: &str = ".tar.zst";
+/// Level of compression.
+const LEVEL: i32 = 3;
+/// Longest content of a file: the largest blob. Source: Scalability targets for Blob Storage.
+const FILE_BYTES_MAX: u64 = 200 << 40;
+
+/// Whether a path names an archive rather than a directory.
+pub fn is_name(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.ends_with(ENDING))
+}
+
+/// Packs a directory that holds files and directories alone, in the order of their names.
+pub fn pack(root: &Path, target: &Path) -> Result<(), String> {
+    let unwritten = |error| at(target, error);
+    let file = File::create_new(target).map_err(unwritten)?;
+    let encoder = zstd::Encoder::new(BufWriter::new(file), LEVEL).map_err(unwritten)?;
+    let mut archive = tar::Builder::new(encoder);
+    archive.mode(tar::HeaderMode::Deterministic);
+    add(&mut archive, root, Path::new(""))?;
+    let encoder = archive.into_inner().map_err(unwritten)?;
+    let mut file = encoder.finish().map_err(unwritten)?;
+    let flushed = file.flush().and_then(|()| file.get_ref().sync_all());
+    flushed.map_err(unwritten)
+}
+
+fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Result<(), String> {
+    let directory = root.join(below);
+    let entries = fs::read_dir(&directory).map_err(|error| at(&directory, error))?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+    let mut names: Vec<_> = names
+        .collect::<Result<_, _>>()
+        .map_err(|error| at(&directory, error))?;
+    names.sort();
+    for name in names {
+        let path = below.join(&name);
+        let whole = root.join(&path);
+        if whole.is_dir() {
+            add(archive, root, &path)?;
+        } else {
+            let mut file = File::open(&whole).map_err(|error| at(&whole, error))?;
+            let added = archive.append_file(&path, &mut file);
+            added.map_err(|error| at(&whole, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks an archive that nobody has checked into an empty directory. Errors: it holds anything but files, or one outside.
+pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
+    let unread = |error: std::io::Error| match error.kind() {
+        ErrorKind::UnexpectedEof => format!("{}: it ends early", path.display()),
+        _ => format!(
+            "{}: it cannot be read as an archive: {error}",
+            path.display()
+        ),
+    };
+    let file = File::open(path).map_err(|error| at(path, error))?;
+    let decoder = zstd::Decoder::new(BufReader::new(file)).map_err(unread)?;
+    let mut archive = tar::Archive::new(decoder);
+    for entry in archive.entries().map_err(unread)? {
+        let mut entry = entry.map_err(unread)?;
+        let name = entry.path().map_err(unread)?.into_owned();
+        let refused = |reason: &str| Err(format!("{}: {name:?}: {reason}", path.display()));
+        match entry.header().entry_type() {
+            tar::EntryType::Regular => {}
+            tar::EntryType::Directory => continue,
+            _ => return refused("it is neither a file nor a directory"),
+        }
+        let is_plain = |component| matches!(component, Component::Normal(_));
+        if name.components().next().is_none() || !name.components().all(is_plain) {
+            return refused("it leads out of the archive");
+        }
+        let length = entry.size();
+        if length > FILE_BYTES_MAX {
+            return refused("it is longer than any blob");
+        }
+        let place = target.join(&name);
+        let written = write(&mut entry, &place).map_err(unread)?;
+        if written != length {
+            return refused("it ends early");
+        }
+    }
+    Ok(())
+}
+
+/// Writes a new file; an archive that names one twice fails.
+fn write(content: &mut impl Read, place: &Path) -> std::io::Result<u64> {
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let mut file = File::create_new(place)?;
+    std::io::copy(content, &mut file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(fill: impl FnOnce(&mut tar::Builder<&mut Vec<u8>>)) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut archive = tar::Builder::new(&mut bytes);
+        fill(&mut archive);
+        archive.into_inner().unwrap();
+        zstd::encode_all(&bytes[..], 1).unwrap()
+    }
+
+    /// A header whose name is not checked.
+    fn header(name: &str, kind: tar::EntryType, length: u64) -> tar::Header {
+        let mut header = tar::Header::new_gnu();
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(kind);
+        header.set_size(length);
+        header.set_mode(0o644);
+        header.set_cksum();
+        header
+    }
+
+    fn unpacked(bytes: &[u8]) -> (tempfile::TempDir, Result<(), String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.tar.zst");
+        fs::write(&path, bytes).unwrap();
+        let target = directory.path().join("target");
+        fs::create_dir(&target).unwrap();
+        let unpacked = unpack(&path, &target);
+        (directory, unpacked)
+    }
+
+    #[test]
+    fn hostile_archives_are_refused() {
+        use tar::EntryType;
+        let file = |name: &str, length| header(name, EntryType::Regular, length);
+        for (header, reason) in [
+            (file("../escaped", 1), "leads out"),
+            (file("a/../../escaped", 1), "leads out"),
+            (file("/tmp/escaped", 1), "leads out"),
+            (file("huge", u64::MAX >> 2), "longer than any blob"),
+            (file("cut", 5000), "early"),
+            (header("link", EntryType::Symlink, 0), "neither"),
+            (header("hard", EntryType::Link, 0), "neither"),
+            (header("pipe", EntryType::Fifo, 0), "neither"),
+        ] {
+            let bytes = packed(|archive| archive.append(&header, &b"x"[..]).unwrap());
+            let (directory, unpacked) = unpacked(&bytes);
+            let refused = unpacked.unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+            assert!(!directory.path().join("escaped").exists());
+        }
+        let (_, twice) = unpacked(&packed(|archive| {
+            archive.append(&file("a", 1), &b"x"[..]).unwrap();
+            archive.append(&file("a", 1), &b"y"[..]).unwrap();
+        }));
+        assert!(twice.is_err());
+        for bytes in [&b"no archive"[..], &packed(|_| {})[..4]] {
+            assert!(unpacked(bytes).1.is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn packing_is_the_same_each_time_and_unpacks_to_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/c"), "content").unwrap();
+        fs::write(root.join("z"), vec![7; 100_000]).unwrap();
+        let long = root.join("a").join("n".repeat(150)).join("m".repeat(150));
+        fs::create_dir_all(long.parent().unwrap()).unwrap();
+        fs::write(&long, "long").unwrap();
+        let pack_to = |name: &str| {
+            let path = directory.path().join(name);
+            pack(&root, &path).unwrap();
+            path
+        };
+        let (one, two) = (pack_to("1.tar.zst"), pack_to("2.tar.zst"));
+        assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
+        let again = directory.path().join("again");
+        fs::create_dir(&again).unwrap();
+        unpack(&one, &again).unwrap();
+        assert_eq!(fs::read(again.join("z")).unwrap(), vec![7; 100_000]);
+        let long = again.join(long.strip_prefix(&root).unwrap());
+        assert_eq!(fs::read_to_string(long).unwrap(), "long");
+    }
+}

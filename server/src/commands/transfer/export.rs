@@ -1,0 +1,95 @@
+//! `lazurite export`: everything of an account to a directory or an archive.
+
+use super::files::Target;
+use super::progress::Progress;
+use super::{FORMAT, MANIFEST, archive, ask, at, blobs, queues, tables};
+use crate::commands::client::Client;
+use crate::service_kind::ServiceKind;
+use serde_json::{Map, Value};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// What was exported: the counts, and sentences about what was left out.
+pub struct Exported {
+    pub counts: String,
+    pub left_out: Vec<String>,
+}
+
+/// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an archive; any other becomes a directory,
+/// which may be there if it is empty. The error is a sentence.
+pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
+    let is_archive = archive::is_name(path);
+    check_place(path)?;
+    let parent = parent_of(path)?;
+    // Beside its place, so that it can be renamed; gone if this fails.
+    let scratch = tempfile::Builder::new()
+        .prefix(".lazurite-export-")
+        .tempdir_in(&parent)
+        .map_err(|error| at(&parent, error))?;
+    let root = scratch.path().join("export");
+    let progress = Progress::new();
+    write(client, &Target { root: &root }, &progress)?;
+    if is_archive {
+        let packed = scratch.path().join("archive");
+        archive::pack(&root, &packed)?;
+        fs::rename(&packed, path).map_err(|error| at(path, error))?;
+    } else {
+        fs::rename(&root, path).map_err(|error| at(path, error))?;
+    }
+    sync(&parent);
+    let counts = progress.counts();
+    Ok(Exported {
+        counts,
+        left_out: progress.end(),
+    })
+}
+
+/// Makes a rename durable. Not all systems open directories.
+fn sync(directory: &Path) {
+    let _ = File::open(directory).and_then(|directory| directory.sync_all());
+}
+
+fn check_place(path: &Path) -> Result<(), String> {
+    let is_empty = |path: &Path| {
+        let entries = fs::read_dir(path);
+        entries.is_ok_and(|mut entries| entries.next().is_none())
+    };
+    match fs::symlink_metadata(path) {
+        Err(_) => Ok(()),
+        Ok(_) if is_empty(path) => Ok(()),
+        Ok(_) => Err(format!("{} exists already", path.display())),
+    }
+}
+
+fn parent_of(path: &Path) -> Result<PathBuf, String> {
+    let path = std::path::absolute(path).map_err(|error| at(path, error))?;
+    let parent = path.parent().filter(|_| path.file_name().is_some());
+    let parent =
+        parent.ok_or_else(|| format!("{} names no place for an export", path.display()))?;
+    fs::create_dir_all(parent).map_err(|error| at(parent, error))?;
+    Ok(parent.to_path_buf())
+}
+
+fn write(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+    for service in ServiceKind::ALL {
+        if !client.has(service) {
+            continue;
+        }
+        let resource = "?restype=service&comp=properties";
+        let properties = ask(client, service, "GET", resource)?.text()?;
+        target.write(&properties_path(service), properties.as_bytes())?;
+        match service {
+            ServiceKind::Blob => blobs::export(client, target, progress)?,
+            ServiceKind::Queue => queues::export(client, target, progress)?,
+            ServiceKind::Table => tables::export(client, target, progress)?,
+        }
+    }
+    let mut manifest = Map::new();
+    manifest.insert("format".to_owned(), Value::from(FORMAT));
+    target.write_settings(MANIFEST, manifest)
+}
+
+/// The file with the properties of a service.
+pub fn properties_path(service: ServiceKind) -> String {
+    format!("services/{}.xml", service.label())
+}

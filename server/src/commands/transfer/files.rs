@@ -1,0 +1,368 @@
+//! The files of an export: where the content of a blob lies, and files that are read from a directory that nobody has checked.
+
+use super::at;
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::{Component, Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Bytes of a segment of a path, and of a path: below the limits of file systems.
+const SEGMENT_BYTES_MAX: usize = 200;
+const PATH_BYTES_MAX: usize = 800;
+/// Where contents lie whose names no file can have: no escaped name is so.
+const OTHERS: &str = "%";
+/// Bytes of a line of JSON, and of a file of settings.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+const SETTINGS_BYTES_MAX: u64 = 16 << 20;
+/// Names that Windows keeps for devices, without ending and in any case.
+const DEVICES: [&str; 22] = [
+    "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8",
+    "com9", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
+];
+
+/// Chooses the files of the blobs of a container, in the order of their names.
+///
+/// The path of a file is the name of its blob. Characters that not every file system takes are escaped as `%` and two hexadecimal digits
+/// for each byte. If the path is too long, or is taken in lower case by another file or a directory, the file is `%/` and the hash of
+/// the name.
+#[derive(Default)]
+pub struct BlobFiles {
+    files: HashSet<u128>,
+    directories: HashSet<u128>,
+}
+
+impl BlobFiles {
+    /// The path of the content of a blob, with slashes, below the directory of its container.
+    pub fn choose(&mut self, name: &str) -> String {
+        let path = escaped(name).filter(|path| self.is_free(path));
+        let path = path.unwrap_or_else(|| format!("{OTHERS}/{:032x}", xxh3_128(name.as_bytes())));
+        let key = key(&path);
+        self.directories.extend(ancestors(&key).map(hash));
+        self.files.insert(hash(&key));
+        path
+    }
+
+    fn is_free(&self, path: &str) -> bool {
+        let key = key(path);
+        let is_file = |path: &str| self.files.contains(&hash(path));
+        !is_file(&key) && !self.directories.contains(&hash(&key)) && !ancestors(&key).any(is_file)
+    }
+}
+
+/// Some file systems ignore case.
+fn key(path: &str) -> String {
+    path.to_lowercase()
+}
+
+fn hash(path: &str) -> u128 {
+    xxh3_128(path.as_bytes())
+}
+
+/// The directories that a path lies in.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
+/// The name of a blob as a path; `None` if it has no such form.
+fn escaped(name: &str) -> Option<String> {
+    let segments: Option<Vec<_>> = name.split('/').map(escaped_segment).collect();
+    segments
+        .map(|segments| segments.join("/"))
+        .filter(|path| path.len() <= PATH_BYTES_MAX)
+}
+
+fn escaped_segment(segment: &str) -> Option<String> {
+    let stem = segment.split('.').next().unwrap_or_default();
+    let is_device = DEVICES.contains(&stem.to_ascii_lowercase().as_str());
+    if segment.is_empty() || is_device {
+        return None;
+    }
+    let mut escaped = String::with_capacity(segment.len());
+    let last = segment.chars().count() - 1;
+    for (index, character) in segment.chars().enumerate() {
+        let at_end = index == last && matches!(character, '.' | ' ');
+        if at_end || r#"%<>:"\|?*"#.contains(character) || character.is_control() {
+            let mut bytes = [0; 4];
+            for byte in character.encode_utf8(&mut bytes).bytes() {
+                escaped.push_str(&format!("%{byte:02X}"));
+            }
+        } else {
+            escaped.push(character);
+        }
+    }
+    (escaped.len() <= SEGMENT_BYTES_MAX).then_some(escaped)
+}
+
+/// The name of the blob whose content lies at a path that no line names; `None` if it can have none.
+pub fn name_of(path: &str) -> Option<String> {
+    if path.starts_with("%/") {
+        return None;
+    }
+    percent_encoding::percent_decode_str(path)
+        .decode_utf8()
+        .ok()
+        .map(Into::into)
+}
+
+/// A directory that an export is written to.
+pub struct Target<'a> {
+    pub root: &'a Path,
+}
+
+impl Target<'_> {
+    /// A new file; its directories are made.
+    pub fn create(&self, path: &str) -> Result<BufWriter<File>, String> {
+        let path = self.root.join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| at(parent, error))?;
+        }
+        let file = File::create_new(&path).map_err(|error| at(&path, error))?;
+        Ok(BufWriter::with_capacity(256 << 10, file))
+    }
+
+    /// Writes a JSON object, indented for people.
+    pub fn write_settings(&self, path: &str, fields: Map<String, Value>) -> Result<(), String> {
+        let text = serde_json::to_string_pretty(&Value::from(fields));
+        let text = text.map_err(|error| format!("{path}: {error}"))?;
+        self.write(path, (text + "\n").as_bytes())
+    }
+
+    pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), String> {
+        let mut file = self.create(path)?;
+        let written = file.write_all(bytes).and_then(|()| file.flush());
+        written.map_err(|error| at(&self.root.join(path), error))
+    }
+}
+
+/// A directory that is imported. Its files are read only if no link is on their way.
+pub struct Source<'a> {
+    pub root: &'a Path,
+}
+
+impl Source<'_> {
+    /// Opens a file; `None` if it is not there. Errors: the path leads out of the directory or over a link, or names no file.
+    pub fn open(&self, path: &str) -> Result<Option<File>, String> {
+        let found = self.find(path)?;
+        let Some((path, is_file)) = found else {
+            return Ok(None);
+        };
+        if !is_file {
+            return Err(format!("{}: it is no file", path.display()));
+        }
+        File::open(&path)
+            .map(Some)
+            .map_err(|error| at(&path, error))
+    }
+
+    /// Where the path leads, and whether to a file rather than a directory; `None` if nothing is there.
+    fn find(&self, path: &str) -> Result<Option<(PathBuf, bool)>, String> {
+        let is_plain = |component| matches!(component, Component::Normal(_));
+        let relative = Path::new(path);
+        if path.contains('\\') || path.is_empty() || !relative.components().all(is_plain) {
+            return Err(format!("{path:?}: it leads out of its directory"));
+        }
+        let mut found = self.root.to_path_buf();
+        let mut is_file = false;
+        for component in relative.components() {
+            found.push(component);
+            let metadata = match fs::symlink_metadata(&found) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(at(&found, error)),
+            };
+            let kind = metadata.file_type();
+            if !kind.is_file() && !kind.is_dir() {
+                let what = if kind.is_symlink() {
+                    "a link"
+                } else {
+                    "no file"
+                };
+                return Err(format!(
+                    "{}: it is {what}, which is not imported",
+                    found.display()
+                ));
+            }
+            is_file = kind.is_file();
+        }
+        Ok(Some((found, is_file)))
+    }
+
+    /// The names in a directory with whether they are files, in order; none if it is not there.
+    pub fn list(&self, path: &str) -> Result<Vec<(String, bool)>, String> {
+        let directory = match self.find(path)? {
+            Some((directory, false)) => directory,
+            Some((file, true)) => return Err(format!("{}: it is no directory", file.display())),
+            None => return Ok(Vec::new()),
+        };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&directory).map_err(|error| at(&directory, error))? {
+            let entry = entry.map_err(|error| at(&directory, error))?;
+            let name = entry.file_name().into_string();
+            let name = name
+                .map_err(|name| format!("{}: the name {name:?} is no text", directory.display()))?;
+            let found = self.find(&format!("{path}/{name}"))?;
+            names.extend(found.map(|(_, is_file)| (name, is_file)));
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// A JSON object; empty if there is no such file.
+    pub fn read_settings(&self, path: &str) -> Result<Map<String, Value>, String> {
+        let Some(bytes) = self.read(path)? else {
+            return Ok(Map::new());
+        };
+        match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(fields)) => Ok(fields),
+            Ok(_) => Err(format!("{path}: it is no JSON object")),
+            Err(error) => Err(format!("{path}: {error}")),
+        }
+    }
+
+    /// A short file as a whole.
+    pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        let Some(file) = self.open(path)? else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(SETTINGS_BYTES_MAX + 1).read_to_end(&mut bytes);
+        read.map_err(|error| format!("{path}: {error}"))?;
+        if bytes.len() as u64 > SETTINGS_BYTES_MAX {
+            return Err(format!(
+                "{path}: it has more than {SETTINGS_BYTES_MAX} bytes"
+            ));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Hands on each line of a file that is not blank. Errors begin with the path and the number of the line.
+    pub fn lines(
+        &self,
+        path: &str,
+        mut line: impl FnMut(&str) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let Some(file) = self.open(path)? else {
+            return Ok(());
+        };
+        let mut reader = BufReader::with_capacity(256 << 10, file);
+        let mut bytes = Vec::new();
+        for number in 1.. {
+            bytes.clear();
+            let in_line = |error: &dyn std::fmt::Display| format!("{path}, line {number}: {error}");
+            let mut limited = (&mut reader).take(LINE_BYTES_MAX + 1);
+            let read = limited.read_until(b'\n', &mut bytes);
+            if read.map_err(|error| in_line(&error))? == 0 {
+                break;
+            }
+            if bytes.len() as u64 > LINE_BYTES_MAX {
+                return Err(in_line(&format!("it has more than {LINE_BYTES_MAX} bytes")));
+            }
+            let text = std::str::from_utf8(&bytes)
+                .map_err(|error| in_line(&error))?
+                .trim();
+            if !text.is_empty() {
+                line(text).map_err(|error| in_line(&error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_files_can_have_are_their_paths() {
+        let mut files = BlobFiles::default();
+        for (name, path) in [
+            ("a.txt", "a.txt"),
+            ("2026/lake é.jpg", "2026/lake é.jpg"),
+            ("a:b?", "a%3Ab%3F"),
+            ("100%", "100%25"),
+            ("dot.", "dot%2E"),
+            ("blank ", "blank%20"),
+            ("ends/with. /x", "ends/with.%20/x"),
+        ] {
+            assert_eq!(files.choose(name), path);
+            assert_eq!(name_of(path).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn names_that_files_cannot_have_are_hashed() {
+        let mut files = BlobFiles::default();
+        assert_eq!(files.choose("a"), "a");
+        let long = "x".repeat(300);
+        for name in [
+            "A", "a/b", "x//y", "/x", "x/", "nul", "CON.txt", "aux/x", &long,
+        ] {
+            let path = files.choose(name);
+            assert!(path.starts_with("%/") && path.len() == 34, "{name}: {path}");
+            assert_eq!(name_of(&path), None);
+        }
+        assert_eq!(files.choose("d/x"), "d/x");
+        assert!(
+            files.choose("D").starts_with("%/"),
+            "a directory in lower case"
+        );
+    }
+
+    #[test]
+    fn paths_stay_inside_and_links_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(directory.path().join("secret"), "s").unwrap();
+        fs::write(root.join("file"), "f").unwrap();
+        let source = Source { root: &root };
+        assert!(source.open("file").unwrap().is_some());
+        assert!(source.open("absent").unwrap().is_none());
+        for path in [
+            "../secret",
+            "/etc/passwd",
+            "a/../../secret",
+            "..",
+            "",
+            "a\\b",
+            "./..",
+        ] {
+            let refused = source.open(path).unwrap_err();
+            assert!(refused.contains("leads out"), "{path}: {refused}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
+            std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+            for path in ["link", "up/secret"] {
+                let refused = source.open(path).unwrap_err();
+                assert!(refused.contains("a link"), "{path}: {refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_are_too_long_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("short"), "a\n\n b \r\nc").unwrap();
+        let source = Source {
+            root: directory.path(),
+        };
+        let mut lines = Vec::new();
+        let mut take = |line: &str| {
+            lines.push(line.to_owned());
+            Ok(())
+        };
+        source.lines("short", &mut take).unwrap();
+        source.lines("absent", &mut take).unwrap();
+        assert_eq!(lines, ["a", "b", "c"]);
+        fs::write(directory.path().join("long"), vec![b'x'; 17 << 20]).unwrap();
+        let refused = source.lines("long", |_| Ok(())).unwrap_err();
+        assert!(
+            refused.starts_with("long, line 1: it has more than"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! `lazurite import`: an export, or a directory of the same layout that somebody has written, into a store.
+
+use super::files::Source;
+use super::progress::Progress;
+use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path, queues, send, tables};
+use crate::commands::client::Client;
+use crate::service_kind::ServiceKind;
+use clap::ValueEnum;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// What happens to containers, queues and tables that are there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Existing {
+    /// If one of them holds anything, nothing is imported
+    Refuse,
+    /// They are left as they are
+    Skip,
+    /// Blobs and entities of the same names are replaced, others stay; messages are deleted first
+    Replace,
+}
+
+/// What an import works with.
+pub struct Import<'a> {
+    pub client: &'a Client,
+    pub source: &'a Source<'a>,
+    pub existing: Existing,
+    pub progress: &'a Progress,
+    /// Sentences about what was there.
+    notes: Mutex<Vec<String>>,
+}
+
+/// What was imported: the counts, and sentences about what was there.
+pub struct Imported {
+    pub counts: String,
+    pub notes: Vec<String>,
+}
+
+impl Import<'_> {
+    /// The names of the containers, queues or tables: directories, and files with one of these endings.
+    pub fn resources(&self, directory: &str, endings: &[&str]) -> Result<Vec<String>, String> {
+        let mut names = BTreeSet::new();
+        for (name, is_file) in self.source.list(directory)? {
+            let by_ending = || {
+                let mut stems = endings.iter().filter_map(|ending| {
+                    let stem = name.strip_suffix(ending)?.strip_suffix('.')?;
+                    (!stem.contains('.')).then_some(stem)
+                });
+                stems.next().map(str::to_owned)
+            };
+            // Directories hold the blobs of containers.
+            let found = match is_file {
+                true => by_ending(),
+                false => (directory == "blobs").then(|| name.clone()),
+            };
+            names.insert(found.ok_or_else(|| {
+                format!("{directory}/{name}: it is no part of the layout of an export")
+            })?);
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    pub fn note_existing(&self, kind: &str, name: &str, what: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.push(format!("{kind} {name} is there: {what}"));
+    }
+}
+
+/// Imports a directory or an archive. The error is a sentence.
+pub fn import(client: &Client, path: &Path, existing: Existing) -> Result<Imported, String> {
+    if fs::metadata(path)
+        .map_err(|error| at(path, error))?
+        .is_dir()
+    {
+        return import_directory(client, path, existing);
+    }
+    let parent = path.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    let mut place = tempfile::Builder::new();
+    place.prefix(".lazurite-import-");
+    // Beside it there is room, unless that is mounted to be read only.
+    let unpacked = place
+        .tempdir_in(parent.unwrap_or(Path::new(".")))
+        .or_else(|_| place.tempdir())
+        .map_err(|error| at(path, error))?;
+    archive::unpack(path, unpacked.path())?;
+    let source = Source {
+        root: unpacked.path(),
+    };
+    if source.read(MANIFEST)?.is_none() {
+        return Err(format!(
+            "{}: it is no whole export: {MANIFEST} is missing",
+            path.display()
+        ));
+    }
+    import_directory(client, unpacked.path(), existing)
+}
+
+/// Imports a directory, with a manifest or without.
+fn import_directory(client: &Client, root: &Path, existing: Existing) -> Result<Imported, String> {
+    let source = Source { root };
+    check_format(&source)?;
+    let progress = Progress::new();
+    let import = Import {
+        client,
+        source: &source,
+        existing,
+        progress: &progress,
+        notes: Mutex::default(),
+    };
+    blobs::check(&import)?;
+    queues::check(&import)?;
+    tables::check(&import)?;
+    if existing == Existing::Refuse {
+        check_nothing_is_in_use(&import)?;
+    }
+    blobs::import(&import)?;
+    queues::import(&import)?;
+    tables::import(&import)?;
+    // Last: logs and metrics begin with them.
+    for service in ServiceKind::ALL {
+        let path = properties_path(service);
+        if let Some(properties) = source.read(&path)? {
+            let resource = "?restype=service&comp=properties";
+            let sent = send(client, service, "PUT", resource, &[], &properties);
+            sent.map_err(|error| format!("{path}: {error}"))?;
+        }
+    }
+    let notes = import.notes.into_inner();
+    let notes = notes.unwrap_or_else(PoisonError::into_inner);
+    let counts = progress.counts();
+    let _ = progress.end();
+    Ok(Imported { counts, notes })
+}
+
+/// A directory without a manifest is one that somebody has written.
+fn check_format(source: &Source<'_>) -> Result<(), String> {
+    let manifest = source.read_settings(MANIFEST)?;
+    match manifest.get("format").and_then(serde_json::Value::as_u64) {
+        Some(FORMAT) => Ok(()),
+        None if manifest.is_empty() => Ok(()),
+        Some(format) => Err(format!(
+            "{MANIFEST}: its format is {format}, and this release reads {FORMAT}"
+        )),
+        None => Err(format!("{MANIFEST}: format: it is no number")),
+    }
+}
+
+fn check_nothing_is_in_use(import: &Import<'_>) -> Result<(), String> {
+    type IsInUse = fn(&Client, &str) -> Result<bool, String>;
+    let kinds: [(&str, &str, [&str; 2], IsInUse); 3] = [
+        ("container", "blobs", blobs::ENDINGS, blobs::is_in_use),
+        ("queue", "queues", queues::ENDINGS, queues::is_in_use),
+        ("table", "tables", tables::ENDINGS, tables::is_in_use),
+    ];
+    for (kind, directory, endings, is_in_use) in kinds {
+        for name in import.resources(directory, &endings)? {
+            if is_in_use(import.client, &name)? {
+                return Err(format!(
+                    "{kind} {name} is there and holds something. Nothing was imported. --existing skip leaves such as they are, \
+                     --existing replace replaces what has the same name"
+                ));
+            }
+        }
+    }
+    Ok(())
+}

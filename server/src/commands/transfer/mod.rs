@@ -1,0 +1,224 @@
+//! `lazurite export` and `lazurite import`: everything that an account stores, as files that people can read and edit.
+//!
+//! The layout, which `docs/export.md` describes for users:
+//!
+//! ```text
+//! lazurite-export.json          the version of the layout; written last
+//! services/blob.xml             service properties, as the service shows them; also queue.xml, table.xml
+//! blobs/photos.json             a container: public access, metadata, stored access policies
+//! blobs/photos.blobs.jsonl      its blobs, one JSON object a line
+//! blobs/photos/2026/lake.jpg    their content
+//! queues/work.json              a queue: metadata, stored access policies
+//! queues/work.messages.jsonl    its messages, the next one first
+//! tables/Customers.json         a table: stored access policies
+//! tables/Customers.entities.jsonl
+//! ```
+//!
+//! An archive is the same as a tar file, compressed by Zstandard. An export is written beside its place and renamed. Nothing of a
+//! directory or an archive is trusted: paths stay inside, links are refused, lines and settings have limits.
+
+mod archive;
+mod blobs;
+mod export;
+mod files;
+mod import;
+mod parallel;
+mod policies;
+mod progress;
+mod queues;
+mod tables;
+
+pub use import::Existing;
+
+use crate::commands::client::{Call, Client, Reply};
+use crate::commands::{plain, print_line};
+use crate::http_client::Upload;
+use crate::service_kind::ServiceKind;
+use serde_json::{Map, Value};
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The version of the layout.
+const FORMAT: u64 = 1;
+const MANIFEST: &str = "lazurite-export.json";
+/// How often a request is sent again that was answered 503.
+const BUSY_TRIES_MAX: u32 = 30;
+const BUSY_WAIT: Duration = Duration::from_secs(1);
+
+/// Exports, and says what. The exit status is a failure if anything was left out.
+pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
+    let exported = export::export(client, path)?;
+    for sentence in &exported.left_out {
+        eprintln!("not exported: {}", plain(sentence));
+    }
+    print_line(format_args!("{}: {}", path.display(), exported.counts));
+    Ok(if exported.left_out.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Imports, and says what.
+pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<ExitCode, String> {
+    let imported = import::import(client, path, existing)?;
+    for sentence in &imported.notes {
+        print_line(plain(sentence));
+    }
+    print_line(format_args!("{}: {}", path.display(), imported.counts));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Imports into the server of a connection string. Sentences about what was done.
+pub fn seed(
+    connection_string: &str,
+    path: &Path,
+    existing: Existing,
+) -> Result<Vec<String>, String> {
+    let client = Client::new(Some(connection_string))?;
+    let imported = import::import(&client, path, existing)?;
+    let mut sentences = imported.notes;
+    sentences.push(format!("{}: {}", path.display(), imported.counts));
+    Ok(sentences)
+}
+
+/// Sends a request without a body, again while the service is busy.
+fn ask(
+    client: &Client,
+    service: ServiceKind,
+    method: &str,
+    resource: &str,
+) -> Result<Reply, String> {
+    patiently(|| client.ask(service, method, resource.to_owned()))
+}
+
+/// Sends a request with a body from memory, again while the service is busy.
+fn send(
+    client: &Client,
+    service: ServiceKind,
+    method: &str,
+    resource: &str,
+    headers: &[(String, String)],
+    body: &[u8],
+) -> Result<Reply, String> {
+    let open = || Ok(Upload::of(body.to_vec()));
+    send_opened(client, service, method, resource, headers, open)
+}
+
+/// Sends a request whose body `open` opens anew for each try.
+fn send_opened(
+    client: &Client,
+    service: ServiceKind,
+    method: &str,
+    resource: &str,
+    headers: &[(String, String)],
+    open: impl Fn() -> Result<Upload, String>,
+) -> Result<Reply, String> {
+    // Values stand in files that nobody has checked.
+    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    let mut broken = headers
+        .iter()
+        .filter(|(name, value)| !is_plain(name) || !is_plain(value));
+    if let Some((name, _)) = broken.next() {
+        return Err(format!(
+            "{}: it holds a control character",
+            name.escape_default()
+        ));
+    }
+    patiently(|| {
+        let body = open()?;
+        let call = Call {
+            service,
+            method,
+            resource: resource.to_owned(),
+            headers: headers.to_vec(),
+        };
+        client.send(call, body)
+    })
+}
+
+fn patiently<T>(send: impl Fn() -> Result<T, String>) -> Result<T, String> {
+    let mut tries = 1;
+    loop {
+        match send() {
+            Err(refusal) if refusal.starts_with("503 ") && tries < BUSY_TRIES_MAX => {
+                tries += 1;
+                std::thread::sleep(BUSY_WAIT);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The code of a refusal, as `404 BlobNotFound: …` has it.
+fn code_of(refusal: &str) -> &str {
+    let after = refusal.split_once(' ').map_or("", |(_, rest)| rest);
+    after.split(':').next().unwrap_or_default()
+}
+
+/// Text that stands in a query.
+fn in_query(text: &str) -> String {
+    crate::commands::client::encode(text).replace('/', "%2F")
+}
+
+/// A header with its value.
+fn header(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// The text of a field of a JSON object; `None` if it is absent.
+fn text_field<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, String> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(other) => Err(format!("{name}: {other} is no text")),
+    }
+}
+
+/// The texts of a field that is a JSON object of texts; none if it is absent.
+fn texts_field<'a>(
+    fields: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Vec<(&'a str, &'a str)>, String> {
+    let texts = match fields.get(name) {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(texts)) => texts,
+        Some(other) => return Err(format!("{name}: {other} is no JSON object")),
+    };
+    let text = |(key, value): (&'a String, &'a Value)| match value {
+        Value::String(value) => Ok((key.as_str(), value.as_str())),
+        other => Err(format!("{name}.{key}: {other} is no text")),
+    };
+    texts.iter().map(text).collect()
+}
+
+/// Errors: what an import would refuse of the settings of a container, a queue or a table.
+fn check_settings(source: &files::Source<'_>, path: &str) -> Result<(), String> {
+    let fields = source.read_settings(path)?;
+    let policies = policies::to_xml(fields.get("policies").unwrap_or(&Value::Null));
+    let checked = metadata_headers(&fields).and(policies);
+    checked
+        .map(drop)
+        .map_err(|error| format!("{path}: {error}"))
+}
+
+/// Header lines of metadata.
+fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let metadata = texts_field(fields, "metadata")?;
+    let headers = metadata.into_iter().map(|(name, value)| {
+        let is_plain = |text: &str| !text.chars().any(char::is_control);
+        if is_plain(name) && is_plain(value) && !name.contains(':') {
+            Ok((format!("x-ms-meta-{name}"), value.to_owned()))
+        } else {
+            Err(format!("metadata.{name}: it holds a control character"))
+        }
+    });
+    headers.collect()
+}
+
+/// As [`io::Error`], with the path of the file.
+fn at(path: &std::path::Path, error: io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

@@ -1,0 +1,92 @@
+//! A few threads that work on what one produces.
+
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+/// Requests at a time.
+const THREADS: usize = 4;
+/// Jobs that wait: what is produced stays little ahead of the work.
+const WAITING_MAX: usize = 64;
+
+/// Hands a job to a thread. Error: the work has failed.
+pub type Hand<'a, T> = dyn FnMut(T) -> Result<(), String> + 'a;
+
+/// Runs `produce` on this thread, and `work` for each job that it hands on, on others. Returns after the last. The error is the first
+/// one; nothing is begun after it.
+pub fn in_parallel<T: Send>(
+    produce: impl FnOnce(&mut Hand<'_, T>) -> Result<(), String>,
+    work: impl Fn(T) -> Result<(), String> + Sync,
+) -> Result<(), String> {
+    let failure = Mutex::new(None);
+    let (sender, receiver) = sync_channel(WAITING_MAX);
+    let receiver = Mutex::new(receiver);
+    let produced = std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| take_jobs(&receiver, &failure, &work));
+        }
+        let mut hand = |job| {
+            if lock(&failure).is_some() {
+                return Err("given up".to_owned());
+            }
+            sender.send(job).map_err(|_| "given up".to_owned())
+        };
+        let produced = produce(&mut hand);
+        drop(sender);
+        produced
+    });
+    match lock(&failure).take() {
+        Some(failure) => Err(failure),
+        None => produced,
+    }
+}
+
+/// Takes all jobs, so that the sender never waits for ever; works on those before the first failure.
+fn take_jobs<T>(
+    receiver: &Mutex<Receiver<T>>,
+    failure: &Mutex<Option<String>>,
+    work: &impl Fn(T) -> Result<(), String>,
+) {
+    loop {
+        let Ok(job) = lock(receiver).recv() else {
+            return;
+        };
+        if lock(failure).is_some() {
+            continue;
+        }
+        if let Err(error) = work(job) {
+            lock(failure).get_or_insert(error);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn all_jobs_are_done_or_the_first_failure_is_returned() {
+        let sum = AtomicU32::new(0);
+        let produce = |hand: &mut Hand<'_, u32>| (1..=1000).try_for_each(hand);
+        let add = |job: u32| {
+            sum.fetch_add(job, Ordering::Relaxed);
+            Ok(())
+        };
+        in_parallel(produce, add).unwrap();
+        assert_eq!(sum.load(Ordering::Relaxed), 500_500);
+        let fail = |job: u32| {
+            if job == 500 {
+                Err("500".to_owned())
+            } else {
+                Ok(())
+            }
+        };
+        assert_eq!(in_parallel(produce, fail).unwrap_err(), "500");
+        let produce = |_: &mut Hand<'_, u32>| Err("nothing".to_owned());
+        assert_eq!(in_parallel(produce, fail).unwrap_err(), "nothing");
+    }
+}

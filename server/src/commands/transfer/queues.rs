@@ -1,0 +1,246 @@
+//! Queues and their messages.
+
+use super::files::Target;
+use super::import::{Existing, Import};
+use super::progress::Progress;
+use super::{ask, code_of, header, metadata_headers, policies, send};
+use crate::codec::date;
+use crate::codec::xml::{Element, escape_into};
+use crate::commands::client::{Call, Client, Reply, encode};
+use crate::http_client::Upload;
+use crate::service_kind::ServiceKind;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+
+/// The endings of the files of a queue.
+pub const ENDINGS: [&str; 2] = ["json", "messages.jsonl"];
+/// A lifetime of a thousand years is one that does not end.
+const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
+/// Reads all messages of a queue of Lazurite. Other services ignore it.
+const PEEK_FROM: &str = "x-lazurite-peek-from";
+const PEEK_NEXT: &str = "x-lazurite-peek-next";
+/// Messages of a Peek.
+const PEEKED_MAX: usize = 32;
+
+fn text<'a>(element: &'a Element, name: &str) -> &'a str {
+    element.child(name).map_or("", |child| &*child.text)
+}
+
+/// Writes all queues.
+pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+    let mut marker = String::new();
+    loop {
+        let list = format!(
+            "?comp=list&include=metadata&marker={}",
+            super::in_query(&marker)
+        );
+        let page = ask(client, ServiceKind::Queue, "GET", &list)?.xml()?;
+        for queue in page.child("Queues").iter().flat_map(|all| &all.children) {
+            let name = text(queue, "Name");
+            let mut settings = Map::new();
+            super::blobs::put_metadata(&mut settings, queue);
+            let acl = format!("{}?comp=acl", encode(name));
+            let acl = ask(client, ServiceKind::Queue, "GET", &acl)?.xml()?;
+            settings.insert("policies".to_owned(), policies::to_json(&acl).into());
+            target.write_settings(&format!("queues/{name}.json"), settings)?;
+            export_messages(client, name, target, progress)?;
+        }
+        marker = text(&page, "NextMarker").to_owned();
+        if marker.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn export_messages(
+    client: &Client,
+    queue: &str,
+    target: &Target<'_>,
+    progress: &Progress,
+) -> Result<(), String> {
+    let mut lines = target.create(&format!("queues/{queue}.messages.jsonl"))?;
+    let mut from = "start".to_owned();
+    loop {
+        let reply = peek(client, queue, &from)?;
+        let next = reply.header(PEEK_NEXT).map(str::to_owned);
+        let page = reply.xml()?;
+        let mut count = 0;
+        for message in page.all("QueueMessage") {
+            let line =
+                json!({ "text": text(message, "MessageText"), "ttlSeconds": lifetime(message) });
+            writeln!(lines, "{line}").map_err(|error| format!("{queue}: {error}"))?;
+            count += 1;
+        }
+        progress.add(&progress.messages, count as u64);
+        match next {
+            Some(next) => from = next,
+            None => {
+                if count == PEEKED_MAX && from == "start" {
+                    check_all_were_peeked(client, queue, progress)?;
+                }
+                return lines.flush().map_err(|error| format!("{queue}: {error}"));
+            }
+        }
+    }
+}
+
+fn peek(client: &Client, queue: &str, from: &str) -> Result<Reply, String> {
+    let resource = format!(
+        "{}/messages?peekonly=true&numofmessages={PEEKED_MAX}",
+        encode(queue)
+    );
+    super::patiently(|| {
+        let call = Call {
+            service: ServiceKind::Queue,
+            method: "GET",
+            resource: resource.clone(),
+            headers: vec![header(PEEK_FROM, from)],
+        };
+        client.send(call, Upload::empty())
+    })
+}
+
+/// The protocol shows the first messages only.
+fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> Result<(), String> {
+    let resource = format!("{}?comp=metadata", encode(queue));
+    let reply = ask(client, ServiceKind::Queue, "GET", &resource)?;
+    let count = reply.header("x-ms-approximate-messages-count");
+    let count: usize = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    if count > PEEKED_MAX {
+        progress.leave_out(format!(
+            "queue {queue}: {} of its {count} messages, which this service shows to nobody but their consumers",
+            count - PEEKED_MAX
+        ));
+    }
+    Ok(())
+}
+
+/// The whole lifetime of a message in seconds; -1 if it does not expire.
+fn lifetime(message: &Element) -> i64 {
+    let time = |name| date::parse_http(text(message, name));
+    let lifetime = time("InsertionTime").zip(time("ExpirationTime"));
+    let lifetime = lifetime.and_then(|(from, to)| to.duration_since(from).ok());
+    match lifetime.map(|lifetime| lifetime.as_secs()) {
+        Some(seconds) if seconds < FOREVER_SECONDS => seconds as i64,
+        _ => -1,
+    }
+}
+
+/// As `blobs::check`.
+pub fn check(import: &Import<'_>) -> Result<(), String> {
+    for queue in import.resources("queues", &ENDINGS)? {
+        lazurite_queue::check_queue_name(&queue)
+            .map_err(|error| format!("queues/{queue}: {error}"))?;
+        super::check_settings(import.source, &format!("queues/{queue}.json"))?;
+        let lines = format!("queues/{queue}.messages.jsonl");
+        import
+            .source
+            .lines(&lines, |line| request_of(line).map(drop))?;
+    }
+    Ok(())
+}
+
+/// Makes all queues of the directory, with their messages. They are checked.
+pub fn import(import: &Import<'_>) -> Result<(), String> {
+    for queue in import.resources("queues", &ENDINGS)? {
+        let settings = format!("queues/{queue}.json");
+        let fields = import.source.read_settings(&settings)?;
+        let made = make_queue(import.client, &queue, &fields);
+        let is_new = made.map_err(|error| format!("{settings}: {error}"))?;
+        if !is_new && import.existing == Existing::Skip {
+            import.note_existing("queue", &queue, "left as it is");
+            continue;
+        }
+        if !is_new && is_in_use(import.client, &queue)? {
+            import.note_existing("queue", &queue, "its messages are deleted first");
+            let messages = format!("{}/messages", encode(&queue));
+            ask(import.client, ServiceKind::Queue, "DELETE", &messages)?;
+        }
+        let lines = format!("queues/{queue}.messages.jsonl");
+        import
+            .source
+            .lines(&lines, |line| put(import, &queue, line))?;
+    }
+    Ok(())
+}
+
+/// Whether the queue is new.
+fn make_queue(client: &Client, queue: &str, fields: &Map<String, Value>) -> Result<bool, String> {
+    let path = encode(queue);
+    let exists = match ask(
+        client,
+        ServiceKind::Queue,
+        "GET",
+        &format!("{path}?comp=metadata"),
+    ) {
+        Ok(_) => true,
+        Err(refusal) if code_of(&refusal) == "QueueNotFound" => false,
+        Err(refusal) => return Err(refusal),
+    };
+    if exists {
+        return Ok(false);
+    }
+    let headers = metadata_headers(fields)?;
+    send(client, ServiceKind::Queue, "PUT", &path, &headers, b"")?;
+    let policies = fields.get("policies").unwrap_or(&Value::Null);
+    if policies
+        .as_array()
+        .is_some_and(|policies| !policies.is_empty())
+    {
+        let document = policies::to_xml(policies)?;
+        let path = format!("{path}?comp=acl");
+        send(
+            client,
+            ServiceKind::Queue,
+            "PUT",
+            &path,
+            &[],
+            document.as_bytes(),
+        )?;
+    }
+    Ok(true)
+}
+
+fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<(), String> {
+    let (query, body) = request_of(line)?;
+    let path = format!("{}/messages{query}", encode(queue));
+    send(
+        import.client,
+        ServiceKind::Queue,
+        "POST",
+        &path,
+        &[],
+        body.as_bytes(),
+    )?;
+    import.progress.add(&import.progress.messages, 1);
+    Ok(())
+}
+
+/// The query and the body that put the message of a line.
+fn request_of(line: &str) -> Result<(String, String), String> {
+    let fields: Map<String, Value> =
+        serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let text = super::text_field(&fields, "text")?.ok_or("text: every message has one")?;
+    let query = match fields.get("ttlSeconds") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::Number(seconds)) => format!("?messagettl={seconds}"),
+        Some(other) => return Err(format!("ttlSeconds: {other} is no number")),
+    };
+    let mut body = String::from("<QueueMessage><MessageText>");
+    escape_into(&mut body, text);
+    body.push_str("</MessageText></QueueMessage>");
+    Ok((query, body))
+}
+
+/// Whether the service has a queue of that name that holds messages.
+pub fn is_in_use(client: &Client, queue: &str) -> Result<bool, String> {
+    let path = format!("{}?comp=metadata", encode(queue));
+    match ask(client, ServiceKind::Queue, "GET", &path) {
+        Ok(reply) => {
+            let count = reply.header("x-ms-approximate-messages-count");
+            Ok(count.is_some_and(|count| count != "0"))
+        }
+        Err(refusal) if refusal.starts_with("404 ") => Ok(false),
+        Err(refusal) => Err(refusal),
+    }
+}

@@ -1,0 +1,335 @@
+//! Tables and their entities. A line is an entity as the service writes it with minimal metadata, so all types stay exact: its text is
+//! copied, not read and written again.
+
+use super::files::Target;
+use super::import::{Existing, Import};
+use super::parallel::{Hand, in_parallel};
+use super::progress::Progress;
+use super::{code_of, header, in_query, policies, send};
+use crate::commands::client::{Client, Reply, encode};
+use crate::service_kind::ServiceKind;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+const JSON: &str = "application/json;odata=minimalmetadata";
+const BOUNDARY: &str = "batch_lazurite";
+const CHANGES: &str = "changeset_lazurite";
+/// The endings of the files of a table.
+pub const ENDINGS: [&str; 2] = ["json", "entities.jsonl"];
+/// Operations of a transaction, and bytes of its entities. Source: Performing Entity Group Transactions.
+const BATCH_ENTITIES_MAX: usize = 100;
+const BATCH_BYTES_MAX: usize = 3 << 20;
+
+/// Fields of an entity by their names.
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
+fn get(client: &Client, resource: &str) -> Result<Reply, String> {
+    let headers = [header("Accept", JSON)];
+    super::send(client, ServiceKind::Table, "GET", resource, &headers, &[])
+}
+
+/// Writes all tables.
+pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+    let mut more = String::new();
+    let mut tables = Vec::new();
+    loop {
+        let reply = get(client, &format!("Tables?$top=1000{more}"))?;
+        more = reply.continuation();
+        let document: Value = serde_json::from_str(&reply.text()?)
+            .map_err(|error| format!("the answer cannot be read: {error}"))?;
+        let names = document["value"].as_array().into_iter().flatten();
+        let names = names.filter_map(|table| table["TableName"].as_str());
+        tables.extend(names.map(str::to_owned));
+        if more.is_empty() {
+            break;
+        }
+    }
+    for table in tables {
+        let acl = super::ask(
+            client,
+            ServiceKind::Table,
+            "GET",
+            &format!("{table}?comp=acl"),
+        )?;
+        let policies = policies::to_json(&acl.xml()?);
+        let mut settings = Map::new();
+        settings.insert("policies".to_owned(), policies.into());
+        target.write_settings(&format!("tables/{table}.json"), settings)?;
+        export_entities(client, &table, target, progress)
+            .map_err(|error| format!("table {table}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn export_entities(
+    client: &Client,
+    table: &str,
+    target: &Target<'_>,
+    progress: &Progress,
+) -> Result<(), String> {
+    let mut lines = target.create(&format!("tables/{table}.entities.jsonl"))?;
+    let mut more = String::new();
+    loop {
+        let reply = get(client, &format!("{}()?$top=1000{more}", encode(table)))?;
+        more = reply.continuation();
+        let page = reply.text()?;
+        let unreadable = |error: serde_json::Error| format!("the answer cannot be read: {error}");
+        let document: Fields<'_> = serde_json::from_str(&page).map_err(unreadable)?;
+        let entities = document.get("value").map_or("[]", |value| value.get());
+        let entities: Vec<Fields<'_>> = serde_json::from_str(entities).map_err(unreadable)?;
+        for entity in &entities {
+            lines
+                .write_all(line_of(entity).as_bytes())
+                .map_err(|error| error.to_string())?;
+        }
+        progress.add(&progress.entities, entities.len() as u64);
+        if more.is_empty() {
+            return lines.flush().map_err(|error| error.to_string());
+        }
+    }
+}
+
+/// The keys, and then all other properties in the order of their names.
+fn line_of(entity: &Fields<'_>) -> String {
+    let keys = ["PartitionKey", "RowKey"];
+    let is_kept =
+        |name: &str| !keys.contains(&name) && !name.starts_with("odata.") && name != "Timestamp";
+    let first = keys.iter().filter_map(|key| entity.get_key_value(*key));
+    let others = entity.iter().filter(|(name, _)| is_kept(name));
+    let mut line = String::from("{");
+    for (name, value) in first.chain(others) {
+        if line.len() > 1 {
+            line.push(',');
+        }
+        let _ = write!(line, "{}:{}", json!(name), value.get());
+    }
+    line + "}\n"
+}
+
+/// As `blobs::check`.
+pub fn check(import: &Import<'_>) -> Result<(), String> {
+    for table in import.resources("tables", &ENDINGS)? {
+        lazurite_table::check_table_name(&table)
+            .map_err(|error| format!("tables/{table}: {error}"))?;
+        super::check_settings(import.source, &format!("tables/{table}.json"))?;
+        let lines = format!("tables/{table}.entities.jsonl");
+        import
+            .source
+            .lines(&lines, |line| keys_of(line).map(drop))?;
+    }
+    Ok(())
+}
+
+/// Makes all tables of the directory, with their entities. They are checked.
+pub fn import(import: &Import<'_>) -> Result<(), String> {
+    for table in import.resources("tables", &ENDINGS)? {
+        let settings = format!("tables/{table}.json");
+        let fields = import.source.read_settings(&settings)?;
+        let made = make_table(import.client, &table, &fields);
+        let is_new = made.map_err(|error| format!("{settings}: {error}"))?;
+        if !is_new && import.existing == Existing::Skip {
+            import.note_existing("table", &table, "left as it is");
+            continue;
+        }
+        if !is_new {
+            import.note_existing("table", &table, "entities of the same keys are replaced");
+        }
+        import_entities(import, &table)?;
+    }
+    Ok(())
+}
+
+/// Whether the table is new.
+fn make_table(client: &Client, table: &str, fields: &Map<String, Value>) -> Result<bool, String> {
+    let body = json!({ "TableName": table }).to_string();
+    let headers = [
+        header("Content-Type", "application/json"),
+        header("Accept", JSON),
+        header("Prefer", "return-no-content"),
+    ];
+    match send(
+        client,
+        ServiceKind::Table,
+        "POST",
+        "Tables",
+        &headers,
+        body.as_bytes(),
+    ) {
+        Ok(_) => {}
+        Err(refusal) if code_of(&refusal) == "TableAlreadyExists" => return Ok(false),
+        Err(refusal) => return Err(refusal),
+    }
+    let policies = fields.get("policies").unwrap_or(&Value::Null);
+    if policies
+        .as_array()
+        .is_some_and(|policies| !policies.is_empty())
+    {
+        let document = policies::to_xml(policies)?;
+        let path = format!("{table}?comp=acl");
+        send(
+            client,
+            ServiceKind::Table,
+            "PUT",
+            &path,
+            &[],
+            document.as_bytes(),
+        )?;
+    }
+    Ok(true)
+}
+
+/// Consecutive entities of one partition, as a transaction.
+#[derive(Default)]
+struct Batch {
+    partition_key: String,
+    body: String,
+    entities: usize,
+}
+
+fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
+    let lines = format!("tables/{table}.entities.jsonl");
+    let produce = |hand: &mut Hand<'_, Batch>| {
+        let mut batch = Batch::default();
+        import.source.lines(&lines, |line| {
+            let (partition_key, row_key) = keys_of(line)?;
+            if batch.entities > 0 && !batch.takes(&partition_key, line) {
+                hand(std::mem::take(&mut batch))?;
+            }
+            batch.add(table, partition_key, &row_key, line);
+            Ok(())
+        })?;
+        if batch.entities > 0 {
+            hand(batch)?;
+        }
+        Ok(())
+    };
+    in_parallel(produce, |batch: Batch| {
+        let applied = apply(import.client, &batch);
+        applied.map_err(|error| {
+            format!(
+                "table {table}, partition {:?}: {error}",
+                batch.partition_key
+            )
+        })?;
+        import
+            .progress
+            .add(&import.progress.entities, batch.entities as u64);
+        Ok(())
+    })
+}
+
+/// PartitionKey and RowKey of a line.
+fn keys_of(line: &str) -> Result<(String, String), String> {
+    let entity: Fields<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    Ok((key(&entity, "PartitionKey")?, key(&entity, "RowKey")?))
+}
+
+fn key(entity: &Fields<'_>, name: &str) -> Result<String, String> {
+    let value = entity
+        .get(name)
+        .ok_or_else(|| format!("{name}: every entity has one"))?;
+    serde_json::from_str(value.get()).map_err(|_| format!("{name}: it is no text"))
+}
+
+impl Batch {
+    fn takes(&self, partition_key: &str, line: &str) -> bool {
+        self.partition_key == partition_key
+            && self.entities < BATCH_ENTITIES_MAX
+            && self.body.len() + line.len() < BATCH_BYTES_MAX
+    }
+
+    fn add(&mut self, table: &str, partition_key: String, row_key: &str, line: &str) {
+        let quoted = |key: &str| in_query(&key.replace('\'', "''"));
+        let _ = write!(
+            self.body,
+            "--{CHANGES}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             PUT http://localhost/{table}(PartitionKey='{}',RowKey='{}') HTTP/1.1\r\n\
+             Content-Type: application/json\r\nAccept: {JSON}\r\nContent-Length: {}\r\n\r\n{line}\r\n",
+            quoted(&partition_key),
+            quoted(row_key),
+            line.len()
+        );
+        self.partition_key = partition_key;
+        self.entities += 1;
+    }
+}
+
+/// Writes the entities, in place of those that have the same keys.
+fn apply(client: &Client, batch: &Batch) -> Result<(), String> {
+    let body = format!(
+        "--{BOUNDARY}\r\nContent-Type: multipart/mixed; boundary={CHANGES}\r\n\r\n{}--{CHANGES}--\r\n--{BOUNDARY}--\r\n",
+        batch.body
+    );
+    let kind = format!("multipart/mixed; boundary={BOUNDARY}");
+    let headers = [header("Content-Type", &kind), header("Accept", JSON)];
+    let reply = send(
+        client,
+        ServiceKind::Table,
+        "POST",
+        "$batch",
+        &headers,
+        body.as_bytes(),
+    )?;
+    let answer = reply.text()?;
+    let failed = answer.lines().find(|line| {
+        let status = line.strip_prefix("HTTP/1.1 ");
+        status.is_some_and(|status| !status.starts_with('2'))
+    });
+    match failed {
+        None => Ok(()),
+        Some(status) => {
+            let json = answer.lines().find(|line| line.starts_with('{'));
+            let error: Value = serde_json::from_str(json.unwrap_or_default()).unwrap_or_default();
+            let message = error["odata.error"]["message"]["value"]
+                .as_str()
+                .unwrap_or_default();
+            let message = message.lines().next().unwrap_or_default();
+            Err(format!(
+                "{}: {message}",
+                status.trim_start_matches("HTTP/1.1 ")
+            ))
+        }
+    }
+}
+
+/// Whether the service has a table of that name that holds entities.
+pub fn is_in_use(client: &Client, table: &str) -> Result<bool, String> {
+    match get(client, &format!("{}()?$top=1", encode(table))) {
+        Ok(reply) => {
+            let document: Value = serde_json::from_str(&reply.text()?)
+                .map_err(|error| format!("the answer cannot be read: {error}"))?;
+            Ok(document["value"]
+                .as_array()
+                .is_some_and(|page| !page.is_empty()))
+        }
+        Err(refusal) if refusal.starts_with("404 ") => Ok(false),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_keys_first_and_numbers_as_they_were_written() {
+        let text = r#"{"odata.etag":"x","A":1.0,"PartitionKey":"p","RowKey":"r","B@odata.type":"Edm.Int64","B":"9","Timestamp":"t","C":1E-7}"#;
+        let entity: Fields<'_> = serde_json::from_str(text).unwrap();
+        let line = r#"{"PartitionKey":"p","RowKey":"r","A":1.0,"B":"9","B@odata.type":"Edm.Int64","C":1E-7}"#;
+        assert_eq!(line_of(&entity), format!("{line}\n"));
+    }
+
+    #[test]
+    fn batches_end_with_their_partition_and_at_their_limits() {
+        let mut batch = Batch::default();
+        batch.add("T", "p".to_owned(), "r", "{}");
+        assert!(batch.takes("p", "{}") && !batch.takes("q", "{}"));
+        assert!(!batch.takes("p", &" ".repeat(BATCH_BYTES_MAX)));
+        (1..BATCH_ENTITIES_MAX).for_each(|_| batch.add("T", "p".to_owned(), "a'b", "{}"));
+        assert!(!batch.takes("p", "{}"));
+        assert!(batch.body.contains("RowKey='a%27%27b'"));
+    }
+}

@@ -1,0 +1,163 @@
+//! State: the snapshots and the forks of the store, and what can be done with them.
+
+use crate::console::Console;
+use crate::console::form::Form;
+use crate::console::layout::{self, copy_button, size};
+use crate::console::respond::{Done, Page, SeeOther, Visit};
+use crate::console::test_pages::check_shows_all;
+use crate::console::{connect, state_pages};
+use crate::response::error::{Failure, Result};
+use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Extension, Router};
+use maud::{Markup, html};
+use std::sync::Arc;
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new().route("/_lazurite/state", get(page).post(act))
+}
+
+async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
+    let snapshots = console.stores.list_snapshots().await?;
+    let forks = console.stores.list_forks();
+    let content = html! {
+        h1 { "State" }
+        (layout::note(&visit))
+        p { "Programs do the same with " code { "lazurite state" } " or the paths below " code { (state_pages::PREFIX) } "." }
+        (snapshot_section(&console, &snapshots))
+        (fork_section(&console, &visit, &snapshots, &forks))
+        details.danger {
+            summary { "Reset the store" }
+            form method="post" {
+                (layout::token(&console))
+                button.danger name="act" value="reset" { "Delete all containers, queues and tables" }
+            }
+        }
+    };
+    Ok(layout::page(&console, "State", "State", content))
+}
+
+fn snapshot_section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
+    html! {
+        section {
+            h2 { "Snapshots" }
+            @if snapshots.is_empty() {
+                p.empty { "There is no snapshot." }
+            } @else {
+                div.scroll tabindex="0" role="region" aria-label="Snapshots" { table {
+                    caption.hidden { "Snapshots" }
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "Time" } th.number scope="col" { "Bytes" } th scope="col" { "Actions" } } }
+                    tbody { @for snapshot in snapshots { (snapshot_row(console, snapshot)) } }
+                } }
+            }
+            details open {
+                summary { "Keep the store as it is now" }
+                form.fields method="post" {
+                    (layout::token(console))
+                    label { "Name " input name="name" required maxlength="64" pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*" autocomplete="off"; }
+                    button name="act" value="snapshot" { "Keep" }
+                }
+            }
+        }
+    }
+}
+
+fn snapshot_row(console: &Console, snapshot: &SnapshotFacts) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (snapshot.name) }
+            td { (layout::time(snapshot.made_at)) }
+            td.number { @if let Some(bytes) = snapshot.bytes { (size(bytes)) } @else { "in memory" } }
+            td { form method="post" {
+                (layout::token(console))
+                input type="hidden" name="name" value=(snapshot.name);
+                button name="act" value="restore" { "Restore" } " "
+                button name="act" value="delete" { "Delete" }
+            } }
+        }
+    }
+}
+
+fn fork_section(
+    console: &Console,
+    visit: &Visit,
+    snapshots: &[SnapshotFacts],
+    forks: &[ForkFacts],
+) -> Markup {
+    html! {
+        section {
+            h2 { "Forks" }
+            @if forks.is_empty() {
+                p.empty { "There is no fork." }
+            } @else {
+                div.scroll tabindex="0" role="region" aria-label="Forks" { table {
+                    caption.hidden { "Forks" }
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "From" } th scope="col" { "Idle for" } th scope="col" { "Actions" } } }
+                    tbody { @for fork in forks { (fork_row(console, visit, fork)) } }
+                } }
+            }
+            details {
+                summary { "Make a fork" }
+                form.fields method="post" {
+                    (layout::token(console))
+                    label { "Name " input name="name" maxlength="40" pattern="[a-z0-9\\-]+" placeholder="a random one" autocomplete="off"; }
+                    label { "From " select name="from" {
+                        option value="" { "the store as it is now" }
+                        @for snapshot in snapshots { option { (snapshot.name) } }
+                    } }
+                    button name="act" value="fork" { "Make" }
+                }
+            }
+        }
+    }
+}
+
+fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
+    let account = console.accounts().next().unwrap_or_default();
+    let connection = connect::connection_string(console, visit, account, Some(&fork.name));
+    html! {
+        tr {
+            th scope="row" { (fork.name) }
+            td { (fork.source.snapshot().unwrap_or("the store")) }
+            td { (layout::duration(fork.idle)) }
+            td { form method="post" {
+                (layout::token(console))
+                input type="hidden" name="name" value=(fork.name);
+                (copy_button(&connection)) " "
+                button name="act" value="release" { "End" }
+            } }
+        }
+    }
+}
+
+async fn act(
+    State(console): State<Arc<Console>>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    check_shows_all(&console)?;
+    let done = carry_out(&console, &form).await?;
+    Ok(SeeOther(format!("/_lazurite/state?done={}", done.word())))
+}
+
+async fn carry_out(console: &Console, form: &Form) -> Result<Done> {
+    let (stores, name) = (&console.stores, form.text("name").to_owned());
+    match form.text("act") {
+        "reset" => stores.reset().await.map(|()| Done::Cleared),
+        "snapshot" => stores.take_snapshot(name).await.map(|_| Done::Created),
+        "restore" => stores.restore(name).await.map(|()| Done::Restored),
+        "delete" => stores.delete_snapshot(name).await.map(|()| Done::Deleted),
+        "fork" => {
+            let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let source = given(form.text("from")).map_or(ForkSource::Now, ForkSource::Snapshot);
+            let made = stores.fork_from(given(&name), source).await;
+            made.map(|_| Done::Created)
+        }
+        "release" => stores.release_fork(&name).map(|()| Done::Deleted),
+        _ => Err(Failure::new(
+            400,
+            "InvalidInput",
+            "The form has no such action.",
+        )),
+    }
+}

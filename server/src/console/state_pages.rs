@@ -1,0 +1,110 @@
+//! The pages for programs that reset, keep, restore and fork the whole store, as JSON. Who may use them is decided as for the clock and the
+//! faults.
+
+use crate::accounts::name_of_fork;
+use crate::announce::Address;
+use crate::console::respond::{HandedBody, Json, Page, Visit};
+use crate::console::test_pages::guard;
+use crate::console::{Console, connect};
+use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
+use crate::state::page::{self, WantedFork};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{delete, get, post, put};
+use axum::{Extension, Router};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What the paths of these pages begin with, and that of the page for people.
+pub const PREFIX: &str = "/_lazurite/state";
+
+pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
+    let layer = from_fn_with_state(console.clone(), guard);
+    Router::new()
+        .route("/_lazurite/state/reset", post(reset))
+        .route("/_lazurite/state/snapshots", get(list_snapshots))
+        .route(
+            "/_lazurite/state/snapshots/{name}",
+            put(take_snapshot).delete(delete_snapshot),
+        )
+        .route(
+            "/_lazurite/state/snapshots/{name}/restore",
+            post(restore_snapshot),
+        )
+        .route("/_lazurite/state/forks", get(list_forks).post(make_fork))
+        .route("/_lazurite/state/forks/{name}", delete(release_fork))
+        .route_layer(layer)
+}
+
+async fn reset(
+    State(console): State<Arc<Console>>,
+    Extension(body): Extension<HandedBody>,
+) -> Page<Json<Value>> {
+    let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
+    Ok(Json(page::reset(&console.stores, &body).await?))
+}
+
+async fn list_snapshots(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
+    Ok(Json(page::list(&console.stores).await?))
+}
+
+async fn take_snapshot(
+    State(console): State<Arc<Console>>,
+    Path(name): Path<String>,
+) -> Page<(StatusCode, Json<Value>)> {
+    let taken = page::take_snapshot(&console.stores, name).await?;
+    Ok((StatusCode::CREATED, Json(taken)))
+}
+
+async fn restore_snapshot(
+    State(console): State<Arc<Console>>,
+    Path(name): Path<String>,
+) -> Page<Json<Value>> {
+    Ok(Json(page::restore(&console.stores, name).await?))
+}
+
+async fn delete_snapshot(
+    State(console): State<Arc<Console>>,
+    Path(name): Path<String>,
+) -> Page<Json<Value>> {
+    Ok(Json(page::delete_snapshot(&console.stores, name).await?))
+}
+
+async fn list_forks(State(console): State<Arc<Console>>) -> Json<Value> {
+    Json(page::list_forks(&console.stores))
+}
+
+/// The answer has what a client needs: the connection string of the account that the body names, by default of the first one.
+async fn make_fork(
+    State(console): State<Arc<Console>>,
+    visit: Visit,
+    Extension(body): Extension<HandedBody>,
+) -> Page<(StatusCode, Json<Value>)> {
+    let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
+    let wanted = WantedFork::read(&body)?;
+    let first = console.accounts().next().unwrap_or_default().to_owned();
+    let account = wanted.account.unwrap_or(first);
+    console.check_account(&account)?;
+    let fork = console.stores.fork_from(wanted.name, wanted.source).await?;
+    let mut shown = page::shown_fork(&fork);
+    let name = name_of_fork(&account, &fork.name);
+    let endpoint = |address: &Address| {
+        let url = connect::endpoint(&visit, address, &name);
+        (address.service.label().to_owned(), url.into())
+    };
+    let endpoints = console.addresses().iter().map(endpoint);
+    shown["account"] = name.clone().into();
+    shown["endpoints"] = Value::Object(endpoints.collect());
+    let fork = Some(&*fork.name);
+    shown["connectionString"] = connect::connection_string(&console, &visit, &account, fork).into();
+    Ok((StatusCode::CREATED, Json(shown)))
+}
+
+async fn release_fork(
+    State(console): State<Arc<Console>>,
+    Path(name): Path<String>,
+) -> Page<Json<Value>> {
+    console.stores.release_fork(&name)?;
+    Ok(Json(serde_json::json!({})))
+}

@@ -1,0 +1,550 @@
+//! The scalability targets of Azure Storage, as limits that a server can be asked to have: `--as-azure`, and the field `targets` of
+//! `/_lazurite/faults`.
+//!
+//! [`Targets`] are the limits with the number of requests that met them; [`Usage`] is what the requests of one store have used of
+//! them, in memory of a bounded size. Rates are counted in real time, one second's worth at once; the names of what was deleted
+//! become free again by the clock of the store. Entries that no longer fit are forgotten, which allows more than the target.
+
+use crate::faults::HEADER;
+use crate::response::error::{Failure, Result};
+use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Entries of one generation of a map of [`Usage`]: with the generation before, twice as many are kept.
+const ENTRIES_MAX: usize = 32 * 1024;
+/// Source: Common REST API error codes, `ServerBusy`.
+const MESSAGE_BUSY: &str =
+    "The server is currently unable to receive requests. Please retry your request.";
+const MESSAGE_ACCOUNT_BUSY: &str = "Operations per second is over the account limit.";
+
+/// One limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Requests a second for all services of an account.
+    AccountRequests,
+    /// Entities a second that are read or written in a partition of a table.
+    PartitionEntities,
+    /// Messages a second of a queue.
+    QueueMessages,
+    /// Requests a second for a blob.
+    BlobRequests,
+    /// Seconds after which a page of a query ends.
+    QuerySeconds,
+    /// Partitions that a page of a query reads at most.
+    PagePartitions,
+    /// Seconds for which a table is being deleted.
+    TableReuseSeconds,
+    /// The same for a container.
+    ContainerReuseSeconds,
+    /// The same for a queue.
+    QueueReuseSeconds,
+}
+
+/// Every target with its name in JSON, the value that Azure Storage publishes, and the smallest that can be set. Sources: Scalability
+/// targets for standard storage accounts, Blob, Queue and Table Storage; Query timeout and pagination; Delete Table; Delete Container;
+/// Delete Queue.
+const TARGETS: [(Target, &str, u32, u32); 9] = [
+    (Target::AccountRequests, "accountRequests", 20_000, 1),
+    (Target::PartitionEntities, "partitionEntities", 2000, 1),
+    (Target::QueueMessages, "queueMessages", 2000, 1),
+    (Target::BlobRequests, "blobRequests", 500, 1),
+    (Target::QuerySeconds, "querySeconds", 5, 0),
+    (Target::PagePartitions, "pagePartitions", 1, 1),
+    (Target::TableReuseSeconds, "tableReuseSeconds", 40, 1),
+    (
+        Target::ContainerReuseSeconds,
+        "containerReuseSeconds",
+        30,
+        1,
+    ),
+    (Target::QueueReuseSeconds, "queueReuseSeconds", 30, 1),
+];
+
+impl Target {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        TARGETS[self as usize].1
+    }
+}
+
+/// The limits that are set, with how often a request met each.
+#[derive(Debug, Default)]
+pub struct Targets {
+    limits: [Option<u32>; TARGETS.len()],
+    hits: [AtomicU64; TARGETS.len()],
+}
+
+impl Targets {
+    /// The values that Azure Storage publishes.
+    pub fn published() -> Targets {
+        Targets {
+            limits: TARGETS.map(|(_, _, published, _)| Some(published)),
+            ..Targets::default()
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.limits.iter().all(Option::is_none)
+    }
+
+    pub fn limit(&self, target: Target) -> Option<u32> {
+        self.limits[target as usize]
+    }
+
+    /// Counts a request that met the limit.
+    pub fn hit(&self, target: Target) {
+        self.hits[target as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reads the field `targets`: an object of names and numbers, or `"azure"` for all published values. The error is a sentence.
+    pub fn read(value: &Value) -> std::result::Result<Targets, String> {
+        if value.as_str() == Some("azure") {
+            return Ok(Targets::published());
+        }
+        let fields = value.as_object().ok_or_else(|| {
+            "targets: it is a JSON object of targets and numbers, or \"azure\".".to_owned()
+        })?;
+        let mut targets = Targets::default();
+        for (name, value) in fields {
+            let Some((target, _, _, min)) = TARGETS.iter().find(|row| row.1 == name) else {
+                let known = TARGETS.map(|row| row.1).join(", ");
+                return Err(format!(
+                    "targets.{name}: there is no such target. There are {known}."
+                ));
+            };
+            if value.is_null() {
+                continue;
+            }
+            let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+            let number = number.filter(|number| number >= min).ok_or_else(|| {
+                format!("targets.{name}: {value} is no whole number from {min} up.")
+            })?;
+            targets.limits[*target as usize] = Some(number);
+        }
+        Ok(targets)
+    }
+
+    /// The limits as [`Targets::read`] takes them, and the number of hits of each.
+    pub fn show(&self) -> (Value, Value) {
+        let (mut limits, mut hits) = (Map::new(), Map::new());
+        for (target, name, ..) in TARGETS {
+            if let Some(limit) = self.limit(target) {
+                limits.insert(name.to_owned(), limit.into());
+                let counted = self.hits[target as usize].load(Ordering::Relaxed);
+                hits.insert(name.to_owned(), counted.into());
+            }
+        }
+        (limits.into(), hits.into())
+    }
+}
+
+/// What can be deleted and leaves a name that is not free at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Named {
+    Container,
+    Queue,
+    Table,
+}
+
+impl Named {
+    fn target(self) -> Target {
+        match self {
+            Named::Container => Target::ContainerReuseSeconds,
+            Named::Queue => Target::QueueReuseSeconds,
+            Named::Table => Target::TableReuseSeconds,
+        }
+    }
+
+    fn being_deleted(self) -> Failure {
+        let (code, message) = match self {
+            Named::Container => (
+                "ContainerBeingDeleted",
+                "The specified container is being deleted. Try operation later.",
+            ),
+            Named::Queue => ("QueueBeingDeleted", "The specified queue is being deleted."),
+            Named::Table => (
+                "TableBeingDeleted",
+                "The specified table is being deleted. Try operation later.",
+            ),
+        };
+        Failure::new(409, code, message)
+    }
+}
+
+/// What a request addresses, as far as targets go by it.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    Blob { container: &'a str, blob: &'a str },
+    Messages { queue: &'a str },
+    Table { table: &'a str },
+    Other,
+}
+
+/// What the requests of one store have used of the targets.
+#[derive(Debug, Default)]
+pub struct Usage {
+    hasher: RandomState,
+    rates: Mutex<Recent<Bucket>>,
+    /// When what had the name was deleted, by the clock of the store.
+    deleted: Mutex<Recent<SystemTime>>,
+}
+
+/// A bounded map that forgets what was not used for the longest time.
+#[derive(Debug)]
+struct Recent<V> {
+    present: HashMap<u64, V>,
+    past: HashMap<u64, V>,
+}
+
+impl<V> Default for Recent<V> {
+    fn default() -> Recent<V> {
+        Recent {
+            present: HashMap::new(),
+            past: HashMap::new(),
+        }
+    }
+}
+
+impl<V> Recent<V> {
+    /// The entry, moved to the present; made if it is not there.
+    fn entry(&mut self, key: u64, make: impl FnOnce() -> V) -> &mut V {
+        let past = self.past.remove(&key);
+        self.make_room(key);
+        let entry = self.present.entry(key);
+        entry.or_insert_with(|| past.unwrap_or_else(make))
+    }
+
+    fn insert(&mut self, key: u64, value: V) {
+        self.make_room(key);
+        self.present.insert(key, value);
+    }
+
+    fn make_room(&mut self, key: u64) {
+        if self.present.len() >= ENTRIES_MAX && !self.present.contains_key(&key) {
+            self.past = std::mem::take(&mut self.present);
+        }
+    }
+
+    fn find(&self, key: u64) -> Option<&V> {
+        self.present.get(&key).or_else(|| self.past.get(&key))
+    }
+}
+
+/// A token bucket that holds what one second allows. Below zero after a request that took more than there was.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn full(rate: u32, now: Instant) -> Bucket {
+        Bucket {
+            tokens: rate.into(),
+            at: now,
+        }
+    }
+
+    fn refill(&mut self, rate: u32, now: Instant) {
+        let rate = f64::from(rate);
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.tokens = (self.tokens + passed * rate).min(rate);
+        self.at = now;
+    }
+
+    /// Takes `count` if there is one at least, and otherwise says after how many seconds there is. A debt is never more than a second's
+    /// worth.
+    fn take(&mut self, count: u32, rate: u32, now: Instant) -> std::result::Result<(), u32> {
+        self.refill(rate, now);
+        if self.tokens >= 1.0 {
+            self.owe(count, rate);
+            return Ok(());
+        }
+        let seconds = (1.0 - self.tokens) / f64::from(rate);
+        Err((seconds.ceil() as u32).max(1))
+    }
+
+    fn owe(&mut self, count: u32, rate: u32) {
+        self.tokens = (self.tokens - f64::from(count)).max(-f64::from(rate));
+    }
+}
+
+/// The targets that are set, at work for the requests of one store.
+pub struct Meter<'a> {
+    pub targets: Arc<Targets>,
+    pub usage: &'a Usage,
+    /// By the clock of the store.
+    pub now: SystemTime,
+}
+
+impl Meter<'_> {
+    /// Counts a request. Errors: `ServerBusy`; `TableBeingDeleted`.
+    pub fn admit(&self, account: &str, subject: Subject<'_>) -> Result<()> {
+        self.take(Target::AccountRequests, account, ("", ""), 1)?;
+        match subject {
+            Subject::Blob { container, blob } => {
+                self.take(Target::BlobRequests, account, (container, blob), 1)
+            }
+            Subject::Messages { queue } => {
+                self.take(Target::QueueMessages, account, (queue, ""), 1)
+            }
+            // Source: Delete Table, "Remarks": of containers and queues only the creation is refused so.
+            Subject::Table { table } => self.check_free(Named::Table, account, table),
+            Subject::Other => Ok(()),
+        }
+    }
+
+    /// Counts entities of a partition. Errors: `ServerBusy`.
+    pub fn take_entities(
+        &self,
+        account: &str,
+        table: &str,
+        partition_key: &str,
+        count: u32,
+    ) -> Result<()> {
+        let table = table.to_ascii_lowercase();
+        let subject = (table.as_str(), partition_key);
+        self.take(Target::PartitionEntities, account, subject, count)
+    }
+
+    /// Counts the messages of a response beside the one that its request was counted as.
+    pub fn owe_messages(&self, account: &str, queue: &str, count: usize) {
+        let Some(rate) = self.targets.limit(Target::QueueMessages) else {
+            return;
+        };
+        let more = u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX);
+        let key = self.key(Target::QueueMessages, account, (queue, ""));
+        let mut rates = lock(&self.usage.rates);
+        let full = || Bucket::full(rate, Instant::now());
+        rates.entry(key, full).owe(more, rate);
+    }
+
+    fn take(&self, target: Target, account: &str, subject: (&str, &str), count: u32) -> Result<()> {
+        let Some(rate) = self.targets.limit(target) else {
+            return Ok(());
+        };
+        let key = self.key(target, account, subject);
+        let now = Instant::now();
+        let taken = {
+            let mut rates = lock(&self.usage.rates);
+            let bucket = rates.entry(key, || Bucket::full(rate, now));
+            bucket.take(count, rate, now)
+        };
+        taken.map_err(|seconds| self.busy(target, seconds))
+    }
+
+    fn key(&self, target: Target, account: &str, subject: (&str, &str)) -> u64 {
+        self.usage
+            .hasher
+            .hash_one((target as usize, account, subject))
+    }
+
+    fn busy(&self, target: Target, seconds: u32) -> Failure {
+        let message = match target {
+            Target::AccountRequests => MESSAGE_ACCOUNT_BUSY,
+            _ => MESSAGE_BUSY,
+        };
+        let failure = Failure::new(503, "ServerBusy", message);
+        self.marked(target, failure)
+            .with_header(RETRY_AFTER, seconds.into())
+    }
+
+    /// Counts a refusal, and names its target in a header.
+    fn marked(&self, target: Target, failure: Failure) -> Failure {
+        self.targets.hit(target);
+        let mark = HeaderValue::from_static(target.name());
+        failure.with_header(HeaderName::from_static(HEADER), mark)
+    }
+
+    /// Errors: what had the name was deleted too short a time ago.
+    pub fn check_free(&self, named: Named, account: &str, name: &str) -> Result<()> {
+        let Some(seconds) = self.targets.limit(named.target()) else {
+            return Ok(());
+        };
+        let key = self.usage.name_key(named, account, name);
+        let deleted_at = lock(&self.usage.deleted).find(key).copied();
+        let is_free = deleted_at.is_none_or(|deleted_at| {
+            let passed = self.now.duration_since(deleted_at).unwrap_or_default();
+            passed >= Duration::from_secs(seconds.into())
+        });
+        if is_free {
+            return Ok(());
+        }
+        Err(self.marked(named.target(), named.being_deleted()))
+    }
+
+    /// Notes that what had the name is deleted.
+    pub fn note_deleted(&self, named: Named, account: &str, name: &str) {
+        if self.targets.limit(named.target()).is_some() {
+            let key = self.usage.name_key(named, account, name);
+            lock(&self.usage.deleted).insert(key, self.now);
+        }
+    }
+
+    /// How long a page of a query may take; `None` if no target says so.
+    pub fn query_time(&self) -> Option<Duration> {
+        let seconds = self.targets.limit(Target::QuerySeconds)?;
+        Some(Duration::from_secs(seconds.into()))
+    }
+}
+
+impl Usage {
+    /// Names of tables ignore case; the others have lower case only.
+    fn name_key(&self, named: Named, account: &str, name: &str) -> u64 {
+        let name = name.to_ascii_lowercase();
+        self.hasher.hash_one((named, account, name))
+    }
+}
+
+/// The maps hold nothing that a panic could leave half done.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Entities of a page of a query by partition, in the order in which they come.
+#[derive(Debug, Default)]
+pub struct PartitionRows(Vec<(String, u32)>);
+
+impl PartitionRows {
+    pub fn count(&mut self, partition_key: &str) {
+        match self.0.last_mut() {
+            Some((last, count)) if last == partition_key => *count += 1,
+            _ => self.0.push((partition_key.to_owned(), 1)),
+        }
+    }
+
+    /// Counts them. Errors: `ServerBusy` if one of the partitions had none left.
+    pub fn take(&self, meter: &Meter<'_>, account: &str, table: &str) -> Result<()> {
+        let mut rows = self.0.iter();
+        rows.try_for_each(|(key, count)| meter.take_entities(account, table, key, *count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn meter(usage: &Usage, targets: Value, now: SystemTime) -> Meter<'_> {
+        let targets = Arc::new(Targets::read(&targets).unwrap());
+        Meter {
+            targets,
+            usage,
+            now,
+        }
+    }
+
+    #[test]
+    fn names_of_targets_stand_in_their_order() {
+        for (index, (target, name, published, min)) in TARGETS.into_iter().enumerate() {
+            assert_eq!((target as usize, target.name()), (index, name));
+            assert!(published >= min);
+        }
+    }
+
+    #[test]
+    fn targets_are_shown_as_they_were_set() {
+        let set = json!({ "partitionEntities": 10, "querySeconds": 0 });
+        let (shown, hits) = Targets::read(&set).unwrap().show();
+        assert_eq!(shown, set);
+        assert_eq!(hits, json!({ "partitionEntities": 0, "querySeconds": 0 }));
+        let azure = Targets::read(&json!("azure")).unwrap();
+        assert_eq!(azure.limit(Target::TableReuseSeconds), Some(40));
+        assert!(
+            Targets::read(&json!({ "blobRequests": null }))
+                .unwrap()
+                .is_empty()
+        );
+        for (wrong, part) in [
+            (json!("aws"), "\"azure\""),
+            (json!([]), "JSON object"),
+            (json!({ "requests": 1 }), "targets.requests: there is no"),
+            (json!({ "blobRequests": 0 }), "targets.blobRequests: 0"),
+            (json!({ "blobRequests": 1.5 }), "from 1 up"),
+            (json!({ "blobRequests": u64::MAX }), "from 1 up"),
+        ] {
+            let refused = Targets::read(&wrong).unwrap_err();
+            assert!(refused.contains(part), "{wrong}: {refused}");
+        }
+    }
+
+    #[test]
+    fn bucket_allows_a_second_at_once_and_then_its_rate() {
+        let start = Instant::now();
+        let at = |milliseconds| start + Duration::from_millis(milliseconds);
+        let mut bucket = Bucket::full(10, start);
+        for _ in 0..10 {
+            bucket.take(1, 10, start).unwrap();
+        }
+        assert_eq!(bucket.take(1, 10, start), Err(1));
+        bucket.take(1, 10, at(101)).unwrap();
+        assert_eq!(bucket.take(1, 10, at(101)), Err(1));
+        bucket.take(1000, 10, at(5000)).unwrap();
+        assert_eq!(bucket.take(1, 10, at(5000)), Err(2), "a debt of a second");
+        bucket.take(1, 10, at(6101)).unwrap();
+    }
+
+    #[test]
+    fn usage_is_bounded_and_keeps_what_is_used() {
+        let mut recent = Recent::default();
+        for key in 0..1_000_000_u64 {
+            recent.entry(key, || key);
+            recent.entry(0, || 7);
+            assert!(recent.present.len() + recent.past.len() <= 2 * ENTRIES_MAX);
+        }
+        assert_eq!(recent.find(0), Some(&0));
+        assert_eq!(recent.find(1), None);
+    }
+
+    #[test]
+    fn name_is_free_after_its_time() {
+        let usage = Usage::default();
+        let azure = json!("azure");
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        meter(&usage, azure.clone(), at(100)).note_deleted(Named::Table, "a", "Table");
+        let check = |seconds, account, name| {
+            let meter = meter(&usage, azure.clone(), at(seconds));
+            meter.check_free(Named::Table, account, name)
+        };
+        let refused = check(139, "a", "tABLE").unwrap_err();
+        assert_eq!(
+            (refused.status.as_u16(), &*refused.code),
+            (409, "TableBeingDeleted")
+        );
+        check(140, "a", "table").unwrap();
+        check(100, "b", "table").unwrap();
+        check(100, "a", "other").unwrap();
+        let unlimited = meter(&usage, json!({}), at(100));
+        unlimited.check_free(Named::Table, "a", "table").unwrap();
+    }
+
+    #[test]
+    fn rates_are_counted_for_each_account_and_resource() {
+        let usage = Usage::default();
+        let set = json!({ "accountRequests": 8, "blobRequests": 2, "partitionEntities": 3 });
+        let meter = meter(&usage, set, SystemTime::UNIX_EPOCH);
+        let get = |account, blob| {
+            let container = "c";
+            meter.admit(account, Subject::Blob { container, blob })
+        };
+        get("a", "x").unwrap();
+        get("a", "x").unwrap();
+        let busy = get("a", "x").unwrap_err();
+        assert_eq!((busy.status.as_u16(), &*busy.code), (503, "ServerBusy"));
+        assert!(busy.headers.contains(&(RETRY_AFTER, 1.into())));
+        get("a", "y").unwrap();
+        get("b", "x").unwrap();
+        meter.take_entities("a", "T", "p", 100).unwrap();
+        meter.take_entities("a", "t", "p", 1).unwrap_err();
+        meter.take_entities("a", "t", "q", 1).unwrap();
+        let other = || meter.admit("a", Subject::Other);
+        let admitted = (0..8).filter(|_| other().is_ok()).count();
+        assert_eq!(admitted, 4);
+        assert_eq!(meter.targets.show().1["accountRequests"], 4);
+    }
+}

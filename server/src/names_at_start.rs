@@ -1,0 +1,125 @@
+//! Containers, queues and tables that flags name, and that are made at start if they are not there.
+
+use crate::services::Services;
+use lazurite_blob::ContainerSettings;
+
+/// The names, by kind.
+#[derive(Debug, Clone, Copy)]
+pub struct NamesAtStart<'a> {
+    pub containers: &'a [String],
+    pub queues: &'a [String],
+    pub tables: &'a [String],
+}
+
+impl NamesAtStart<'_> {
+    fn is_empty(&self) -> bool {
+        [self.containers, self.queues, self.tables]
+            .into_iter()
+            .all(<[String]>::is_empty)
+    }
+
+    /// Checks every name. The error is a sentence with the flag and the first wrong name.
+    pub fn check(&self) -> Result<(), String> {
+        let wrong = |flag: &str, name: &str, reason: &dyn std::fmt::Display| {
+            format!("--{flag} {name}: {reason}")
+        };
+        for name in self.containers {
+            lazurite_blob::check_container_name(name)
+                .map_err(|error| wrong("containers", name, &error))?;
+        }
+        for name in self.queues {
+            lazurite_queue::check_queue_name(name)
+                .map_err(|error| wrong("queues", name, &error))?;
+        }
+        for name in self.tables {
+            lazurite_table::check_table_name(name)
+                .map_err(|error| wrong("tables", name, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Makes what is not there, and says so in a line; `None` if nothing is named. The names are checked. Blocks for the disk. The error
+    /// is a sentence.
+    pub fn make(&self, services: &Services, account: &str) -> Result<Option<String>, String> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let made = [
+            (
+                "containers",
+                make_each(self.containers, |name| {
+                    make_container(services, account, name)
+                })?,
+            ),
+            (
+                "queues",
+                make_each(self.queues, |name| make_queue(services, account, name))?,
+            ),
+            (
+                "tables",
+                make_each(self.tables, |name| make_table(services, account, name))?,
+            ),
+        ];
+        let made = made.into_iter().filter(|(_, names)| !names.is_empty());
+        let made: Vec<_> = made
+            .map(|(kind, names)| format!("{kind} {}", names.join(", ")))
+            .collect();
+        let what = if made.is_empty() {
+            "all containers, queues and tables that flags name were there".to_owned()
+        } else {
+            format!("made {}", made.join("; "))
+        };
+        Ok(Some(format!("{what} (account {account})")))
+    }
+}
+
+/// The names of those that `make` made.
+fn make_each(
+    names: &[String],
+    make: impl Fn(&str) -> Result<bool, String>,
+) -> Result<Vec<&str>, String> {
+    let mut made = Vec::new();
+    for name in names {
+        if make(name).map_err(|error| format!("cannot make {name}: {error}"))? {
+            made.push(name.as_str());
+        }
+    }
+    Ok(made)
+}
+
+/// Whether it was not there.
+fn make_container(services: &Services, account: &str, name: &str) -> Result<bool, String> {
+    let settings = ContainerSettings::default();
+    match services
+        .blobs
+        .create_container_with(account, name, settings)
+    {
+        Ok((_, ticket)) => durable(ticket),
+        Err(lazurite_blob::Error::ContainerAlreadyExists) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn make_queue(services: &Services, account: &str, name: &str) -> Result<bool, String> {
+    match services.queues.create_queue(account, name, Vec::new()) {
+        Ok((creation, ticket)) => {
+            Ok(durable(ticket)? && creation == lazurite_queue::Creation::Created)
+        }
+        // With other metadata.
+        Err(lazurite_queue::Error::QueueAlreadyExists) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn make_table(services: &Services, account: &str, name: &str) -> Result<bool, String> {
+    match services.tables.create_table(account, name) {
+        Ok(ticket) => durable(ticket),
+        Err(lazurite_table::Error::TableAlreadyExists) => Ok(false),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn durable(ticket: lazurite_engine::Ticket) -> Result<bool, String> {
+    ticket.wait().map_err(|error| error.to_string())?;
+    Ok(true)
+}

@@ -1,0 +1,90 @@
+//! A data directory with its store open, as the server starts with it.
+
+use crate::state::directories::Directories;
+use crate::state::secondary::Place;
+use crate::state::stores_file::{StoreNumber, StoresFile};
+use lazurite_engine::{Background, Config, Db, Durability, Environment, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all memtables, and open SSTables.
+const FORK_CACHE_BYTES_MAX: usize = 4 << 20;
+const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
+const FORK_MEMORY_BYTES_MAX: usize = 8 << 20;
+const FORK_OPEN_FILES_MAX: usize = 16;
+
+/// An open data directory.
+#[derive(Debug)]
+pub struct DataDirectory {
+    pub(super) directories: Arc<Directories>,
+    pub(super) file: StoresFile,
+    pub(super) opener: Opener,
+    /// The store in use.
+    pub(super) db: Db,
+}
+
+impl DataDirectory {
+    /// Opens the store in use, creating one in an empty directory, and removes the left-overs of others. Blocks while the log is replayed.
+    /// Errors: as of [`Db::open_with`]; `Corrupt` and `UnknownFormat` of the file that names the stores.
+    pub fn open(path: &Path, config: Config, environment: Environment) -> Result<DataDirectory> {
+        let (directories, file) = Directories::open(environment.fs.clone(), path)?;
+        let opener = Opener {
+            config,
+            environment,
+        };
+        let db = opener.open(&directories, file.current)?;
+        // Only now: another process that has the store open may have made them.
+        directories.remove_unnamed(&file)?;
+        Ok(DataDirectory {
+            directories: Arc::new(directories),
+            file,
+            opener,
+            db,
+        })
+    }
+
+    /// For the checkpoints of the secondary endpoint. `path` is that of the directory.
+    pub fn place(&self, path: &Path) -> Place {
+        Place {
+            directory: path.to_owned(),
+            config: self.opener.config.clone(),
+            environment: self.opener.environment.clone(),
+        }
+    }
+}
+
+/// How the stores of a process are opened.
+#[derive(Debug, Clone)]
+pub(super) struct Opener {
+    config: Config,
+    environment: Environment,
+}
+
+impl Opener {
+    pub(super) fn open(&self, directories: &Directories, number: StoreNumber) -> Result<Db> {
+        let path = directories.path(number);
+        Db::open_with(&path, self.config.clone(), self.environment.clone())
+    }
+
+    /// A store that does not outlive the process, with little memory and few threads.
+    pub(super) fn open_fork(&self, directories: &Directories, number: StoreNumber) -> Result<Db> {
+        let config = Config {
+            durability: Durability::Memory,
+            cache_bytes_max: FORK_CACHE_BYTES_MAX,
+            memtable_bytes_max: FORK_MEMTABLE_BYTES_MAX,
+            memory_bytes_max: FORK_MEMORY_BYTES_MAX,
+            open_files_max: FORK_OPEN_FILES_MAX,
+            ..self.config.clone()
+        };
+        let environment = Environment {
+            background: Background::FewThreads,
+            ..self.environment.clone()
+        };
+        Db::open_with(&directories.path(number), config, environment)
+    }
+
+    /// Whether stores end with the process.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.config.durability == Durability::Memory
+    }
+}

@@ -1,0 +1,215 @@
+//! Operations on the whole store: reset, and snapshots with their restoration.
+//!
+//! One at a time: each holds the lock on the list of stores from its first look to its end, and the next waits. Requests do not hold it. An
+//! operation that has begun is completed, even if its client leaves.
+//!
+//! A swap of stores: the next store is opened; the present one is retired, so that no write to it is acknowledged any more; the file that
+//! names the store in use is replaced; requests find the next store. A write that was acknowledged has therefore either happened before the
+//! swap or is in the next store.
+
+use crate::clock::system_time;
+use crate::connection::on_blocking_pool;
+use crate::response::error::{Failure, Result};
+use crate::state::store::Store;
+use crate::state::stores::Stores;
+use crate::state::stores_file::{
+    SNAPSHOTS_MAX, SnapshotRecord, StoreNumber, StoresFile, is_snapshot_name,
+};
+use lazurite_engine::{Db, copy_store};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// A snapshot as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotFacts {
+    pub name: String,
+    /// By the clock of the machine.
+    pub made_at: SystemTime,
+    /// Bytes of disk that its files take, those that other stores share included. `None` in memory.
+    pub bytes: Option<u64>,
+}
+
+impl Stores {
+    /// Puts an empty store in the place of the current one; durable on return.
+    pub async fn reset(self: &Arc<Stores>) -> Result<()> {
+        self.exclusively(|stores, file| {
+            let number = stores.directories.next_number(file)?;
+            stores.put_in_service(file, number)
+        })
+        .await
+    }
+
+    /// Puts a copy of a snapshot in the place of the current store; durable on return. Errors: `SnapshotNotFound`.
+    pub async fn restore(self: &Arc<Stores>, name: String) -> Result<()> {
+        self.exclusively(move |stores, file| {
+            let directories = &stores.directories;
+            let source = directories.path(existing(file, &name)?.number);
+            let number = directories.next_number(file)?;
+            copy_store(directories.fs(), &source, &directories.path(number))
+                .inspect_err(|_| directories.remove(number))?;
+            stores.put_in_service(file, number)
+        })
+        .await
+    }
+
+    /// Keeps the current store as it is now under a name; durable on return. Errors: `InvalidSnapshotName`; `SnapshotAlreadyExists`.
+    pub async fn take_snapshot(self: &Arc<Stores>, name: String) -> Result<SnapshotFacts> {
+        self.exclusively(move |stores, file| {
+            check_new(file, &name)?;
+            let directories = &stores.directories;
+            let number = directories.next_number(file)?;
+            let record = SnapshotRecord {
+                name,
+                number,
+                made_at: system_time(),
+            };
+            let mut next = file.clone();
+            next.snapshots.push(record.clone());
+            let db = &stores.current().services.db;
+            db.checkpoint(&directories.path(number))
+                .map_err(Failure::from)
+                .and_then(|()| stores.write(file, next))
+                .inspect_err(|_| stores.remove_unless_named(file, number))?;
+            Ok(stores.facts(&record))
+        })
+        .await
+    }
+
+    /// In the order in which they were made. Waits for an operation that is under way.
+    pub async fn list_snapshots(self: &Arc<Stores>) -> Result<Vec<SnapshotFacts>> {
+        self.exclusively(|stores, file| {
+            let snapshots = file.snapshots.iter();
+            Ok(snapshots.map(|record| stores.facts(record)).collect())
+        })
+        .await
+    }
+
+    /// Errors: `SnapshotNotFound`.
+    pub async fn delete_snapshot(self: &Arc<Stores>, name: String) -> Result<()> {
+        self.exclusively(move |stores, file| {
+            let number = existing(file, &name)?.number;
+            let mut next = file.clone();
+            next.snapshots.retain(|record| record.number != number);
+            stores.write(file, next)?;
+            stores.directories.remove(number);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Runs an operation on the blocking pool, alone among its kind.
+    pub(super) async fn exclusively<T: Send + 'static>(
+        self: &Arc<Stores>,
+        operation: impl FnOnce(&Arc<Stores>, &mut StoresFile) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (stores, mut file) = (self.clone(), self.file.clone().lock_owned().await);
+        on_blocking_pool(move || operation(&stores, &mut file)).await
+    }
+
+    /// Opens the store with this number and puts it in the place of the current one. Removes it after an error.
+    fn put_in_service(&self, file: &mut StoresFile, number: StoreNumber) -> Result<()> {
+        let opened = self.open_store(number);
+        let store = opened.inspect_err(|_| self.directories.remove(number))?;
+        let next = StoresFile {
+            current: number,
+            ..file.clone()
+        };
+        let before = self.current();
+        let replaced = self.directories.prepare(&next).and_then(|()| {
+            before.retire();
+            self.directories.replace()
+        });
+        if let Err(error) = replaced {
+            before.stay_in_service();
+            store.services.db.abandon();
+            self.directories.remove(number);
+            return Err(error.into());
+        }
+        *file = next;
+        // A power cut may bring the former file back if this fails: its store has to be there then.
+        let synced = self.directories.sync();
+        self.replace(store, synced.is_ok());
+        Ok(synced?)
+    }
+
+    fn open_store(&self, number: StoreNumber) -> Result<Arc<Store>> {
+        let db = self.opener.open(&self.directories, number)?;
+        self.services_on(db, number, None)
+    }
+
+    pub(super) fn services_on(
+        &self,
+        db: Db,
+        number: StoreNumber,
+        fork: Option<String>,
+    ) -> Result<Arc<Store>> {
+        let shared = self.shared.clone();
+        match Store::open(db.clone(), number, fork, &self.settings, shared) {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(reason) => {
+                db.abandon();
+                tracing::error!(reason, "a store cannot be opened");
+                let message = format!("The store cannot be opened: {reason}.");
+                Err(Failure::new(500, "InternalError", message))
+            }
+        }
+    }
+
+    /// Replaces the file that names the stores, and its contents in memory as soon as a restart would find them so.
+    fn write(&self, file: &mut StoresFile, next: StoresFile) -> Result<()> {
+        self.directories.prepare(&next)?;
+        self.directories.replace()?;
+        *file = next;
+        Ok(self.directories.sync()?)
+    }
+
+    fn remove_unless_named(&self, file: &StoresFile, number: StoreNumber) {
+        if file.numbers().all(|named| named != number) {
+            self.directories.remove(number);
+        }
+    }
+
+    fn facts(&self, record: &SnapshotRecord) -> SnapshotFacts {
+        let is_in_memory = self.opener.is_in_memory();
+        SnapshotFacts {
+            name: record.name.clone(),
+            made_at: record.made_at,
+            // A file system in memory knows the bytes of all files only.
+            bytes: (!is_in_memory)
+                .then(|| self.directories.used(record.number))
+                .flatten(),
+        }
+    }
+}
+
+pub(super) fn existing<'f>(file: &'f StoresFile, name: &str) -> Result<&'f SnapshotRecord> {
+    file.snapshot(name).ok_or_else(|| {
+        let known: Vec<_> = file.snapshots.iter().map(|record| &*record.name).collect();
+        let known = match known.len() {
+            0 => "There are none.".to_owned(),
+            1..=20 => format!("There are: {}.", known.join(", ")),
+            count => format!("There are {count}."),
+        };
+        let message = format!("There is no snapshot of this name. {known}");
+        Failure::new(404, "SnapshotNotFound", message)
+    })
+}
+
+fn check_new(file: &StoresFile, name: &str) -> Result<()> {
+    if !is_snapshot_name(name) {
+        let message = "The name of a snapshot has 1 to 64 letters, digits, dots, hyphens and underscores of ASCII, and begins with a letter \
+                       or a digit. It is not \"now\", which is the store in use.";
+        return Err(Failure::new(400, "InvalidSnapshotName", message));
+    }
+    if file.snapshot(name).is_some() {
+        let message =
+            format!("There is a snapshot \"{name}\" already: delete it, or choose another name.");
+        return Err(Failure::new(409, "SnapshotAlreadyExists", message));
+    }
+    if file.snapshots.len() == SNAPSHOTS_MAX {
+        let message =
+            format!("There are {SNAPSHOTS_MAX} snapshots, which is the most: delete one first.");
+        return Err(Failure::new(409, "TooManySnapshots", message));
+    }
+    Ok(())
+}

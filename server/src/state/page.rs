@@ -1,0 +1,121 @@
+//! `/_lazurite/state/…`: the JSON that shows snapshots, and the operations on the whole store.
+
+use crate::codec::date;
+use crate::response::error::{Failure, Result};
+use crate::state::forks::{ForkFacts, ForkSource};
+use crate::state::operations::SnapshotFacts;
+use crate::state::stores::Stores;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Empties the store. The body is empty, or an empty object.
+pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
+    check_empty(body)?;
+    stores.reset().await?;
+    Ok(json!({}))
+}
+
+pub async fn list(stores: &Arc<Stores>) -> Result<Value> {
+    let snapshots = stores.list_snapshots().await?;
+    let snapshots: Vec<_> = snapshots.iter().map(shown).collect();
+    Ok(json!({ "snapshots": snapshots }))
+}
+
+pub async fn take_snapshot(stores: &Arc<Stores>, name: String) -> Result<Value> {
+    Ok(shown(&stores.take_snapshot(name).await?))
+}
+
+pub async fn restore(stores: &Arc<Stores>, name: String) -> Result<Value> {
+    stores.restore(name).await?;
+    Ok(json!({}))
+}
+
+pub async fn delete_snapshot(stores: &Arc<Stores>, name: String) -> Result<Value> {
+    stores.delete_snapshot(name).await?;
+    Ok(json!({}))
+}
+
+fn shown(snapshot: &SnapshotFacts) -> Value {
+    json!({
+        "name": snapshot.name,
+        "time": date::iso8601(snapshot.made_at),
+        "bytes": snapshot.bytes,
+    })
+}
+
+/// The body of a request for a fork.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WantedFork {
+    pub name: Option<String>,
+    pub source: ForkSource,
+    /// The account whose connection string is answered.
+    pub account: Option<String>,
+}
+
+impl WantedFork {
+    /// Reads a JSON object with the optional texts `from`, `name` and `account`; an empty body stands for an empty object.
+    pub fn read(body: &[u8]) -> Result<WantedFork> {
+        let body = if body.trim_ascii().is_empty() {
+            b"{}"
+        } else {
+            body
+        };
+        let invalid = |message: String| Failure::new(400, "InvalidInput", message);
+        let document: Value = serde_json::from_slice(body)
+            .map_err(|error| invalid(format!("The body is no JSON document: {error}.")))?;
+        let fields = document.as_object();
+        let fields = fields.ok_or_else(|| invalid("The body is no JSON object.".to_owned()))?;
+        let mut texts = [None, None, None];
+        let names = ["from", "name", "account"];
+        for (field, value) in fields {
+            let index = names.iter().position(|name| name == field);
+            let index = index.ok_or_else(|| {
+                invalid(format!(
+                    "{field}: there is no such field. There are from, name and account."
+                ))
+            })?;
+            texts[index] = match value {
+                Value::Null => None,
+                Value::String(text) => Some(text.clone()),
+                value => {
+                    return Err(invalid(format!(
+                        "{field}: {value} is neither a text nor null."
+                    )));
+                }
+            };
+        }
+        let [from, name, account] = texts;
+        Ok(WantedFork {
+            name,
+            source: from.map_or(ForkSource::Now, ForkSource::Snapshot),
+            account,
+        })
+    }
+}
+
+pub fn list_forks(stores: &Stores) -> Value {
+    let forks = stores.list_forks();
+    let forks: Vec<_> = forks.iter().map(shown_fork).collect();
+    json!({ "forks": forks })
+}
+
+pub fn shown_fork(fork: &ForkFacts) -> Value {
+    json!({
+        "name": fork.name,
+        "from": fork.source.snapshot(),
+        "time": date::iso8601(fork.made_at),
+        "idleSeconds": fork.idle.as_secs(),
+    })
+}
+
+fn check_empty(body: &[u8]) -> Result<()> {
+    let is_empty = || {
+        let document: Option<Value> = serde_json::from_slice(body).ok();
+        document.is_some_and(|document| document == json!({}))
+    };
+    if body.trim_ascii().is_empty() || is_empty() {
+        return Ok(());
+    }
+    let message = "The body is empty or {}: everything is reset.";
+    Err(Failure::new(400, "InvalidInput", message))
+}

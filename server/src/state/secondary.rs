@@ -1,0 +1,335 @@
+//! The secondary endpoint of a server that was started with `--secondary-lag`: it reads the store as it was so many seconds ago.
+//!
+//! A few times in each lag, and before each move of the clock, the store is flushed and a checkpoint of it is made: a directory of hard
+//! links, which costs milliseconds. The first request that reads a checkpoint opens it as a store of its own, which nothing writes to.
+//! Checkpoints that have become too old are removed once nobody reads them any more, and the others at the next start. A store that was
+//! not written to is not copied again: its last checkpoint is as good as a new one.
+
+use crate::clock::{self, Clock};
+use crate::connection::on_blocking_pool;
+use crate::request::context::Replication;
+use crate::response::error::Result;
+use crate::state::store::{Settings, Shared, Store};
+use crate::state::stores_file::StoreNumber;
+use lazurite_engine::fs::Fs;
+use lazurite_engine::{Background, Config, Db, Environment, remove_store};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::task::JoinHandle;
+
+/// The directory of the checkpoints, in that of the store.
+const DIRECTORY: &str = "secondary";
+/// Checkpoints in each lag.
+const COPIES_PER_LAG: u32 = 8;
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Most checkpoints: moves of the clock add to those of each lag.
+const COPIES_MAX: usize = 32;
+/// Bytes of the block cache and of the memtables of a store that is only read.
+const CACHE_BYTES: usize = 8 << 20;
+const MEMTABLE_BYTES: usize = 1 << 20;
+
+/// Where the store is, and how it is opened.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub directory: PathBuf,
+    pub config: Config,
+    pub environment: Environment,
+}
+
+impl Place {
+    /// Removes the checkpoints that an earlier run has left. Blocks for the disk.
+    pub fn remove_copies(&self) -> lazurite_engine::Result<()> {
+        let (fs, directory) = (&self.environment.fs, self.directory.join(DIRECTORY));
+        let copies = listed(fs, &directory);
+        copies.iter().try_for_each(|path| remove_store(fs, path))?;
+        // It is not there, or others keep files in it.
+        let _ = fs.remove_directory(&directory);
+        Ok(())
+    }
+}
+
+/// What a request to the secondary endpoint reads.
+#[derive(Debug)]
+pub struct Reading {
+    pub store: Arc<Store>,
+    pub replication: Replication,
+}
+
+/// The checkpoints, and the task that makes them.
+#[derive(Debug)]
+pub struct Secondary {
+    lag: Duration,
+    place: Place,
+    settings: Settings,
+    shared: Arc<Shared>,
+    copies: Mutex<Copies>,
+    /// Held while a checkpoint is made: one at a time.
+    copying: Mutex<()>,
+    ticks: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Oldest first. Not empty between the start and [`Secondary::close`].
+#[derive(Debug, Default)]
+struct Copies {
+    present: VecDeque<Arc<Copied>>,
+    /// Too old, and perhaps still read.
+    retired: Vec<Arc<Copied>>,
+    made: u64,
+}
+
+/// One checkpoint. Times are by the clock of the store.
+#[derive(Debug)]
+struct Copied {
+    path: PathBuf,
+    /// It holds nothing that was written later.
+    made_at: SystemTime,
+    /// It holds everything that was written before.
+    complete_to: Mutex<SystemTime>,
+    /// Of which store it is a checkpoint, at which sequence number.
+    source: (StoreNumber, u64),
+    clock: Arc<Clock>,
+    /// The store; the error is a sentence.
+    opened: OnceLock<std::result::Result<Arc<Store>, String>>,
+}
+
+impl Secondary {
+    /// Makes the first checkpoint. Blocks for the disk. The error is a sentence.
+    pub fn start(
+        lag: Duration,
+        place: Place,
+        settings: Settings,
+        shared: Arc<Shared>,
+        store: &Store,
+    ) -> std::result::Result<Secondary, String> {
+        let secondary = Secondary {
+            lag,
+            place,
+            settings,
+            shared,
+            copies: Mutex::default(),
+            copying: Mutex::default(),
+            ticks: Mutex::default(),
+        };
+        let noted = secondary.note(store);
+        noted.map_err(|error| {
+            format!("cannot copy the store for its secondary endpoint: {error}")
+        })?;
+        Ok(secondary)
+    }
+
+    /// Starts the task that makes checkpoints of the store that `current` answers until it answers none, on the runtime of the caller.
+    pub fn tick(self: &Arc<Self>, current: impl Fn() -> Option<Arc<Store>> + Send + 'static) {
+        let interval = (self.lag / COPIES_PER_LAG).max(INTERVAL_MIN);
+        let secondary = self.clone();
+        let ticks = tokio::spawn(async move {
+            let mut has_failed = false;
+            loop {
+                tokio::time::sleep(interval).await;
+                let Some(store) = current() else { return };
+                let secondary = secondary.clone();
+                let noted = on_blocking_pool(move || Ok(secondary.note(&store)?)).await;
+                if let (Err(failure), false) = (&noted, has_failed) {
+                    tracing::error!("the secondary endpoint falls behind: {}", failure.message);
+                }
+                has_failed = noted.is_err();
+            }
+        });
+        *lock(&self.ticks) = Some(ticks);
+    }
+
+    /// Keeps the store as it is now. Before the clock is moved: what was written so far was written before the move. Blocks for the
+    /// disk.
+    pub fn note(&self, store: &Store) -> lazurite_engine::Result<()> {
+        let _one_at_a_time = lock(&self.copying);
+        let (db, clock) = (&store.services.db, &store.services.clock);
+        let before = clock.now();
+        let source = (store.number, db.stats().last_sequence);
+        if !lock(&self.copies).is_as_before(source, before) {
+            let path = self.next_path();
+            db.flush_all()?;
+            db.checkpoint(&path)?;
+            let copied = Copied {
+                path,
+                made_at: clock.now(),
+                complete_to: Mutex::new(before),
+                source,
+                clock: clock.clone(),
+                opened: OnceLock::new(),
+            };
+            lock(&self.copies).add(Arc::new(copied));
+        }
+        let target = self.target(clock.now());
+        let unused = lock(&self.copies).take_unused(target);
+        unused.iter().try_for_each(|copied| self.remove(copied))
+    }
+
+    fn next_path(&self) -> PathBuf {
+        let mut copies = lock(&self.copies);
+        copies.made += 1;
+        let directory = self.place.directory.join(DIRECTORY);
+        directory.join(format!("{:06}", copies.made))
+    }
+
+    /// The latest time of what may be read.
+    fn target(&self, now: SystemTime) -> SystemTime {
+        now.checked_sub(self.lag).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// What is read at this time of the store's clock. Until the first checkpoint is old enough, it is that one.
+    pub async fn read(self: &Arc<Self>, now: SystemTime) -> Result<Reading> {
+        let target = self.target(now);
+        let found = lock(&self.copies).at(target);
+        let (copied, replication) = found.ok_or(lazurite_engine::Error::Closed)?;
+        let secondary = self.clone();
+        let opened = match copied.store() {
+            Some(store) => store,
+            None => on_blocking_pool(move || Ok(secondary.opened(&copied))).await?,
+        };
+        let store = opened.map_err(|sentence| {
+            tracing::error!("the secondary endpoint cannot be read: {sentence}");
+            crate::response::error::common::INTERNAL_ERROR
+        })?;
+        Ok(Reading { store, replication })
+    }
+
+    fn opened(&self, copied: &Copied) -> std::result::Result<Arc<Store>, String> {
+        let opened = copied
+            .opened
+            .get_or_init(|| self.open(copied).map(Arc::new));
+        opened.clone()
+    }
+
+    fn open(&self, copied: &Copied) -> std::result::Result<Store, String> {
+        let config = Config {
+            cache_bytes_max: CACHE_BYTES,
+            memtable_bytes_max: MEMTABLE_BYTES,
+            quota_bytes: None,
+            ..self.place.config.clone()
+        };
+        let environment = Environment {
+            background: Background::FewThreads,
+            ..self.place.environment.clone()
+        };
+        let db = Db::open_with(&copied.path, config, environment);
+        let db = db.map_err(|error| error.to_string())?;
+        // The clock that it follows has the moves of the store already.
+        clock::forget_moves(&db).map_err(|error| error.to_string())?;
+        let settings = Settings {
+            clock: copied.clock.clone(),
+            ..self.settings.clone()
+        };
+        Store::open(db, copied.source.0, None, &settings, self.shared.clone())
+    }
+
+    fn remove(&self, copied: &Copied) -> lazurite_engine::Result<()> {
+        if let Some(Ok(store)) = copied.opened.get() {
+            store.services.db.abandon();
+        }
+        remove_store(&self.place.environment.fs, &copied.path)
+    }
+
+    /// Ends the task and removes the checkpoints. Blocks for the disk.
+    pub fn close(&self) {
+        if let Some(ticks) = lock(&self.ticks).take() {
+            ticks.abort();
+        }
+        let _no_other = lock(&self.copying);
+        let copies = std::mem::take(&mut *lock(&self.copies));
+        for copied in copies.present.iter().chain(&copies.retired) {
+            if let Err(error) = self.remove(copied) {
+                tracing::warn!("a checkpoint of the secondary endpoint is left: {error}");
+            }
+        }
+        let directory = self.place.directory.join(DIRECTORY);
+        let _ = self.place.environment.fs.remove_directory(&directory);
+    }
+}
+
+/// The directories of checkpoints; none if there is no directory for them.
+fn listed(fs: &Arc<dyn Fs>, directory: &Path) -> Vec<PathBuf> {
+    let names = fs.list(directory).unwrap_or_default();
+    let is_own = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
+    let own = names.into_iter().filter(is_own);
+    own.map(|name| directory.join(name)).collect()
+}
+
+impl Copies {
+    /// Whether the last checkpoint is of the same store at the same sequence number. It is then complete up to `now`.
+    fn is_as_before(&self, source: (StoreNumber, u64), now: SystemTime) -> bool {
+        let last = self.present.back();
+        let same = last.filter(|last| last.source == source);
+        if let Some(same) = same {
+            *lock(&same.complete_to) = now;
+        }
+        same.is_some()
+    }
+
+    fn add(&mut self, copied: Arc<Copied>) {
+        // A reset or a restore took the moves of the clock back: the earlier checkpoints would be read until it is there again.
+        if let Some(last) = self.present.back()
+            && last.made_at > copied.made_at
+        {
+            self.retired.extend(self.present.drain(..));
+        }
+        if self.present.len() == COPIES_MAX
+            && let Some(last) = self.present.pop_back()
+        {
+            self.retired.push(last);
+        }
+        self.present.push_back(copied);
+    }
+
+    /// The last checkpoint that was made before `target`, else the first one; `None` after [`Secondary::close`].
+    fn at(&self, target: SystemTime) -> Option<(Arc<Copied>, Replication)> {
+        let mut old_enough = self.present.iter().rev();
+        match old_enough.find(|copied| copied.made_at <= target) {
+            Some(copied) => {
+                let complete_to = *lock(&copied.complete_to);
+                let until = complete_to.min(target);
+                Some((copied.clone(), Replication::Until(until)))
+            }
+            None => {
+                let first = self.present.front()?;
+                Some((first.clone(), Replication::Bootstrap))
+            }
+        }
+    }
+
+    /// Takes out the checkpoints that are too old at `target` and that nobody reads.
+    fn take_unused(&mut self, target: SystemTime) -> Vec<Arc<Copied>> {
+        while self
+            .present
+            .get(1)
+            .is_some_and(|next| next.made_at <= target)
+        {
+            self.retired.extend(self.present.pop_front());
+        }
+        let (unused, used) = std::mem::take(&mut self.retired)
+            .into_iter()
+            .partition(|copied| copied.is_unused());
+        self.retired = used;
+        unused
+    }
+}
+
+impl Copied {
+    fn store(&self) -> Option<std::result::Result<Arc<Store>, String>> {
+        self.opened.get().cloned()
+    }
+
+    /// Whether no request reads it. The caller holds the lock under which requests find it.
+    fn is_unused(self: &Arc<Self>) -> bool {
+        // A request that is about to open it holds it.
+        Arc::strong_count(self) == 1
+            && match self.opened.get() {
+                Some(Ok(store)) => !store.is_in_use() && store.services.db.stats().snapshots == 0,
+                Some(Err(_)) | None => true,
+            }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,375 @@
+//! `lazurite export` and `lazurite import`: a round trip is byte-equal, and directories that nobody has checked do no harm.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::http::{Request, Response};
+use crate::server::{Server, Service};
+use crate::test_clock::lazurite;
+
+fn request(service: Service, method: &str, target: &str) -> Request {
+    Request::new(service, method, target).header("Accept", "application/json, application/xml")
+}
+
+fn put(server: &Server, name: &str, kind: &str, headers: &[(&str, &str)], body: &[u8]) {
+    let put = request(Service::Blob, "PUT", &format!("/photos/{name}"));
+    let put = put.header("x-ms-blob-type", kind);
+    let put = headers
+        .iter()
+        .fold(put, |put, (name, value)| put.header(name, value));
+    put.body(body).send(server).is(201);
+}
+
+fn ok(server: &Server, words: &[&str]) -> String {
+    let (succeeded, text) = lazurite(server, words, None);
+    assert!(succeeded, "{words:?}: {text}");
+    text
+}
+
+fn refused(server: &Server, words: &[&str]) -> String {
+    let (succeeded, text) = lazurite(server, words, None);
+    assert!(!succeeded, "{words:?}: {text}");
+    text
+}
+
+/// All files of a directory with their contents.
+fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                let name = path
+                    .strip_prefix(root)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned();
+                files.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+fn fill(server: &Server) {
+    let policies = "<SignedIdentifiers><SignedIdentifier><Id>readers</Id><AccessPolicy><Start>2026-01-01T00:00:00.0000000Z</Start>\
+                    <Expiry>2030-01-01T00:00:00.0000000Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
+    let container = request(Service::Blob, "PUT", "/photos?restype=container");
+    let container = container
+        .header("x-ms-meta-Owner", "anna")
+        .header("x-ms-blob-public-access", "blob");
+    container.send(server).is(201);
+    let acl = request(Service::Blob, "PUT", "/photos?restype=container&comp=acl");
+    acl.header("x-ms-blob-public-access", "blob")
+        .body(policies)
+        .send(server)
+        .is(200);
+    request(Service::Blob, "PUT", "/empty?restype=container")
+        .send(server)
+        .is(201);
+    put_blobs(server);
+
+    let queue = request(Service::Queue, "PUT", "/work").header("x-ms-meta-Kind", "jobs");
+    queue.send(server).is(201);
+    for number in 0..100 {
+        let message =
+            format!("<QueueMessage><MessageText>m {number} &lt;&amp;</MessageText></QueueMessage>");
+        let ttl = if number % 2 == 0 { "-1" } else { "5000" };
+        let send = request(
+            Service::Queue,
+            "POST",
+            &format!("/work/messages?messagettl={ttl}"),
+        );
+        send.body(message).send(server).is(201);
+    }
+    // Hidden ones are in the export, too.
+    request(Service::Queue, "GET", "/work/messages?numofmessages=1")
+        .send(server)
+        .is(200);
+
+    let table = json!({ "TableName": "Customers" }).to_string();
+    request(Service::Table, "POST", "/Tables")
+        .json(table)
+        .send(server)
+        .is(201);
+    for number in 0..250 {
+        let entity = json!({
+            "PartitionKey": format!("p'{}", number % 2), "RowKey": format!("{number:04} é%&'"), "Text": "a\"b", "Int": number,
+            "Long": "9223372036854775807", "Long@odata.type": "Edm.Int64", "Double": 0.1, "Whole": 1.0, "Flag": true,
+            "Infinite": "Infinity", "Infinite@odata.type": "Edm.Double",
+            "Time": "2026-01-31T12:00:00.1234567Z", "Time@odata.type": "Edm.DateTime",
+            "Id": "c9da6455-213d-42c9-9a79-3e9149a57833", "Id@odata.type": "Edm.Guid",
+            "Bytes": "AAEC", "Bytes@odata.type": "Edm.Binary",
+        });
+        let insert = request(Service::Table, "POST", "/Customers").json(entity.to_string());
+        insert.send(server).is(201);
+    }
+    let cors = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://a.example</AllowedOrigins><AllowedMethods>GET</AllowedMethods>\
+                <AllowedHeaders>x</AllowedHeaders><ExposedHeaders>y</ExposedHeaders><MaxAgeInSeconds>5</MaxAgeInSeconds></CorsRule></Cors>\
+                </StorageServiceProperties>";
+    let properties = request(Service::Blob, "PUT", "/?restype=service&comp=properties");
+    properties.body(cors).send(server).is(202);
+}
+
+fn put_blobs(server: &Server) {
+    let all = [
+        ("x-ms-meta-Place", "lake"),
+        ("x-ms-tags", "year=2026&kind=a%20b"),
+        ("x-ms-blob-content-type", "image/jpeg"),
+        ("x-ms-blob-cache-control", "no-cache"),
+        ("x-ms-access-tier", "Cool"),
+    ];
+    put(server, "2026/lake.jpg", "BlockBlob", &all, b"content");
+    put(
+        server,
+        "2026",
+        "BlockBlob",
+        &[],
+        b"a blob with the name of a directory",
+    );
+    put(server, "UPPER", "BlockBlob", &[], b"1");
+    put(server, "upper", "BlockBlob", &[], b"2");
+    put(server, "a%3Ab%3F%20", "BlockBlob", &[], b"escaped");
+    put(server, "empty", "BlockBlob", &[], b"");
+    // Of blocks: without an MD5.
+    let block = request(
+        Service::Blob,
+        "PUT",
+        "/photos/blocks?comp=block&blockid=QQ==",
+    )
+    .body(vec![7; 100_000]);
+    block.send(server).is(201);
+    let list = "<BlockList><Latest>QQ==</Latest></BlockList>";
+    request(Service::Blob, "PUT", "/photos/blocks?comp=blocklist")
+        .body(list)
+        .send(server)
+        .is(201);
+    put(server, "log", "AppendBlob", &[], b"");
+    request(Service::Blob, "PUT", "/photos/log?comp=appendblock")
+        .body("line\n")
+        .send(server)
+        .is(201);
+    request(Service::Blob, "PUT", "/photos/log?comp=seal")
+        .send(server)
+        .is(200);
+    let page = [
+        ("x-ms-blob-content-length", "10485760"),
+        ("x-ms-blob-sequence-number", "7"),
+    ];
+    put(server, "disk", "PageBlob", &page, b"");
+    let range =
+        request(Service::Blob, "PUT", "/photos/disk?comp=page").header("x-ms-page-write", "update");
+    let range = range
+        .header("x-ms-range", "bytes=5242880-5243391")
+        .body(vec![9; 512]);
+    range.send(server).is(201);
+}
+
+fn get(server: &Server, service: Service, target: &str) -> Response {
+    request(service, "GET", target).send(server)
+}
+
+#[test]
+fn export_import_and_export_again_are_byte_equal() {
+    let scratch = TempDir::new().unwrap();
+    let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::fresh();
+    fill(&server);
+    let text = ok(&server, &["export", &path("first")]);
+    assert!(
+        text.contains("9 blobs") && text.contains("100 messages, 250 entities"),
+        "{text}"
+    );
+    let first = files(Path::new(&path("first")));
+    assert_eq!(
+        first["blobs/photos/2026"],
+        b"a blob with the name of a directory"
+    );
+    let line = first["tables/Customers.entities.jsonl"]
+        .split(|byte| *byte == b'\n')
+        .next();
+    let entity: Value = serde_json::from_slice(line.unwrap()).unwrap();
+    assert_eq!(entity["Long@odata.type"], "Edm.Int64");
+    ok(&server, &["export", &path("first.tar.zst")]);
+    assert!(refused(&server, &["export", &path("first")]).contains("exists already"));
+
+    for source in ["first", "first.tar.zst"] {
+        let other = Server::fresh();
+        ok(&other, &["import", &path(source)]);
+        let again = path(&format!("again-{source}-d"));
+        ok(&other, &["export", &again]);
+        let again = files(Path::new(&again));
+        assert_eq!(
+            again.keys().collect::<Vec<_>>(),
+            first.keys().collect::<Vec<_>>()
+        );
+        for (name, bytes) in &first {
+            assert!(again[name] == *bytes, "{source}: {name} differs");
+        }
+        let tags = get(&other, Service::Blob, "/photos/2026/lake.jpg?comp=tags").text();
+        assert!(tags.contains("<Value>a b</Value>"), "{tags}");
+        let ranges = get(&other, Service::Blob, "/photos/disk?comp=pagelist").text();
+        assert!(
+            ranges.contains("<Start>5242880</Start><End>5243391</End>"),
+            "{ranges}"
+        );
+    }
+    // Nothing is left beside the exports.
+    let left = fs::read_dir(scratch.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert!(
+        left.into_iter()
+            .all(|name| !name.to_str().unwrap().starts_with(".lazurite"))
+    );
+}
+
+#[test]
+fn import_says_what_it_does_with_what_exists() {
+    let scratch = TempDir::new().unwrap();
+    let export = scratch.path().join("export");
+    let export = export.to_str().unwrap();
+    let server = Server::fresh();
+    fill(&server);
+    ok(&server, &["export", export]);
+    put(&server, "2026/lake.jpg", "BlockBlob", &[], b"changed");
+    put(&server, "mine", "BlockBlob", &[], b"mine");
+    let lake = || get(&server, Service::Blob, "/photos/2026/lake.jpg").text();
+    let text = refused(&server, &["import", export]);
+    assert!(
+        text.contains("container photos is there") && text.contains("Nothing was imported"),
+        "{text}"
+    );
+    assert_eq!(lake(), "changed");
+    let text = ok(&server, &["import", export, "--existing", "skip"]);
+    assert!(
+        text.contains("container photos is there: left as it is"),
+        "{text}"
+    );
+    assert_eq!(lake(), "changed");
+    let text = ok(&server, &["import", export, "--existing", "replace"]);
+    assert!(
+        text.contains("queue work is there: its messages are deleted first"),
+        "{text}"
+    );
+    assert_eq!(lake(), "content");
+    get(&server, Service::Blob, "/photos/mine").is(200);
+    let count = get(&server, Service::Queue, "/work?comp=metadata");
+    count
+        .is(200)
+        .has_header("x-ms-approximate-messages-count", "100");
+}
+
+#[test]
+fn directory_that_a_person_has_written_is_imported() {
+    let scratch = TempDir::new().unwrap();
+    let root = scratch.path().join("seed");
+    let write = |path: &str, text: &str| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("blobs/photos/2026/index.html", "<p>");
+    write(
+        "queues/work.messages.jsonl",
+        "{\"text\":\"one\"}\n\n{\"text\":\"two\",\"ttlSeconds\":60}\n",
+    );
+    write(
+        "tables/Tab.entities.jsonl",
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1}\n",
+    );
+    let server = Server::fresh();
+    ok(&server, &["import", root.to_str().unwrap()]);
+    let blob = get(&server, Service::Blob, "/photos/2026/index.html");
+    blob.is(200).has_header("content-type", "text/html");
+    assert_eq!(
+        get(&server, Service::Table, "/Tab(PartitionKey='p',RowKey='r')").json()["N"],
+        1
+    );
+    let peek = get(
+        &server,
+        Service::Queue,
+        "/work/messages?peekonly=true&numofmessages=32",
+    )
+    .text();
+    assert!(peek.contains(">one<") && peek.contains(">two<"), "{peek}");
+}
+
+#[test]
+fn hostile_directories_are_refused_with_the_place() {
+    let good = "queues/first.messages.jsonl";
+    for (path, text, reason) in [
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"a\",\"file\":\"../../secret\"}",
+            "line 1",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"a\",\"file\":\"/etc/hostname\"}",
+            "missing",
+        ),
+        ("blobs/con.blobs.jsonl", "\n{", "line 2"),
+        ("blobs/con.blobs.jsonl", "{\"name\":\"missing\"}", "missing"),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"a\",\"type\":\"tape\",\"file\":\"../con.json\"}",
+            "leads out",
+        ),
+        (
+            "blobs/con.json",
+            "{\"metadata\":{\"a\":\"b\\r\\nx-ms-lease-id: c\"}}",
+            "control character",
+        ),
+        (
+            "blobs/con.json",
+            "{\"policies\":[{\"id\":1}]}",
+            "id: 1 is no text",
+        ),
+        ("blobs/UPPER/a", "x", "blobs/UPPER"),
+        (
+            "queues/work.messages.jsonl",
+            "{\"txt\":\"a\"}",
+            "line 1: text",
+        ),
+        ("queues/work.txt", "", "no part of the layout"),
+        (
+            "tables/Tab.entities.jsonl",
+            "{\"PartitionKey\":\"p\"}",
+            "line 1: RowKey",
+        ),
+        (
+            "tables/Tab.entities.jsonl",
+            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":{}}",
+            "400",
+        ),
+        (
+            "lazurite-export.json",
+            "{\"format\":99}",
+            "its format is 99",
+        ),
+    ] {
+        let scratch = TempDir::new().unwrap();
+        fs::write(scratch.path().join("secret"), "s").unwrap();
+        let root = scratch.path().join("hostile");
+        let file = root.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+        fs::create_dir_all(root.join("queues")).unwrap();
+        fs::write(root.join(good), "{\"text\":\"one\"}\n").unwrap();
+        let server = Server::fresh();
+        let text = refused(&server, &["import", root.to_str().unwrap()]);
+        assert!(text.contains(reason), "{path}: {text}");
+        // What is wrong by itself is found before anything is made.
+        let is_loaded = get(&server, Service::Queue, "/first?comp=metadata").status == 200;
+        assert_eq!(is_loaded, reason == "400", "{path}");
+    }
+}
