@@ -42,6 +42,16 @@ pub fn post<T: 'static>(handler: impl Handler<T, Arc<Console>>) -> MethodRouter<
     routing::post(any_handler(handler))
 }
 
+/// A route for PUT.
+pub fn put<T: 'static>(handler: impl Handler<T, Arc<Console>>) -> MethodRouter<Arc<Console>> {
+    routing::put(any_handler(handler))
+}
+
+/// A route for DELETE.
+pub fn delete<T: 'static>(handler: impl Handler<T, Arc<Console>>) -> MethodRouter<Arc<Console>> {
+    routing::delete(any_handler(handler))
+}
+
 /// A route for all methods.
 pub fn any<T: 'static>(handler: impl Handler<T, Arc<Console>>) -> MethodRouter<Arc<Console>> {
     routing::any(any_handler(handler))
