@@ -83,17 +83,18 @@ fn other_requests(ours: &Finding, theirs: &Finding) -> Vec<String> {
     let pairs = ours.designs.iter().zip(&theirs.designs);
     let differing = pairs.flat_map(|(ours, theirs)| {
         let counts = |design: &Measured| [design.build.requests, design.ask.requests];
-        let counted_here = counts(ours).into_iter().zip(counts(theirs));
-        let named = counted_here.zip(["to write", "to answer"]);
-        named.filter_map(move |((here, there), what)| {
+        let (here, there) = (counts(ours), counts(theirs));
+        let all = ["to write", "to answer"]
+            .into_iter()
+            .zip(here.into_iter().zip(there));
+        let differing = all.filter(|(_, (here, there))| here != there);
+        differing.map(|(what, (here, there))| {
             let requests = counted(there as usize, "request");
-            (here != there).then(|| {
-                format!(
-                    "{}: {requests} {what}, not {}",
-                    ours.design,
-                    thousands(here)
-                )
-            })
+            format!(
+                "{}: {requests} {what}, not {}",
+                ours.design,
+                thousands(here)
+            )
         })
     });
     differing.collect()
