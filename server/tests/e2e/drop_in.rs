@@ -257,10 +257,15 @@ fn launch(line: &str, scratch: &Path) -> Launch {
     launch.environment("LAZURITE_PORT", "0")
 }
 
-/// What the image sets with `ENV`, its paths below `scratch`.
+/// What the image sets with `ENV`, its paths below `scratch`, where the directories are that the image makes.
 fn in_image(launch: Launch, scratch: &Path) -> Launch {
     let text = CONTAINERFILE.replace("\\\n", " ");
     let set = text.lines().find_map(|line| line.strip_prefix("ENV "));
+    let made = text.split("mkdir -p ").nth(1).unwrap();
+    let made = made
+        .split_whitespace()
+        .map_while(|word| word.strip_prefix('/'));
+    made.for_each(|directory| std::fs::create_dir_all(scratch.join(directory)).unwrap());
     let pairs = set
         .unwrap()
         .split_whitespace()
