@@ -90,7 +90,7 @@ async fn serve(
     let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
     let errors = ErrorLayer::new(&request, app.durability == "memory");
     let begun = app.requests.begin(&request, log.started());
-    let agent = wrong_service::agent(&request);
+    let of_client = wrong_service::of_client(&request);
     let mut facts = ResponseFacts {
         request_copy: begun.as_ref().and_then(Begun::request_copy),
         ..ResponseFacts::default()
@@ -104,7 +104,7 @@ async fn serve(
         }
     };
     let outcome = outcome.map_err(|failure| {
-        wrong_service::explain(failure, agent, log.target(), &app.console, &origin)
+        wrong_service::explain(failure, of_client, log.target(), &app.console, &origin)
     });
     let refusal = outcome.as_ref().err().map(WhyRefused::of);
     let mut response =

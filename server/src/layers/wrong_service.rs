@@ -1,26 +1,26 @@
 //! The refusal of a request for another service names that service: a table client on the port of Blob gets the port of Table.
 
 use crate::console::Console;
-use crate::request::context::{Query, RequestOrigin, ServiceKind, text_of};
+use crate::request::context::{Query, RequestOrigin, ServiceKind};
 use crate::response::error::{Failure, WRONG_SERVICE};
-use axum::http::header::{HeaderValue, USER_AGENT};
+use axum::http::header::USER_AGENT;
 use axum::http::{Request, Uri};
 
-/// The name of the client in a request.
-pub fn agent<B>(request: &Request<B>) -> Option<HeaderValue> {
-    request.headers().get(USER_AGENT).cloned()
+/// The service that the client library of a request is for, if its name says so.
+pub fn of_client<B>(request: &Request<B>) -> Option<ServiceKind> {
+    let agent = request.headers().get(USER_AGENT)?;
+    of_agent(agent.to_str().ok()?)
 }
 
 /// Adds the service that the request was meant for, if it came to another.
 pub fn explain(
     failure: Failure,
-    agent: Option<HeaderValue>,
+    of_client: Option<ServiceKind>,
     target: &Uri,
     console: &Console,
     origin: &RequestOrigin,
 ) -> Failure {
-    let by_agent = agent.and_then(|agent| of_agent(&text_of(&agent)));
-    let meant = by_agent.or_else(|| of_target(target));
+    let meant = of_client.or_else(|| of_target(target));
     let Some(meant) = meant.filter(|meant| *meant != origin.service) else {
         return failure;
     };
@@ -33,7 +33,7 @@ pub fn explain(
         Some(address) => format!("the {there} service listens on port {}", address.port),
         None => format!("this server does not serve {there}"),
     };
-    let kind = if by_agent.is_some() {
+    let kind = if of_client.is_some() {
         "client"
     } else {
         "request"
