@@ -121,7 +121,7 @@ fn fill(server: &Server) {
 
 fn put_blobs(server: &Server) {
     let all = [
-        ("x-ms-meta-Place", "lake"),
+        ("x-ms-meta-place", "lake"),
         ("x-ms-tags", "year=2026&kind=a%20b"),
         ("x-ms-blob-content-type", "image/jpeg"),
         ("x-ms-blob-cache-control", "no-cache"),

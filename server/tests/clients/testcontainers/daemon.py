@@ -55,7 +55,7 @@ class Container:
         self.log = threading.Condition()
         self.ports: dict[str, int] = {}
         bin_directory = root / "usr/local/bin"
-        for directory in [bin_directory, root / "data", root / "tmp"]:
+        for directory in [bin_directory, root / "data", root / "seed", root / "tmp"]:
             directory.mkdir(parents=True)
         (bin_directory / "lazurite").symlink_to(image.program)
         subprocess.run([image.program, "shim", "install", bin_directory], check=True, stdout=subprocess.DEVNULL)
