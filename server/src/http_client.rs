@@ -3,10 +3,13 @@
 //! Callers open the connection, over TLS if need be, and sign the request (`signed_request.rs`). Requests for the content of copies,
 //! which reuse connections and look names up, are in `blob/remote_source.rs`.
 
+mod header_case;
+
 use crate::signed_request::Headers;
 use axum::http::header::{CONNECTION, CONTENT_LENGTH, HOST};
 use axum::http::{HeaderMap, Request, Response, StatusCode, response};
 use bytes::Bytes;
+use header_case::{GivenNames, HeaderCase};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
@@ -99,7 +102,7 @@ impl Body for Upload {
     }
 }
 
-/// A request after which the connection ends. Error: HTTP does not allow the method, the target or a header.
+/// A request after which the connection ends. Names of headers are sent in the case in which they are given. Error: HTTP does not allow the method, the target or a header.
 pub fn request(
     host: &str,
     (method, target): (&str, &str),
@@ -118,7 +121,11 @@ pub fn request(
     if body.remaining > 0 || !matches!(method, "GET" | "HEAD" | "DELETE") {
         request = request.header(CONTENT_LENGTH, body.remaining);
     }
-    request.body(body).map_err(io::Error::other)
+    let names = headers.iter().map(|(name, _)| name.as_str());
+    request
+        .extension(GivenNames::of(names))
+        .body(body)
+        .map_err(io::Error::other)
 }
 
 /// Connects to an address. Error: `TimedOut` after `patience`.
@@ -131,10 +138,12 @@ pub async fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpS
 /// sent and no response came.
 pub async fn send(
     stream: impl Stream,
-    request: Request<Upload>,
+    mut request: Request<Upload>,
     patience: Duration,
 ) -> io::Result<Response<Incoming>> {
     let read = request.body().read.clone();
+    let names = request.extensions_mut().remove::<GivenNames>();
+    let stream = HeaderCase::new(stream, names.unwrap_or_default());
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(failed)?;

@@ -17,7 +17,7 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
-use crate::state::{self, DataDirectory, ForkSettings, Place, Shared, Stores};
+use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
 use crate::{data_directory, leases, limits, log, platform, port_holder, private_files, seed};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -183,12 +183,12 @@ async fn serve_until_stopped(
         .map(|(service, listener)| Address::of(*service, listener));
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
-    let (app, place) = open_app(cli, accounts, &mut host, out)?;
+    let app = open_app(cli, accounts, &mut host, out)?;
     let threads = connection_threads(cli)?;
     fill(cli, &app, &host, &threads).await?;
     if let Some(seconds) = cli.secondary_lag {
         let lag = Duration::from_secs(seconds.into());
-        app.stores.keep_secondary(lag, place)?;
+        app.stores.keep_secondary(lag)?;
     }
     app.console.set_addresses(addresses.clone());
     let control = host.ready(cli, &app, tls.as_ref(), &addresses, out)?;
@@ -225,19 +225,18 @@ fn open_app(
     accounts: Accounts,
     host: &mut Host<'_>,
     out: &LineWriter,
-) -> Result<(Arc<App>, Place), String> {
+) -> Result<Arc<App>, String> {
     let directory = open_directory(cli, host.take_environment())?;
-    let place = directory.place(&cli.location);
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
         AccessLog::new(out.clone(), cli.log_format, output::shows_colour())
     };
-    if let Err(error) = place.remove_copies() {
+    let app = App::open(cli, accounts, directory, host.clock(), access_log)?;
+    if let Err(error) = app.stores.remove_checkpoints() {
         tracing::warn!("checkpoints of the secondary endpoint are left: {error}");
     }
-    let app = App::open(cli, accounts, directory, host.clock(), access_log)?;
-    Ok((Arc::new(app), place))
+    Ok(Arc::new(app))
 }
 
 /// Makes the names and imports the seed that the flags ask for, before the first request.

@@ -51,8 +51,14 @@ pub fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
     bytes.map(Some).ok_or_else(|| no_md5(name, text))
 }
 
-/// Adds the checksums of a body to its response.
+/// Adds the checksums of a body that was written to its response.
 pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
+    put_values(response, checksums);
+    put(response, REQUEST_SERVER_ENCRYPTED, "true");
+}
+
+/// Adds the checksums of a body to a response.
+pub fn put_values(response: &mut Response<Body>, checksums: &Checksums) {
     if let Some(md5) = checksums.md5 {
         put(response, CONTENT_MD5, STANDARD.encode(md5));
     }
@@ -63,7 +69,6 @@ pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
             STANDARD.encode(crc64.to_le_bytes()),
         );
     }
-    put(response, REQUEST_SERVER_ENCRYPTED, "true");
 }
 
 /// Checks the checksums of a document, and returns those that the response shows: the MD5 if the request claims one, else the CRC-64.

@@ -1,5 +1,6 @@
 //! Bodies on their way out, and the properties that go with them.
 
+use crate::blob::checksums;
 use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
 use crate::blob::immutability::protection_texts;
@@ -469,17 +470,7 @@ fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<Ra
     let asked = |checksum| wanted == Some(checksum);
     let mut checksummer = Checksummer::new(asked(RangeChecksum::Md5), asked(RangeChecksum::Crc64));
     checksummer.update(&begun.first);
-    let checksums = checksummer.finish();
-    if let Some(md5) = checksums.md5 {
-        put(response, CONTENT_MD5, STANDARD.encode(md5));
-    }
-    if let Some(crc64) = checksums.crc64 {
-        put(
-            response,
-            "x-ms-content-crc64",
-            STANDARD.encode(crc64.to_le_bytes()),
-        );
-    }
+    checksums::put_values(response, &checksummer.finish());
 }
 
 /// As on the wire.

@@ -76,9 +76,11 @@ impl ServerHandler for McpServer {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name == request.name) else {
-            let message = match tools::all().iter().any(|tool| tool.name == request.name) {
-                true => "This tool writes: start `lazurite mcp` with --allow-writes.".to_owned(),
-                false => format!("There is no tool '{}'.", request.name),
+            let is_known = tools::all().iter().any(|tool| tool.name == request.name);
+            let message = if is_known {
+                "This tool writes: start `lazurite mcp` with --allow-writes.".to_owned()
+            } else {
+                format!("There is no tool '{}'.", request.name)
             };
             return Ok(answer(Err(message)));
         };

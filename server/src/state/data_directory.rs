@@ -50,15 +50,6 @@ impl DataDirectory {
             db,
         })
     }
-
-    /// For the checkpoints of the secondary endpoint. `path` is that of the directory.
-    pub fn place(&self, path: &Path) -> Place {
-        Place {
-            directory: path.to_owned(),
-            config: self.opener.config.clone(),
-            environment: self.opener.environment.clone(),
-        }
-    }
 }
 
 /// How the stores of a process are opened.
@@ -89,6 +80,15 @@ impl Opener {
             ..self.environment.clone()
         };
         Db::open_with(&directories.path(number), config, environment)
+    }
+
+    /// For the checkpoints of the secondary endpoint of the data directory at `root`.
+    pub(super) fn place(&self, root: &Path) -> Place {
+        Place {
+            directory: root.to_owned(),
+            config: self.config.clone(),
+            environment: self.environment.clone(),
+        }
     }
 
     /// Whether stores end with the process.

@@ -82,6 +82,11 @@ impl Directories {
         }
     }
 
+    /// The data directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub fn fs(&self) -> &Arc<dyn Fs> {
         &self.fs
     }

@@ -20,7 +20,6 @@ pub use data_directory::DataDirectory;
 pub use directories::Directories;
 pub use forks::{ForkFacts, ForkSettings, ForkSource, fork_not_found};
 pub use operations::SnapshotFacts;
-pub use secondary::Place;
 pub use store::{Settings, Shared, Store};
 pub use stores::Stores;
 pub use stores_file::is_snapshot_name;

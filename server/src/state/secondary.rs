@@ -2,7 +2,7 @@
 //!
 //! A few times in each lag, and before each move of the clock, the store is flushed and a checkpoint of it is made: a directory of hard
 //! links, which costs milliseconds. The first request that reads a checkpoint opens it as a store of its own, which nothing writes to.
-//! Checkpoints that have become too old are removed once nobody reads them any more, and the others at the next start. A store that was
+//! Checkpoints that have become too old are removed once no request reads them, and the others at the next start. A store that was
 //! not written to is not copied again: its last checkpoint is as good as a new one.
 
 use crate::clock::{self, Clock};
@@ -315,7 +315,7 @@ impl Copies {
         }
     }
 
-    /// Takes out the checkpoints that are too old at `target` and that nobody reads.
+    /// Takes out the checkpoints that are too old at `target` and that no request reads.
     fn take_unused(&mut self, target: SystemTime) -> Vec<Arc<Copied>> {
         while self
             .present

@@ -5,7 +5,7 @@ use crate::response::error;
 use crate::state::data_directory::{DataDirectory, Opener};
 use crate::state::directories::Directories;
 use crate::state::forks::Forks;
-use crate::state::secondary::{Place, Reading, Secondary};
+use crate::state::secondary::{Reading, Secondary};
 use crate::state::store::{Settings, Shared, Store};
 use crate::state::stores_file::StoresFile;
 use arc_swap::ArcSwap;
@@ -71,12 +71,18 @@ impl Stores {
 
     /// Makes the secondary endpoint read the store as it was `lag` ago. Before the first request; once. Blocks for the disk. The error is
     /// a sentence.
-    pub fn keep_secondary(&self, lag: Duration, place: Place) -> Result<(), String> {
+    pub fn keep_secondary(&self, lag: Duration) -> Result<(), String> {
         let store = self.current();
+        let place = self.opener.place(self.directories.root());
         let (settings, shared) = (self.settings.clone(), store.shared.clone());
         let secondary = Secondary::start(lag, place, settings, shared, &store)?;
         let _ = self.secondary.set(Arc::new(secondary));
         Ok(())
+    }
+
+    /// Removes the checkpoints that the secondary endpoint of an earlier run has left. Blocks for the disk.
+    pub fn remove_checkpoints(&self) -> lazurite_engine::Result<()> {
+        self.opener.place(self.directories.root()).remove_copies()
     }
 
     /// What a request to the secondary endpoint reads at this time of the store's clock; `None` is the current store.

@@ -64,7 +64,7 @@ fn fill(server: &Server) {
                     <Expiry>2030-01-01T00:00:00.0000000Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
     let container = request(Service::Blob, "PUT", "/photos?restype=container");
     let container = container
-        .header("x-ms-meta-owner", "anna")
+        .header("x-ms-meta-Owner", "anna")
         .header("x-ms-blob-public-access", "blob");
     container.send(server).is(201);
     let acl = request(Service::Blob, "PUT", "/photos?restype=container&comp=acl");
@@ -77,7 +77,7 @@ fn fill(server: &Server) {
         .is(201);
     put_blobs(server);
 
-    let queue = request(Service::Queue, "PUT", "/work").header("x-ms-meta-kind", "jobs");
+    let queue = request(Service::Queue, "PUT", "/work").header("x-ms-meta-Kind", "jobs");
     queue.send(server).is(201);
     for number in 0..100 {
         let message =
@@ -121,7 +121,7 @@ fn fill(server: &Server) {
 
 fn put_blobs(server: &Server) {
     let all = [
-        ("x-ms-meta-place", "lake"),
+        ("x-ms-meta-Place", "lake"),
         ("x-ms-tags", "year=2026&kind=a%20b"),
         ("x-ms-blob-content-type", "image/jpeg"),
         ("x-ms-blob-cache-control", "no-cache"),

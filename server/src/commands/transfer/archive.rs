@@ -57,7 +57,7 @@ fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Re
     Ok(())
 }
 
-/// Unpacks an archive that nobody has checked into an empty directory. Errors: it holds anything but files, or one outside.
+/// Unpacks an unchecked archive into an empty directory. Errors: the archive has entries other than files, or one that leads out of the directory.
 pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
     let unread = |error: std::io::Error| match error.kind() {
         ErrorKind::UnexpectedEof => format!("{}: it ends early", path.display()),
@@ -104,7 +104,7 @@ pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A reader that ends with an error after so many bytes: long names are read into memory before anything can look at them.
+/// A reader that fails beyond a number of bytes: the archive reader takes whole names into memory before it shows them.
 struct Metered<R> {
     source: R,
     left: Rc<Cell<u64>>,

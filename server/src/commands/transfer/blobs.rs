@@ -1,7 +1,7 @@
 //! Containers and their blobs.
 
 use super::files::{BlobFiles, Source, Target, name_of};
-use super::import::{Existing, Import};
+use super::import::Import;
 use super::parallel::{Hand, in_parallel};
 use super::progress::Progress;
 use super::{ask, code_of, header, in_query, metadata_headers, policies, send, send_opened};
@@ -288,10 +288,8 @@ fn quoted(etag: &str) -> String {
     format!("\"{}\"", etag.trim_matches('"'))
 }
 
-/// The resource of a blob. Two slashes would be one to whoever joins paths.
 fn resource(container: &str, name: &str) -> String {
-    let name = encode(name).replace("//", "/%2F");
-    format!("{}/{name}", encode(container))
+    format!("{}/{}", encode(container), encode(name))
 }
 
 /// Reads everything that stands in lines and settings. Errors: what an import would refuse without asking the service.
@@ -340,13 +338,9 @@ fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
 pub fn import(import: &Import<'_>) -> Result<(), String> {
     for container in import.resources("blobs", &ENDINGS)? {
         let settings = format!("blobs/{container}.json");
-        let fields = import.source.read_settings(&settings)?;
-        let made = make_container(import.client, &container, &fields);
-        let is_new = made.map_err(|error| format!("{settings}: {error}"))?;
-        if !is_new && import.existing == Existing::Skip {
-            import.note_existing("container", &container, "left as it is");
+        let Some(is_new) = import.make("container", &container, &settings, make_container)? else {
             continue;
-        }
+        };
         if !is_new {
             import.note_existing(
                 "container",
@@ -470,7 +464,7 @@ fn other_files(
     Ok(())
 }
 
-/// The type of a file that somebody has put into the directory, by its ending.
+/// The type of a file that no line names, by its ending.
 fn content_type(name: &str) -> &'static str {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     match ending.to_ascii_lowercase().as_str() {

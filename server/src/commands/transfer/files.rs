@@ -1,4 +1,4 @@
-//! The files of an export: where the content of a blob lies, and files that are read from a directory that nobody has checked.
+//! The files of an export: the path of a blob's content, and reading from an unchecked directory.
 
 use super::at;
 use serde_json::{Map, Value};

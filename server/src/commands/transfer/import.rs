@@ -1,4 +1,4 @@
-//! `lazurite import`: an export, or a directory of the same layout that somebody has written, into a store.
+//! `lazurite import`: an export, or a directory that people wrote in the same layout, into a store.
 
 use super::files::Source;
 use super::progress::Progress;
@@ -6,6 +6,7 @@ use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path, queue
 use crate::commands::client::Client;
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -51,15 +52,34 @@ impl Import<'_> {
                 stems.next().map(str::to_owned)
             };
             // Directories hold the blobs of containers.
-            let found = match is_file {
-                true => by_ending(),
-                false => (directory == "blobs").then(|| name.clone()),
+            let found = if is_file {
+                by_ending()
+            } else {
+                (directory == "blobs").then(|| name.clone())
             };
             names.insert(found.ok_or_else(|| {
                 format!("{directory}/{name}: it is no part of the layout of an export")
             })?);
         }
         Ok(names.into_iter().collect())
+    }
+
+    /// Makes a container, queue or table by its settings. Answers whether it is new; `None` if it is there and stays as it is.
+    pub fn make(
+        &self,
+        kind: &str,
+        name: &str,
+        settings: &str,
+        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
+    ) -> Result<Option<bool>, String> {
+        let fields = self.source.read_settings(settings)?;
+        let made = make(self.client, name, &fields);
+        let is_new = made.map_err(|error| format!("{settings}: {error}"))?;
+        if !is_new && self.existing == Existing::Skip {
+            self.note_existing(kind, name, "left as it is");
+            return Ok(None);
+        }
+        Ok(Some(is_new))
     }
 
     pub fn note_existing(&self, kind: &str, name: &str, what: &str) {
@@ -151,7 +171,7 @@ fn import_directory(
     Ok(Imported { counts, notes })
 }
 
-/// A directory without a manifest is one that somebody has written.
+/// A directory without a manifest was written by people.
 fn check_format(source: &Source<'_>) -> Result<(), String> {
     let manifest = source.read_settings(MANIFEST)?;
     match manifest.get("format").and_then(serde_json::Value::as_u64) {

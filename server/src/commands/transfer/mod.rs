@@ -117,7 +117,7 @@ fn send_opened(
     headers: &[(String, String)],
     open: impl Fn() -> Result<Upload, String>,
 ) -> Result<Reply, String> {
-    // Values stand in files that nobody has checked.
+    // The values come from unchecked files.
     let is_plain = |text: &str| !text.chars().any(char::is_control);
     let mut broken = headers
         .iter()

@@ -1,7 +1,7 @@
 //! Queues and their messages.
 
 use super::files::Target;
-use super::import::{Existing, Import};
+use super::import::Import;
 use super::progress::Progress;
 use super::{ask, code_of, header, metadata_headers, policies, send};
 use crate::codec::date;
@@ -108,7 +108,7 @@ fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> R
     let count: usize = count.and_then(|count| count.parse().ok()).unwrap_or(0);
     if count > PEEKED_MAX {
         progress.leave_out(format!(
-            "queue {queue}: {} of its {count} messages, which this service shows to nobody but their consumers",
+            "queue {queue}: {} of its {count} messages, which this service shows only to consumers",
             count - PEEKED_MAX
         ));
     }
@@ -144,13 +144,9 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
 pub fn import(import: &Import<'_>) -> Result<(), String> {
     for queue in import.resources("queues", &ENDINGS)? {
         let settings = format!("queues/{queue}.json");
-        let fields = import.source.read_settings(&settings)?;
-        let made = make_queue(import.client, &queue, &fields);
-        let is_new = made.map_err(|error| format!("{settings}: {error}"))?;
-        if !is_new && import.existing == Existing::Skip {
-            import.note_existing("queue", &queue, "left as it is");
+        let Some(is_new) = import.make("queue", &queue, &settings, make_queue)? else {
             continue;
-        }
+        };
         if !is_new && is_in_use(import.client, &queue)? {
             import.note_existing("queue", &queue, "its messages are deleted first");
             let messages = format!("{}/messages", encode(&queue));

@@ -2,7 +2,7 @@
 //! copied, not read and written again.
 
 use super::files::Target;
-use super::import::{Existing, Import};
+use super::import::Import;
 use super::parallel::{Hand, in_parallel};
 use super::progress::Progress;
 use super::{code_of, header, in_query, policies, send};
@@ -127,13 +127,9 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
 pub fn import(import: &Import<'_>) -> Result<(), String> {
     for table in import.resources("tables", &ENDINGS)? {
         let settings = format!("tables/{table}.json");
-        let fields = import.source.read_settings(&settings)?;
-        let made = make_table(import.client, &table, &fields);
-        let is_new = made.map_err(|error| format!("{settings}: {error}"))?;
-        if !is_new && import.existing == Existing::Skip {
-            import.note_existing("table", &table, "left as it is");
+        let Some(is_new) = import.make("table", &table, &settings, make_table)? else {
             continue;
-        }
+        };
         if !is_new {
             import.note_existing("table", &table, "entities of the same keys are replaced");
         }

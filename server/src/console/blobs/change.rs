@@ -65,7 +65,7 @@ pub fn forms(
             (form("metadata", lines_field("Metadata", "metadata", &blob.metadata)))
             (form("tags", lines_field("Tags", "tags", &blob.tags)))
             @if blob.blob_type() == BlobType::BlockBlob { (form("tier", tier_field(blob, visit))) }
-            p.limits { "A change is made only if nobody has changed the blob since this page was made." }
+            p.limits { "A change of properties, metadata or tags is made only if the blob is unchanged since this page was made. A tier is set in any case." }
         }
     }
 }

@@ -162,7 +162,7 @@ fn content_type(blob: &Blob) -> &str {
         .unwrap_or("application/octet-stream")
 }
 
-/// The condition that nobody has changed a blob since its page was made.
+/// The condition that a blob is unchanged since its page was made.
 fn unchanged(etag: &str) -> Conditions {
     Conditions {
         if_match: ETags::parse(etag),
