@@ -23,7 +23,8 @@ impl GivenNames {
 
     /// Writes the names into the lines of a head.
     fn put_into(&self, head: &mut [u8]) {
-        for start in memchr::memmem::find_iter(&head.to_vec(), LINE_END) {
+        let starts: Vec<_> = memchr::memmem::find_iter(head, LINE_END).collect();
+        for start in starts {
             let line = &mut head[start + LINE_END.len()..];
             let is_named = |name: &&String| {
                 line.get(name.len()) == Some(&b':')
