@@ -85,15 +85,9 @@ async fn serve(
 ) -> Response<Body> {
     let (store, no_store) = addressed_store::find(&app, &client, &request).await;
     let origin = store.request_origin(&client);
-    let log = RequestLog::new(&request);
-    let common = CommonHeaders::of(&request);
-    let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
-    let cors_origin = cors_origin.map(String::into_boxed_str);
-    let errors = ErrorLayer::new(&request, app.durability == "memory");
-    let begun = app.requests.begin(&request, log.started());
-    let of_client = wrong_service::of_client(&request);
+    let outer = OuterLayers::of(&app, &request);
     let mut facts = ResponseFacts {
-        request_copy: begun.as_ref().and_then(Begun::request_copy),
+        request_copy: outer.begun.as_ref().and_then(Begun::request_copy),
         ..ResponseFacts::default()
     };
     let outcome = {
@@ -104,58 +98,111 @@ async fn serve(
             Some(failure) => Err(*failure),
         }
     };
-    let outcome = outcome.map_err(|failure| {
-        wrong_service::explain(failure, of_client, log.target(), &app.console, &origin)
-    });
-    let refusal = outcome.as_ref().err().map(WhyRefused::of);
-    let mut response =
-        outcome.unwrap_or_else(|failure| errors.render(failure, &origin, log.target()));
+    let (mut response, refusal) = outer.render(&app, &origin, outcome);
     if let Some(memory) = facts.memory.take() {
         response = long_responses::hold(memory, response);
     }
-    facts.put_headers(common, &origin.request_id, &mut response);
-    store.services.clock.put_date(origin.now, &mut response);
-    if let Some(properties) = &facts.properties {
-        let rules = properties.cors_rules();
-        cors::put_headers(&rules, cors_origin.as_deref(), log.method(), &mut response);
-    }
+    outer.put_headers(&facts, &store, &origin, &mut response);
     let names = headers::take_metadata_names(&mut response);
     notes.set_response_names(&origin.request_id, names);
-    if let Some(entry) = facts.entry {
-        store
-            .analytics
-            .take(entry.end(&response, store.services.clock.now()));
-    }
-    if let Some(watched) = facts.watched {
-        watched.end(
-            &app.shared.advisor,
-            &mut response,
-            store.services.clock.now(),
-        );
-    }
+    facts.report(&app, &store, &mut response);
+    let ending = facts.ending.take();
     let refusal = refusal.or_else(|| response.extensions_mut().remove());
-    let why = refusal.as_deref();
-    log.end(
-        &app.shared.access_log,
-        &origin,
-        facts.operation,
-        why,
-        &response,
-    );
-    if let Some(begun) = begun {
-        begun.copy_response(facts.operation, &mut response);
-        let answer = Answer {
-            account: facts.account,
-            operation: facts.operation,
-            refusal,
-            response: &response,
-        };
-        app.requests.end(begun, &origin, &log, answer);
-    }
-    if let Some(ending) = facts.ending {
+    outer.end(&app, &origin, facts, refusal, &mut response);
+    if let Some(ending) = ending {
         ending.put(&mut response);
     }
     response
+}
+
+/// The layers that see each request before anything may refuse it, and each response.
+struct OuterLayers {
+    log: RequestLog,
+    common: CommonHeaders,
+    cors_origin: Option<Box<str>>,
+    errors: ErrorLayer,
+    /// For the pages of requests, if they keep this one.
+    begun: Option<Begun>,
+    /// The service that the client is for, if it says so.
+    of_client: Option<ServiceKind>,
+}
+
+impl OuterLayers {
+    fn of(app: &App, request: &Request<Incoming>) -> OuterLayers {
+        let log = RequestLog::new(request);
+        let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
+        OuterLayers {
+            common: CommonHeaders::of(request),
+            cors_origin: cors_origin.map(String::into_boxed_str),
+            errors: ErrorLayer::new(request, app.durability == "memory"),
+            begun: app.requests.begin(request, log.started()),
+            of_client: wrong_service::of_client(request),
+            log,
+        }
+    }
+
+    /// The response, and why the request was refused if it was.
+    fn render(
+        &self,
+        app: &App,
+        origin: &RequestOrigin,
+        outcome: Result<Response<Body>>,
+    ) -> (Response<Body>, Option<Box<WhyRefused>>) {
+        let failure = match outcome {
+            Ok(response) => return (response, None),
+            Err(failure) => failure,
+        };
+        let (target, of_client) = (self.log.target(), self.of_client);
+        let failure = wrong_service::explain(failure, of_client, target, &app.console, origin);
+        let refusal = WhyRefused::of(&failure);
+        (self.errors.render(failure, origin, target), Some(refusal))
+    }
+
+    /// The headers that do not depend on the operation.
+    fn put_headers(
+        &self,
+        facts: &ResponseFacts,
+        store: &Store,
+        origin: &RequestOrigin,
+        response: &mut Response<Body>,
+    ) {
+        if facts.must_close.load(Ordering::Relaxed) {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        let version = facts.version.as_ref();
+        let version = version.map_or(ApiVersion::NEWEST, ApiVersion::as_str);
+        self.common.onto(response, &origin.request_id, version);
+        store.services.clock.put_date(origin.now, response);
+        if let Some(properties) = &facts.properties {
+            let (rules, method) = (properties.cors_rules(), self.log.method());
+            cors::put_headers(&rules, self.cors_origin.as_deref(), method, response);
+        }
+    }
+
+    /// Writes the line of the access log and the entry of the pages of requests.
+    fn end(
+        self,
+        app: &App,
+        origin: &RequestOrigin,
+        facts: ResponseFacts,
+        refusal: Option<Box<WhyRefused>>,
+        response: &mut Response<Body>,
+    ) {
+        let (operation, why) = (facts.operation, refusal.as_deref());
+        let log = &app.shared.access_log;
+        self.log.end(log, origin, operation, why, response);
+        if let Some(begun) = self.begun {
+            begun.copy_response(operation, response);
+            let answer = Answer {
+                account: facts.account,
+                operation,
+                refusal,
+                response,
+            };
+            app.requests.end(begun, origin, &self.log, answer);
+        }
+    }
 }
 
 /// The outcome of a request that has to begin its response within `time`. The future is pinned: passed by value, it would be in
@@ -194,19 +241,30 @@ struct ResponseFacts {
 }
 
 impl ResponseFacts {
-    /// The headers that every response has.
-    fn put_headers(&self, common: CommonHeaders, request_id: &str, response: &mut Response<Body>) {
-        if self.must_close.load(Ordering::Relaxed) {
-            response
-                .headers_mut()
-                .insert(CONNECTION, HeaderValue::from_static("close"));
+    /// Hands the request to the account's log and figures, and to the advisor.
+    fn report(&mut self, app: &App, store: &Store, response: &mut Response<Body>) {
+        let now = store.services.clock.now();
+        if let Some(entry) = self.entry.take() {
+            store.analytics.take(entry.end(response, now));
         }
-        let version = self.version.as_ref();
-        common.onto(
-            response,
-            request_id,
-            version.map_or(ApiVersion::NEWEST, ApiVersion::as_str),
-        );
+        if let Some(watched) = self.watched.take() {
+            watched.end(&app.shared.advisor, response, now);
+        }
+    }
+
+    /// Begins the entry of the account's log and the observation of the advisor.
+    fn observe(
+        &mut self,
+        app: &App,
+        context: &Context,
+        operation: &Facts,
+        caller: &Caller,
+        properties: &ServiceProperties,
+    ) {
+        let is_anonymous = matches!(caller, Caller::Anonymous);
+        let advisor = &app.shared.advisor;
+        self.watched = Watched::begin(advisor, context, operation.logged, is_anonymous);
+        self.entry = log_entry(context, operation.logged, caller, properties);
     }
 }
 
@@ -226,68 +284,135 @@ async fn handle(
     let body = RequestBody::new(body, &parts.headers, facts.must_close.clone()).copied_to(copy);
     let host = context::host(&parts)?;
     browser_guard::check_host(&host, &parts.headers, &app.allowed_hosts)?;
-    if let Some(website) = website_account(app, origin, &host) {
-        facts.account = Some(website.clone());
-        let serving = blob::website::serve(&store.blob, store.clone(), origin, &website, &parts);
-        return Box::pin(serving).await;
+    // All but the services are boxed, so that the futures of other requests stay small.
+    match Destination::of(app, store, origin, &parts, &host) {
+        Destination::Website(account) => {
+            facts.account = Some(account.clone());
+            let blobs = &store.blob;
+            let serving = blob::website::serve(blobs, store.clone(), origin, &account, &parts);
+            Box::pin(serving).await
+        }
+        Destination::Page => {
+            let changes_state = console::changes_store(&parts);
+            let answering = Box::pin(console::answer(&app.pages, origin, &host, parts, body));
+            while_in_service(store, changes_state, answering).await
+        }
+        Destination::Console => Ok(to_console()),
+        Destination::Identity => {
+            browser_guard::check_origin(&parts.headers, &host)?;
+            Box::pin(identity::answer(origin, &parts, &host, body)).await
+        }
+        Destination::Service => {
+            let head = read_head(store, origin, parts, &host, raw, facts)?;
+            serve_operation(app, store, origin, &host, head, body, facts).await
+        }
     }
-    if is_page(app, origin, &parts, &host) {
-        // Boxed, so that the futures of other requests stay small.
-        let changes_state = console::changes_store(&parts);
-        let answering = Box::pin(console::answer(&app.pages, origin, &host, parts, body));
-        return while_in_service(store, changes_state, answering).await;
+}
+
+/// The part of the server that a request is for.
+enum Destination {
+    /// The static website of this account.
+    Website(String),
+    /// A path below `/_lazurite/`.
+    Page,
+    /// The start of the console: a browser asks for nothing in particular.
+    Console,
+    /// The identity endpoint.
+    Identity,
+    Service,
+}
+
+impl Destination {
+    fn of(
+        app: &App,
+        store: &Store,
+        origin: &RequestOrigin,
+        parts: &Parts,
+        host: &str,
+    ) -> Destination {
+        let accepts_tokens = store.authenticator.accepts_bearer_tokens;
+        if let Some(account) = website_account(app, origin, host) {
+            Destination::Website(account)
+        } else if is_page(app, origin, parts, host) {
+            Destination::Page
+        } else if app.console.is_wanted_by(parts) && !names_account(app, origin, parts, host) {
+            Destination::Console
+        } else if accepts_tokens && identity::is_asked(app.stores.accounts(), origin, parts, host) {
+            Destination::Identity
+        } else {
+            Destination::Service
+        }
     }
-    if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {
-        return Ok(to_console());
+}
+
+/// Finds out what a request to a service asks for and who asks, and hands it to the service.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "the future of an async function holds its arguments twice"
+)]
+fn serve_operation(
+    app: &Arc<App>,
+    store: &Arc<Store>,
+    origin: &RequestOrigin,
+    host: &str,
+    (mut context, properties): (Context, Arc<ServiceProperties>),
+    body: RequestBody,
+    facts: &mut ResponseFacts,
+) -> impl Future<Output = Result<Response<Body>>> {
+    async move {
+        let secondary = if context.secondary && store.fork.is_none() {
+            Box::pin(secondary_store(app, origin, &mut context)).await?
+        } else {
+            None
+        };
+        let store = secondary.as_ref().unwrap_or(store);
+        if context.method == Method::OPTIONS {
+            facts.operation = "PreflightRequest";
+            return cors::preflight(&properties.cors_rules(), &context);
+        }
+        if context.fork != store.fork {
+            let fork = context.fork.unwrap_or_default();
+            return Err(state::fork_not_found(&fork));
+        }
+        facts.properties = Some(properties.clone());
+        let routed = Routed::new(&context);
+        let operation = routed.facts(&context);
+        facts.operation = operation.name;
+        let caller = find_caller(store, &context, &properties, host, operation.changes_state)?;
+        let page = advisor::Page::of(&context.method, &context.resource);
+        if let (Some(page), Caller::Owner) = (page, &caller) {
+            let (advisor, account) = (&app.shared.advisor, &context.account);
+            return Ok(advisor::answer_owner(advisor, page, account, origin.now));
+        }
+        facts.observe(app, &context, &operation, &caller, &properties);
+        admit(store, &context, &operation, &routed, &caller, facts).await?;
+        let token_would_do = matches!(caller, Caller::Anonymous)
+            && store.authenticator.accepts_bearer_tokens
+            && context.is_confidential();
+        let outcome = match routed.handle(store, context, caller, body) {
+            Ok(responding) => while_in_service(store, operation.changes_state, responding).await,
+            Err(failure) => Err(failure),
+        };
+        match outcome {
+            Err(failure) if token_would_do && failure.code == common::AUTHENTICATION_FAILED.1 => {
+                Err(bearer::wanted())
+            }
+            outcome => outcome,
+        }
     }
-    if store.authenticator.accepts_bearer_tokens
-        && identity::is_asked(app.stores.accounts(), origin, &parts, &host)
-    {
-        browser_guard::check_origin(&parts.headers, &host)?;
-        return Box::pin(identity::answer(origin, &parts, &host, body)).await;
-    }
-    let (mut context, properties) = read_head(store, origin, parts, &host, raw, facts)?;
-    let secondary = if context.secondary && store.fork.is_none() {
-        Box::pin(secondary_store(app, origin, &mut context)).await?
-    } else {
-        None
-    };
-    let store = secondary.as_ref().unwrap_or(store);
-    if context.method == Method::OPTIONS {
-        facts.operation = "PreflightRequest";
-        return cors::preflight(&properties.cors_rules(), &context);
-    }
-    if context.fork != store.fork {
-        let fork = context.fork.unwrap_or_default();
-        return Err(state::fork_not_found(&fork));
-    }
-    facts.properties = Some(properties.clone());
-    let routed = Routed::new(&context);
-    let operation = routed.facts(&context);
-    facts.operation = operation.name;
-    let caller = find_caller(store, &context, &properties, &host, operation.changes_state)?;
-    if let (Some(page), Caller::Owner) = (
-        advisor::Page::of(&context.method, &context.resource),
-        &caller,
-    ) {
-        let (account, now) = (&context.account, origin.now);
-        return Ok(advisor::answer_owner(
-            &app.shared.advisor,
-            page,
-            account,
-            now,
-        ));
-    }
-    facts.watched = Watched::begin(
-        &app.shared.advisor,
-        &context,
-        operation.logged,
-        matches!(caller, Caller::Anonymous),
-    );
-    facts.entry = log_entry(&context, operation.logged, &caller, &properties);
-    check_location(&context, operation.changes_state)?;
-    if let Some(fault) = faults::choose(&store.services.faults, &context, operation.name, &caller)?
-    {
+}
+
+/// Lets a request pass that the location, the faults, the targets and the memory for responses admit.
+async fn admit(
+    store: &Store,
+    context: &Context,
+    operation: &Facts,
+    routed: &Routed,
+    caller: &Caller,
+    facts: &mut ResponseFacts,
+) -> Result<()> {
+    check_location(context, operation.changes_state)?;
+    if let Some(fault) = faults::choose(&store.services.faults, context, operation.name, caller)? {
         facts.ending = fault.ending();
         Box::pin(fault.strike()).await?;
     }
@@ -295,19 +420,7 @@ async fn handle(
         meter.admit(&context.account, routed.subject())?;
     }
     facts.memory = long_responses::reserve(operation.long_response).await?;
-    let token_would_do = matches!(caller, Caller::Anonymous)
-        && store.authenticator.accepts_bearer_tokens
-        && context.is_confidential();
-    let outcome = match routed.handle(store, context, caller, body) {
-        Ok(responding) => while_in_service(store, operation.changes_state, responding).await,
-        Err(failure) => Err(failure),
-    };
-    match outcome {
-        Err(failure) if token_would_do && failure.code == common::AUTHENTICATION_FAILED.1 => {
-            Err(bearer::wanted())
-        }
-        outcome => outcome,
-    }
+    Ok(())
 }
 
 /// The store that a request to the secondary endpoint reads, if it is not the current one.

@@ -22,7 +22,7 @@ impl ErrorLayer {
         }
     }
 
-    pub fn render(self, failure: Failure, origin: &RequestOrigin, target: &Uri) -> Response<Body> {
+    pub fn render(&self, failure: Failure, origin: &RequestOrigin, target: &Uri) -> Response<Body> {
         let failure = if self.is_in_memory {
             in_terms_of_memory(failure)
         } else {

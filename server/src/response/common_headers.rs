@@ -29,22 +29,20 @@ impl CommonHeaders {
         }
     }
 
-    pub fn onto(self, response: &mut Response<Body>, request_id: &str, served_as: &str) {
+    pub fn onto(&self, response: &mut Response<Body>, request_id: &str, served_as: &str) {
         let headers = response.headers_mut();
         let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
         headers.insert(REQUEST_ID, id);
-        let version = self
-            .version
-            .or_else(|| HeaderValue::try_from(served_as).ok());
-        if let Some(version) = version {
+        let version = self.version.clone();
+        if let Some(version) = version.or_else(|| HeaderValue::try_from(served_as).ok()) {
             headers.insert(VERSION, version);
         }
         headers.insert(
             SERVER,
             HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))),
         );
-        if let Some(id) = self.client_request_id {
-            headers.insert(CLIENT_REQUEST_ID, id);
+        if let Some(id) = &self.client_request_id {
+            headers.insert(CLIENT_REQUEST_ID, id.clone());
         }
     }
 }
