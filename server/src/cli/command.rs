@@ -1,6 +1,7 @@
 //! The commands of the program beside serving, with their help.
 
 use crate::commands::Existing;
+use crate::state::diff::LIMIT_DEFAULT;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -334,6 +335,21 @@ pub enum StateAction {
         /// The snapshot
         #[arg(value_name = "NAME")]
         name: String,
+    },
+    /// Print what differs between two snapshots, or a snapshot and the store
+    Diff {
+        /// The older side: a snapshot, or now, which is the store as it is (default: the source of the fork)
+        #[arg(value_name = "FROM", required_unless_present = "fork")]
+        from: Option<String>,
+        /// The newer side (default: the fork, or now)
+        #[arg(value_name = "TO")]
+        to: Option<String>,
+        /// Compare this fork with its source
+        #[arg(long, value_name = "NAME")]
+        fork: Option<String>,
+        /// Most changes to print, up to 10000
+        #[arg(long, value_name = "COUNT", default_value_t = LIMIT_DEFAULT)]
+        limit: usize,
     },
     /// Make a fork and print its connection string
     Fork {

@@ -4,6 +4,7 @@
 //! them. A request takes its store once, when it begins, and keeps it to its end.
 
 mod data_directory;
+pub mod diff;
 mod directories;
 mod forks;
 mod housekeeping;

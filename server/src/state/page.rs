@@ -2,6 +2,7 @@
 
 use crate::codec::date;
 use crate::response::error::{Failure, Result};
+use crate::state::diff::{LIMIT_DEFAULT, LIMIT_MAX, WantedDiff};
 use crate::state::forks::{ForkFacts, ForkSource};
 use crate::state::operations::SnapshotFacts;
 use crate::state::stores::Stores;
@@ -106,6 +107,40 @@ pub fn shown_fork(fork: &ForkFacts) -> Value {
         "time": date::iso8601(fork.made_at),
         "idleSeconds": fork.idle.as_secs(),
     })
+}
+
+/// What differs between two stores.
+pub async fn diff(stores: &Arc<Stores>, wanted: WantedDiff) -> Result<Value> {
+    Ok(stores.diff(wanted).await?.json())
+}
+
+impl WantedDiff {
+    /// Reads the parameters `from`, `to`, `fork` and `limit`, of which an empty one is absent. `now` is the present store.
+    pub fn read(parameter: impl Fn(&str) -> String, accounts: Vec<String>) -> Result<WantedDiff> {
+        let given = |name: &str| Some(parameter(name)).filter(|text| !text.is_empty());
+        let side = |name: &str| match given(name)?.as_str() {
+            "now" => Some(ForkSource::Now),
+            snapshot => Some(ForkSource::Snapshot(snapshot.to_owned())),
+        };
+        let limit = match given("limit") {
+            None => LIMIT_DEFAULT,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|limit| (1..=LIMIT_MAX).contains(limit))
+                .ok_or_else(|| {
+                    let message = format!("limit: {text:?} is no number from 1 to {LIMIT_MAX}.");
+                    Failure::new(400, "InvalidInput", message)
+                })?,
+        };
+        Ok(WantedDiff {
+            from: side("from"),
+            to: side("to"),
+            fork: given("fork"),
+            limit,
+            accounts,
+        })
+    }
 }
 
 fn check_empty(body: &[u8]) -> Result<()> {

@@ -47,6 +47,7 @@ mod recordings;
 mod rights;
 mod secondary;
 mod state;
+mod state_diff;
 mod table;
 mod targets;
 mod terminal;
