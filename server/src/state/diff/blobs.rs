@@ -96,7 +96,7 @@ impl Comparison<'_> {
             let facts = pair.facts(self, |_, (_, container)| Ok(container_facts(container)))?;
             let names = vec![("container", name.clone())];
             self.note(changes, "container", names, facts);
-            let sides = (pair.old().is_some(), pair.new().is_some());
+            let sides = (pair.older().is_some(), pair.newer().is_some());
             self.blobs_of(changes, name, sides)?;
         }
         Ok(())

@@ -26,7 +26,7 @@ impl Comparison<'_> {
                 Ok(metadata.chain(policies(&acl)).collect())
             })?;
             self.note(changes, "queue", vec![("queue", name.clone())], facts);
-            let sides = (pair.old().is_some(), pair.new().is_some());
+            let sides = (pair.older().is_some(), pair.newer().is_some());
             self.messages(changes, &name, sides)?;
         }
         Ok(())

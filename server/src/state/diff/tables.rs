@@ -23,7 +23,7 @@ impl Comparison<'_> {
             })?;
             let name = pair.any().clone();
             self.note(changes, "table", vec![("table", name.clone())], facts);
-            let sides = (pair.old().is_some(), pair.new().is_some());
+            let sides = (pair.older().is_some(), pair.newer().is_some());
             self.entities(changes, &name, sides)?;
         }
         Ok(())
@@ -51,7 +51,7 @@ impl Comparison<'_> {
         for pair in pairs(old, new, by_key) {
             self.check()?;
             let pair = pair?;
-            if let (Some(old), Some(new)) = (pair.old(), pair.new())
+            if let (Some(old), Some(new)) = (pair.older(), pair.newer())
                 && old.properties == new.properties
             {
                 continue;

@@ -13,14 +13,14 @@ pub enum Pair<T> {
 }
 
 impl<T> Pair<T> {
-    pub fn old(&self) -> Option<&T> {
+    pub fn older(&self) -> Option<&T> {
         match self {
             Pair::Old(item) | Pair::Both(item, _) => Some(item),
             Pair::New(_) => None,
         }
     }
 
-    pub fn new(&self) -> Option<&T> {
+    pub fn newer(&self) -> Option<&T> {
         match self {
             Pair::New(item) | Pair::Both(_, item) => Some(item),
             Pair::Old(_) => None,
