@@ -31,7 +31,7 @@ use crate::request::operation::Facts;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
-use crate::state::{self, Shared, Store, Stores};
+use crate::state::{self, Shared, Store, Stores, Write, WriteTarget};
 use crate::{blob, queue, table};
 use axum::Router;
 use axum::body::Body;
@@ -234,8 +234,9 @@ async fn handle(
     if is_page(app, origin, &parts, &host) {
         // Boxed, so that the futures of other requests stay small.
         let changes_state = console::changes_store(&parts);
+        let write = changes_state.then(|| store.writes.begin(None));
         let answering = Box::pin(console::answer(&app.pages, origin, &host, parts, body));
-        return while_in_service(store, changes_state, answering).await;
+        return while_in_service(store, write.transpose()?, answering).await;
     }
     if app.console.is_wanted_by(&parts) && !names_account(app, origin, &parts, &host) {
         return Ok(to_console());
@@ -298,8 +299,9 @@ async fn handle(
     let token_would_do = matches!(caller, Caller::Anonymous)
         && store.authenticator.accepts_bearer_tokens
         && context.is_confidential();
+    let write = begin_write(store, &context, &routed, operation.changes_state)?;
     let outcome = match routed.handle(store, context, caller, body) {
-        Ok(responding) => while_in_service(store, operation.changes_state, responding).await,
+        Ok(responding) => while_in_service(store, write, responding).await,
         Err(failure) => Err(failure),
     };
     match outcome {
@@ -308,6 +310,24 @@ async fn handle(
         }
         outcome => outcome,
     }
+}
+
+/// Counts an operation that changes state, so that a reset of its target can wait for it. Errors: `503` while the target is reset.
+fn begin_write<'s>(
+    store: &'s Store,
+    context: &Context,
+    routed: &Routed,
+    changes_state: bool,
+) -> Result<Option<Write<'s>>> {
+    if !changes_state {
+        return Ok(None);
+    }
+    let target = WriteTarget {
+        account: &context.account,
+        service: context.service,
+        name: routed.name(),
+    };
+    store.writes.begin(Some(target)).map(Some)
 }
 
 /// The store that a request to the secondary endpoint reads, if it is not the current one.
@@ -422,6 +442,16 @@ impl Routed {
     }
 
     /// What the targets of a request go by.
+    /// The container, queue or table; empty if the path names none.
+    fn name(&self) -> &str {
+        match self {
+            Routed::Blob(Ok(route)) => &route.container,
+            Routed::Queue(Ok(route)) => &route.queue,
+            Routed::Table(Ok(route)) => &route.table,
+            _ => "",
+        }
+    }
+
     fn subject(&self) -> Subject<'_> {
         match self {
             Routed::Blob(Ok(route)) if !route.blob.is_empty() => Subject::Blob {

@@ -314,8 +314,21 @@ pub enum FaultsAction {
 /// An action of `lazurite state`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum StateAction {
-    /// Delete everything in the store
-    Reset,
+    /// Delete everything in the store, or in the part of it that is named
+    Reset {
+        /// An account; ACCOUNT--FORK is the account in a fork
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
+        /// blob, queue or table
+        #[arg(long, value_name = "SERVICE")]
+        service: Option<String>,
+        #[arg(long, value_name = "NAME")]
+        container: Option<String>,
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        #[arg(long, value_name = "NAME")]
+        table: Option<String>,
+    },
     /// Keep the store as it is now
     Snapshot {
         /// 1 to 64 letters, digits, dots, hyphens and underscores

@@ -40,7 +40,22 @@ fn request(action: &StateAction) -> (&'static str, String, String) {
         format!("/_lazurite/state/{kind}/{name}{end}")
     };
     let (method, page) = match action {
-        StateAction::Reset => ("POST", "/_lazurite/state/reset".to_owned()),
+        StateAction::Reset {
+            account,
+            service,
+            container,
+            queue,
+            table,
+        } => {
+            let body = json!({
+                "account": account, "service": service, "container": container, "queue": queue, "table": table,
+            });
+            return (
+                "POST",
+                "/_lazurite/state/reset".to_owned(),
+                body.to_string(),
+            );
+        }
         StateAction::List => ("GET", "/_lazurite/state/snapshots".to_owned()),
         StateAction::Snapshot { name } => ("PUT", page("snapshots", name, "")),
         StateAction::Diff { .. } => ("GET", diff_page(action)),
@@ -136,7 +151,23 @@ fn change_lines(change: &Value) -> Vec<String> {
 fn sentences(action: &StateAction, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
     match action {
-        StateAction::Reset => vec!["the store is empty".to_owned()],
+        StateAction::Reset {
+            account,
+            service,
+            container,
+            queue,
+            table,
+        } => {
+            let names = [table, queue, container, service, account];
+            let is_of_all = names.iter().all(|name| name.is_none());
+            vec![if is_of_all {
+                "the store is empty".to_owned()
+            } else {
+                let names = names.into_iter().flatten().map(|name| plain(name));
+                let names: Vec<_> = names.collect();
+                format!("deleted everything of {}", names.join(" of "))
+            }]
+        }
         StateAction::Diff { .. } => changes(answer),
         StateAction::Snapshot { name } => vec![format!("kept the store as {name}")],
         StateAction::Restore { name } => vec![format!("the store is as {name}")],

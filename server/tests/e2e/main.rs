@@ -48,6 +48,7 @@ mod rights;
 mod secondary;
 mod state;
 mod state_diff;
+mod state_reset;
 mod table;
 mod targets;
 mod terminal;
