@@ -5,15 +5,17 @@
 
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Counters of writes. Names share them by their hash.
 const SLOTS: usize = 64;
 /// The counter of writes whose requests name no container, queue or table.
 const UNNAMED: usize = 0;
+/// Longest name of a container, queue or table. A longer name in a request is none.
+const NAME_BYTES_MAX: usize = 63;
 /// How long a reset waits for writes that are under way.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const WAIT_STEP: Duration = Duration::from_millis(1);
@@ -51,7 +53,6 @@ impl Scope {
 #[derive(Debug)]
 pub struct Writes {
     slots: [Slot; SLOTS],
-    hasher: RandomState,
     /// The scope of the reset that is under way.
     resetting: RwLock<Option<Scope>>,
     is_resetting: AtomicBool,
@@ -89,6 +90,16 @@ impl Drop for Write<'_> {
     }
 }
 
+/// The counter of writes to a name. Names of tables ignore case.
+fn slot_of(service: ServiceKind, name: &str) -> usize {
+    let mut key = [0; NAME_BYTES_MAX + 1];
+    key[0] = service as u8;
+    for (lower, byte) in key[1..].iter_mut().zip(name.bytes()) {
+        *lower = byte.to_ascii_lowercase();
+    }
+    1 + (xxh3_64(&key) % (SLOTS as u64 - 1)) as usize
+}
+
 fn being_reset() -> Failure {
     Failure::busy("A part of the store is being reset. Send the request again.".to_owned())
 }
@@ -97,7 +108,6 @@ impl Default for Writes {
     fn default() -> Writes {
         Writes {
             slots: std::array::from_fn(|_| Slot::default()),
-            hasher: RandomState::new(),
             resetting: RwLock::default(),
             is_resetting: AtomicBool::new(false),
         }
@@ -109,7 +119,7 @@ impl Writes {
     pub fn begin(&self, target: Option<WriteTarget<'_>>) -> Result<Write<'_>> {
         let named = target.filter(|target| !target.name.is_empty());
         let slot =
-            &self.slots[named.map_or(UNNAMED, |target| self.slot(target.service, target.name))];
+            &self.slots[named.map_or(UNNAMED, |target| slot_of(target.service, target.name))];
         // Counted before the look at the scope: a reset announces its scope before it looks at the count.
         slot.under_way.fetch_add(1, Ordering::SeqCst);
         let write = Write {
@@ -129,12 +139,6 @@ impl Writes {
         Ok(write)
     }
 
-    fn slot(&self, service: ServiceKind, name: &str) -> usize {
-        let name = name.to_ascii_lowercase();
-        let hash = self.hasher.hash_one((service as u8, name));
-        1 + (hash % (SLOTS as u64 - 1)) as usize
-    }
-
     /// Runs the deletion of a scope while no write to it is acknowledged. One at a time. Blocks until the writes under way have ended, for at
     /// most a second.
     pub fn while_resetting<T>(&self, scope: &Scope, delete: impl FnOnce() -> T) -> T {
@@ -146,7 +150,7 @@ impl Writes {
         let _announced = Announced(self);
         let slots = match (scope.service, &scope.name) {
             (Some(service), Some(name)) => {
-                vec![&self.slots[UNNAMED], &self.slots[self.slot(service, name)]]
+                vec![&self.slots[UNNAMED], &self.slots[slot_of(service, name)]]
             }
             _ => self.slots.iter().collect(),
         };

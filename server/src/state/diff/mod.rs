@@ -91,6 +91,7 @@ impl Stores {
         .await
     }
 
+    /// The older and the newer side. Errors: `ForkNotFound`.
     fn sides(&self, wanted: &WantedDiff) -> Result<[Side; 2]> {
         let given = |side: &Option<ForkSource>| side.clone().map(Side::Source);
         let now = Side::Source(ForkSource::Now);
@@ -111,6 +112,7 @@ impl Stores {
         ])
     }
 
+    /// Copies a side and opens the copy, as a fork is.
     fn copied(self: &Arc<Stores>, file: &StoresFile, side: &Side) -> Result<Copied> {
         let directories = &self.directories;
         let number = directories.next_number(file)?;
