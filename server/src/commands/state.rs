@@ -147,6 +147,16 @@ fn change_lines(change: &Value) -> Vec<String> {
     lines
 }
 
+/// The outcome of a reset of the part with these names, the innermost first.
+fn reset_sentence<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.map(|name| plain(name)).collect();
+    if names.is_empty() {
+        "the store is empty".to_owned()
+    } else {
+        format!("deleted everything of {}", names.join(" of "))
+    }
+}
+
 /// What an answer says, for people.
 fn sentences(action: &StateAction, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
@@ -159,14 +169,7 @@ fn sentences(action: &StateAction, answer: &Value) -> Vec<String> {
             table,
         } => {
             let names = [table, queue, container, service, account];
-            let is_of_all = names.iter().all(|name| name.is_none());
-            vec![if is_of_all {
-                "the store is empty".to_owned()
-            } else {
-                let names = names.into_iter().flatten().map(|name| plain(name));
-                let names: Vec<_> = names.collect();
-                format!("deleted everything of {}", names.join(" of "))
-            }]
+            vec![reset_sentence(names.into_iter().flatten())]
         }
         StateAction::Diff { .. } => changes(answer),
         StateAction::Snapshot { name } => vec![format!("kept the store as {name}")],
