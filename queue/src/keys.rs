@@ -246,9 +246,14 @@ pub(crate) fn message(queue: QueueId, id: MessageId) -> Vec<u8> {
 }
 
 /// All messages by id.
-#[cfg(test)]
 pub(crate) fn messages(queue: QueueId) -> KeyRange {
     KeyRange::prefix(&row(queue, MESSAGE))
+}
+
+/// The id at the end of the key of a message's row; `None` if the key has another length.
+pub(crate) fn message_id(key: &[u8]) -> Option<MessageId> {
+    let id = key.get(ID_BYTES + 1..)?.try_into().ok()?;
+    Some(MessageId(u128::from_be_bytes(id)))
 }
 
 /// The message's text.
@@ -302,6 +307,7 @@ mod tests {
             prop_assert_eq!(a.cmp(&b), delivery(queue, a).cmp(&delivery(queue, b)));
             prop_assert_eq!(position(&delivery(queue, a)), Some(a));
             prop_assert_eq!(position(&expiry(queue, b)), Some(b));
+            prop_assert_eq!(message_id(&message(queue, a.id)), Some(a.id));
         }
 
         #[test]

@@ -31,7 +31,7 @@ use crate::request::operation::Facts;
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::{Result, common};
 use crate::response::{ResponseFuture, headers, long_responses};
-use crate::state::{self, Shared, Store, Stores};
+use crate::state::{self, Shared, Store, Stores, Write, WriteTarget};
 use crate::{blob, queue, table};
 use axum::Router;
 use axum::body::Body;
@@ -294,8 +294,11 @@ async fn handle(
         }
         Destination::Page => {
             let changes_state = console::changes_store(&parts);
+            let write = changes_state
+                .then(|| store.writes.begin(None))
+                .transpose()?;
             let answering = Box::pin(console::answer(&app.pages, origin, &host, parts, body));
-            while_in_service(store, changes_state, answering).await
+            while_in_service(store, write, answering).await
         }
         Destination::Console => Ok(to_console()),
         Destination::Identity => {
@@ -389,8 +392,9 @@ fn serve_operation(
         let token_would_do = matches!(caller, Caller::Anonymous)
             && store.authenticator.accepts_bearer_tokens
             && context.is_confidential();
+        let write = begin_write(store, &context, &routed, operation.changes_state)?;
         let outcome = match routed.handle(store, context, caller, body) {
-            Ok(responding) => while_in_service(store, operation.changes_state, responding).await,
+            Ok(responding) => while_in_service(store, write, responding).await,
             Err(failure) => Err(failure),
         };
         match outcome {
@@ -421,6 +425,24 @@ async fn admit(
     }
     facts.memory = long_responses::reserve(operation.long_response).await?;
     Ok(())
+}
+
+/// Counts an operation that changes state, so that a reset of its target can wait for it. Errors: `503` while the target is reset.
+fn begin_write<'s>(
+    store: &'s Store,
+    context: &Context,
+    routed: &Routed,
+    changes_state: bool,
+) -> Result<Option<Write<'s>>> {
+    if !changes_state {
+        return Ok(None);
+    }
+    let target = WriteTarget {
+        account: &context.account,
+        service: context.service,
+        name: routed.name(),
+    };
+    store.writes.begin(Some(target)).map(Some)
 }
 
 /// The store that a request to the secondary endpoint reads, if it is not the current one.
@@ -531,6 +553,16 @@ impl Routed {
             Routed::Blob(Err(_)) | Routed::Queue(Err(_)) | Routed::Table(Err(_)) => {
                 Facts::unrouted(context)
             }
+        }
+    }
+
+    /// The container, queue or table; empty if the path names none.
+    fn name(&self) -> &str {
+        match self {
+            Routed::Blob(Ok(route)) => &route.container,
+            Routed::Queue(Ok(route)) => &route.queue,
+            Routed::Table(Ok(route)) => &route.table,
+            _ => "",
         }
     }
 

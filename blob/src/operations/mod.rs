@@ -49,6 +49,9 @@ mod page_cost_tests;
 mod page_ranges;
 mod pending_copy;
 pub(crate) mod permit;
+mod purge;
+#[cfg(test)]
+mod purge_tests;
 #[cfg(test)]
 mod read_cost_tests;
 mod service;

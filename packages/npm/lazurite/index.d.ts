@@ -11,6 +11,44 @@ export class Store {
   readonly connectionString: string;
 }
 
+/** A resource that differs: `GET /_lazurite/state/diff`. */
+export interface Change {
+  change: "created" | "deleted" | "changed";
+  kind: "container" | "blob" | "queue" | "message" | "table" | "entity";
+  account: string;
+  container?: string;
+  blob?: string;
+  snapshot?: string;
+  versionId?: string;
+  queue?: string;
+  messageId?: string;
+  table?: string;
+  partitionKey?: string;
+  rowKey?: string;
+  /** The parts that differ, if the resource is on both sides. */
+  differs?: string[];
+  values: { part: string; name: string; old: string | null; new: string | null; oldType?: string; newType?: string; cut?: true }[];
+}
+
+/** The changes of a store. `count` counts those too that are not listed. */
+export interface Diff {
+  count: number;
+  truncated: boolean;
+  changes: Change[];
+}
+
+/** A store of its own on the ports of a server. */
+export class Fork extends Store {
+  private constructor();
+  readonly name: string;
+  /** Ends the fork, with everything in it. */
+  release(): Promise<void>;
+  /** What differs from the snapshot that the fork began as, or from the store of the server. Lists up to 1000 changes by default. */
+  diff(limit?: number): Promise<Diff>;
+  /** The latest requests to the fork, oldest first: `GET /_lazurite/api/requests`. */
+  requests(): Promise<Record<string, unknown>[]>;
+}
+
 export interface StartOptions {
   /** The data directory. Left out: everything is in memory. */
   location?: string;
@@ -35,6 +73,14 @@ export class Lazurite extends Store {
   readonly accounts: string[];
   /** The store of one account. Throws if the server has no such account. */
   account(name: string): Store;
+  /** Makes a fork of the store, or of a snapshot. Left out: the store as it is now, and a random name. */
+  fork(source?: string, name?: string): Promise<Fork>;
+  /** Keeps the store as it is now under a name. */
+  snapshot(name: string): Promise<void>;
+  /** Puts a copy of a snapshot in the place of the store. */
+  restore(name: string): Promise<void>;
+  /** Deletes everything in the store. Snapshots and forks stay. */
+  reset(): Promise<void>;
   /** Stops the server. A store in a directory is closed; one in memory is just gone. Does nothing if it has ended. */
   stop(): Promise<void>;
 }

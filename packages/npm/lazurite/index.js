@@ -4,6 +4,8 @@
 const { spawn } = require("node:child_process");
 const { randomBytes } = require("node:crypto");
 const fs = require("node:fs/promises");
+const http = require("node:http");
+const https = require("node:https");
 const os = require("node:os");
 const path = require("node:path");
 const { programPath } = require("./program.js");
@@ -13,6 +15,7 @@ const DEVELOPMENT_ACCOUNT = "devstoreaccount1";
 const DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const POLL_MILLISECONDS = 5;
 const STOP_MILLISECONDS = 10_000;
+const ANSWER_MILLISECONDS = 60_000;
 
 /** An account of a running server. */
 class Store {
@@ -30,17 +33,58 @@ class Store {
   }
 }
 
+/** A store of its own on the ports of a server. */
+class Fork extends Store {
+  #ask;
+
+  constructor(name, origin, ports, scheme, ask) {
+    super(`${origin.accountName}--${name}`, origin.accountKey, ports, scheme);
+    this.name = name;
+    this.#ask = ask;
+  }
+
+  /** Ends the fork, with everything in it. */
+  async release() {
+    await this.#ask("DELETE", `state/forks/${this.name}`);
+  }
+
+  /** What differs from the snapshot that the fork began as, or from the store of the server. */
+  diff(limit = 1000) {
+    return this.#ask("GET", `state/diff?fork=${this.name}&limit=${limit}`);
+  }
+
+  /** The latest requests to the fork, oldest first. */
+  async requests() {
+    const filter = encodeURIComponent(`/${this.accountName}`);
+    const requests = [];
+    for (let after = 0; ; ) {
+      const page = await this.#ask("GET", `api/requests?filter=${filter}&after=${after}`);
+      if (page.requests.length === 0) return requests;
+      requests.push(...page.requests);
+      after = page.next;
+    }
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+    await this.release();
+  }
+}
+
 /** A running server. Its own properties are those of its first account. */
 class Lazurite extends Store {
   #child;
   #stores;
   #keepsNothing;
+  #ports;
+  #scheme;
 
   constructor(child, keys, ports, scheme, keepsNothing) {
     const [[name, key]] = keys;
     super(name, key, ports, scheme);
     this.#child = child;
     this.#keepsNothing = keepsNothing;
+    this.#ports = ports;
+    this.#scheme = scheme;
     this.#stores = new Map([...keys].map(([account, secret]) => [account, new Store(account, secret, ports, scheme)]));
   }
 
@@ -78,6 +122,37 @@ class Lazurite extends Store {
     return store;
   }
 
+  /** Makes a fork of the store, or of a snapshot. Without a name it has a random one. */
+  async fork(source, name) {
+    const ask = (...words) => this.#ask(...words);
+    const body = { from: source ?? null, name: name ?? null, account: this.accountName };
+    const made = await ask("POST", "state/forks", body);
+    return new Fork(made.name, this, this.#ports, this.#scheme, ask);
+  }
+
+  /** Keeps the store as it is now under a name. */
+  async snapshot(name) {
+    await this.#ask("PUT", `state/snapshots/${encodeURIComponent(name)}`);
+  }
+
+  /** Puts a copy of a snapshot in the place of the store. */
+  async restore(name) {
+    await this.#ask("POST", `state/snapshots/${encodeURIComponent(name)}/restore`);
+  }
+
+  /** Deletes everything in the store. Snapshots and forks stay. */
+  async reset() {
+    await this.#ask("POST", "state/reset");
+  }
+
+  /** The JSON that a page of the server answers. */
+  async #ask(method, page, body) {
+    const what = `${method} /_lazurite/${page}`;
+    const { status, text } = await answer(this.#scheme, this.#ports.blob, method, `/_lazurite/${page}`, body);
+    if (status >= 300) throw new Error(`${what}: ${status} ${text}`);
+    return JSON.parse(text);
+  }
+
   /** Stops the server. A store in a directory is closed; one in memory is just gone. */
   async stop() {
     const child = this.#child;
@@ -95,6 +170,24 @@ class Lazurite extends Store {
   async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
     await this.stop();
   }
+}
+
+/** Asks this machine's server, whose certificate may be one that nobody knows. */
+function answer(scheme, port, method, path, body) {
+  const secure = scheme === "https";
+  const options = { host: secure ? "localhost" : "127.0.0.1", port, method, path, agent: false, timeout: ANSWER_MILLISECONDS };
+  return new Promise((resolve, reject) => {
+    const request = (secure ? https : http).request({ ...options, rejectUnauthorized: false }, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk) => (text += chunk));
+      response.on("end", () => resolve({ status: response.statusCode, text }));
+      response.on("error", reject);
+    });
+    request.on("timeout", () => request.destroy(new Error(`${method} ${path}: no answer`)));
+    request.on("error", reject);
+    request.end(body === undefined ? undefined : JSON.stringify(body));
+  });
 }
 
 function keysOf(accounts) {
@@ -138,4 +231,4 @@ async function ready(child, portFile, timeout) {
   }
 }
 
-module.exports = { Lazurite, Store, programPath };
+module.exports = { Fork, Lazurite, Store, programPath };

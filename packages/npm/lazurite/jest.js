@@ -1,5 +1,6 @@
 "use strict";
-/* global beforeEach, afterAll */
+/* global beforeEach, afterEach, afterAll */
 const { useLazuriteWith } = require("./fixtures.js");
 
-module.exports = { useLazurite: useLazuriteWith({ beforeEach, afterAll }) };
+// Jest does not tell hooks whether a test has failed.
+module.exports = { useLazurite: useLazuriteWith({ beforeEach, afterEach, afterAll }) };

@@ -1,5 +1,13 @@
 "use strict";
-const { after, beforeEach } = require("node:test");
+const { after, afterEach, beforeEach } = require("node:test");
 const { useLazuriteWith } = require("./fixtures.js");
 
-module.exports = { useLazurite: useLazuriteWith({ beforeEach, afterAll: after }) };
+module.exports = {
+  useLazurite: useLazuriteWith({
+    beforeEach,
+    afterEach,
+    afterAll: after,
+    hasFailed: (context) => context.passed === false,
+    show: (text, context) => text.split("\n").forEach((line) => context.diagnostic(line)),
+  }),
+};

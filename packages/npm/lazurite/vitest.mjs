@@ -1,7 +1,13 @@
-import { afterAll, beforeEach, test as base } from "vitest";
+import { afterAll, afterEach, beforeEach, test as base } from "vitest";
 import fixtures from "./fixtures.js";
 
-export const useLazurite = fixtures.useLazuriteWith({ beforeEach, afterAll });
+export const useLazurite = fixtures.useLazuriteWith({
+  beforeEach,
+  afterEach,
+  afterAll,
+  hasFailed: ({ task }) => task.result?.state === "fail",
+  show: (text) => console.error(text),
+});
 
 const pool = new fixtures.Pool();
 

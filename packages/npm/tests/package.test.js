@@ -2,11 +2,11 @@
 // The installed packages: the commands, the API, the fixtures. Run by `cargo test` and by `.ci/package test`.
 
 const assert = require("node:assert/strict");
-const { execFileSync, spawn } = require("node:child_process");
+const { execFileSync, spawn, spawnSync } = require("node:child_process");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
-const { test } = require("node:test");
+const { describe, test } = require("node:test");
 const { BlobServiceClient } = require("@azure/storage-blob");
 const { QueueServiceClient } = require("@azure/storage-queue");
 const { TableServiceClient } = require("@azure/data-tables");
@@ -33,6 +33,56 @@ async function containers(connectionString) {
 for (const number of [1, 2, 3]) {
   test(`every test has an empty store (${number})`, () => createEverything(lazurite.connectionString));
 }
+
+describe("with isolation by fork", () => {
+  const fork = useLazurite({ isolation: "fork", seed: (server) => createEverything(server.connectionString) });
+
+  for (const number of [1, 2]) {
+    test(`every test has a fork of the seed (${number})`, async () => {
+      assert.match(fork.accountName, /^devstoreaccount1--/);
+      assert.deepEqual(await containers(fork.connectionString), ["same"]);
+      await BlobServiceClient.fromConnectionString(fork.connectionString).getContainerClient("other").create();
+      const { count, changes } = await fork.diff();
+      assert.deepEqual([count, changes[0].change, changes[0].container], [1, "created", "other"]);
+    });
+  }
+});
+
+test("a failed test with a fork reports its requests and its changes", () => {
+  const code = `
+    const { test } = require("node:test");
+    const lazurite = require("lazurite/node-test").useLazurite({ isolation: "fork" });
+    test("fails", async () => {
+      const { BlobServiceClient } = require("@azure/storage-blob");
+      await BlobServiceClient.fromConnectionString(lazurite.connectionString).getContainerClient("photos").create();
+      throw new Error("on purpose");
+    });`;
+  const file = path.join(process.cwd(), "failing.js");
+  fs.writeFileSync(file, code);
+  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  const { status, stdout } = spawnSync(process.execPath, ["--test", "--test-reporter=tap", file], { encoding: "utf8", env });
+  fs.rmSync(file);
+  assert.equal(status, 1, stdout);
+  assert.match(stdout, /201 PUT \/devstoreaccount1--\S+\/photos\S*  CreateContainer/);
+  assert.match(stdout, /\+ container photos/);
+});
+
+test("forks and snapshots of a server are stores of their own", async () => {
+  const server = await Lazurite.start();
+  await createEverything(server.connectionString);
+  await server.snapshot("full");
+  await server.reset();
+  const fork = await server.fork("full", "one");
+  assert.equal(fork.accountName, "devstoreaccount1--one");
+  assert.deepEqual(await containers(fork.connectionString), ["same"]);
+  assert.deepEqual((await fork.requests()).map((request) => request.operation), ["ListContainers"]);
+  assert.deepEqual(await containers(server.connectionString), []);
+  await fork.release();
+  await assert.rejects(fork.release(), /ForkNotFound/);
+  await server.restore("full");
+  assert.deepEqual(await containers(server.connectionString), ["same"]);
+  await server.stop();
+});
 
 test("a server in memory serves all services", async () => {
   const server = await Lazurite.start();

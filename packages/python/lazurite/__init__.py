@@ -7,7 +7,7 @@
 """
 
 from ._program import find_program
-from ._server import Lazurite, LazuriteError, Store
+from ._server import Fork, Lazurite, LazuriteError, Store
 
-__all__ = ["Lazurite", "LazuriteError", "Store", "find_program"]
+__all__ = ["Fork", "Lazurite", "LazuriteError", "Store", "find_program"]
 __version__ = "0.1.0"

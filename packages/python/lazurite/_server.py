@@ -3,12 +3,16 @@
 import base64
 import json
 import os
+import ssl
 import subprocess
 import tempfile
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Dict, List, Optional, Sequence, Type, Union
+from typing import Any, Dict, List, Optional, Sequence, Type, Union
 
 from ._program import find_program
 
@@ -20,8 +24,12 @@ _POLL_SECONDS = 0.005
 _STOP_SECONDS = 10.0
 
 
+#: How long the server may take for an answer about its state.
+_ANSWER_SECONDS = 60.0
+
+
 class LazuriteError(RuntimeError):
-    """The server did not start. The text holds its output on standard error."""
+    """The server did not start, with its output on standard error in the text, or it refused a change of its state."""
 
 
 class Store:
@@ -45,6 +53,50 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.blob_endpoint}>"
+
+
+class Fork(Store):
+    """A store of its own on the ports of a server, which begins as the store of the server or as a snapshot of it.
+
+    It ends with `release`, which a `with` block calls.
+    """
+
+    def __init__(self, server: "Lazurite", name: str, origin: Store, ports: Dict[str, int], host: str, scheme: str) -> None:
+        super().__init__(f"{origin.account_name}--{name}", origin.account_key, host, ports, scheme)
+        self.name = name
+        self._server = server
+
+    def release(self) -> None:
+        """Ends the fork, with everything in it."""
+        self._server._ask("DELETE", f"state/forks/{self.name}")
+
+    def diff(self, limit: int = 1000) -> Dict[str, Any]:
+        """What differs from the snapshot that the fork began as, or from the store of the server: `GET /_lazurite/state/diff`."""
+        answer: Dict[str, Any] = self._server._ask("GET", f"state/diff?fork={self.name}&limit={limit}")
+        return answer
+
+    def requests(self) -> List[Dict[str, Any]]:
+        """The latest requests to the fork, oldest first: `GET /_lazurite/api/requests`."""
+        words = urllib.parse.quote(f"/{self.account_name}")
+        requests: List[Dict[str, Any]] = []
+        after = 0
+        while True:
+            page: Dict[str, Any] = self._server._ask("GET", f"api/requests?filter={words}&after={after}")
+            if not page["requests"]:
+                return requests
+            requests += page["requests"]
+            after = page["next"]
+
+    def __enter__(self) -> "Fork":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.release()
 
 
 class Lazurite:
@@ -89,6 +141,7 @@ class Lazurite:
         self._timeout = timeout
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._stores: Dict[str, Store] = {}
+        self._ports: Dict[str, int] = {}
 
     def start(self) -> "Lazurite":
         """Starts the server and returns once it serves requests. Raises LazuriteError if it does not."""
@@ -106,8 +159,8 @@ class Lazurite:
                     env=self._environment(),
                 )
             ports = self._wait_until_ready(ports_path, errors_path)
-        scheme = "https" if "--cert" in " ".join(self._arguments) else "http"
-        host = "localhost" if scheme == "https" else "127.0.0.1"
+        self._ports = ports
+        host, scheme = self._host, self._scheme
         self._stores = {name: Store(name, key, host, ports, scheme) for name, key in self._keys.items()}
         return self
 
@@ -127,6 +180,24 @@ class Lazurite:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def fork(self, source: Optional[str] = None, name: Optional[str] = None) -> Fork:
+        """Makes a fork of the store, or of the snapshot `source`. Without a name it has a random one."""
+        body = {"from": source, "name": name, "account": self._first.account_name}
+        made = self._ask("POST", "state/forks", body)
+        return Fork(self, made["name"], self._first, self._ports, self._host, self._scheme)
+
+    def snapshot(self, name: str) -> None:
+        """Keeps the store as it is now under a name."""
+        self._ask("PUT", f"state/snapshots/{urllib.parse.quote(name, '')}")
+
+    def restore(self, name: str) -> None:
+        """Puts a copy of a snapshot in the place of the store."""
+        self._ask("POST", f"state/snapshots/{urllib.parse.quote(name, '')}/restore")
+
+    def reset(self) -> None:
+        """Deletes everything in the store. Snapshots and forks stay."""
+        self._ask("POST", "state/reset")
 
     def account(self, name: str) -> Store:
         """Returns the store of one account. Raises KeyError if the server has no such account or does not run."""
@@ -183,6 +254,31 @@ class Lazurite:
         if not self._stores:
             raise LazuriteError("the server does not run: use it in a with block, or call start()")
         return next(iter(self._stores.values()))
+
+    @property
+    def _scheme(self) -> str:
+        return "https" if "--cert" in " ".join(self._arguments) else "http"
+
+    @property
+    def _host(self) -> str:
+        return "localhost" if self._scheme == "https" else "127.0.0.1"
+
+    def _ask(self, method: str, page: str, body: Optional[Dict[str, Any]] = None) -> Any:
+        """The JSON that a page of the server answers. Raises LazuriteError with the reason of a refusal."""
+        if not self._stores:
+            raise LazuriteError("the server does not run: use it in a with block, or call start()")
+        url = f"{self._scheme}://{self._host}:{self._ports['blob']}/_lazurite/{page}"
+        data = None if body is None else json.dumps(body).encode()
+        # No proxy: the server answers programs of this machine only. Its certificate may be one that nobody knows.
+        context = ssl._create_unverified_context()
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+        try:
+            with opener.open(urllib.request.Request(url, data, method=method), timeout=_ANSWER_SECONDS) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise LazuriteError(f"{method} /_lazurite/{page}: {error.code} {error.read().decode('utf-8', 'replace')}") from None
+        except OSError as error:
+            raise LazuriteError(f"{method} /_lazurite/{page}: {error}") from None
 
     def _command(self, ports_path: Path) -> List[str]:
         command = [self._program or find_program(), "--port", str(self._port), "--port-file", str(ports_path)]

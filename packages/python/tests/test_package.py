@@ -58,6 +58,64 @@ def test_isolation_by_server_gives_the_well_known_account(
     result.assert_outcomes(passed=2)
 
 
+_FORK_TESTS = """
+import pytest
+from azure.storage.blob import BlobServiceClient
+
+@pytest.fixture(scope="session")
+def lazurite_seed(lazurite_server):
+    BlobServiceClient.from_connection_string(lazurite_server.connection_string).create_container("seed")
+
+@pytest.mark.parametrize("number", range(3))
+def test_store(number, lazurite, lazurite_connection_string):
+    service = BlobServiceClient.from_connection_string(lazurite_connection_string)
+    assert [container.name for container in service.list_containers()] == ["seed"]
+    service.get_container_client("seed").upload_blob("photo", b"blue")
+    assert lazurite.diff()["count"] == 1
+    assert number < 2, "the third one fails"
+
+def test_forks_are_released(lazurite_server):
+    assert lazurite_server._ask("GET", "state/forks") == {"forks": []}
+"""
+
+
+def test_isolation_by_fork_gives_the_seed_to_each_test_and_reports_a_failed_one(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(_FORK_TESTS)
+    result = pytester.runpytest_subprocess("-o", "lazurite_isolation=fork", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*Requests to Lazurite*",
+            "201 PUT /devstoreaccount1--*/seed/photo*PutBlob",
+            "*Changes of the store in Lazurite*",
+            "+ blob seed/photo",
+        ]
+    )
+
+
+def test_a_fork_of_a_server_is_a_store_of_its_own() -> None:
+    with Lazurite() as server:
+        create_everything(server.connection_string)
+        server.snapshot("full")
+        server.reset()
+        with server.fork("full", "one") as fork, server.fork() as empty:
+            assert fork.account_name == "devstoreaccount1--one"
+            assert containers(fork.connection_string) == ["same"]
+            create_everything(empty.connection_string)
+            changes = empty.diff()["changes"]
+            assert [(change["change"], change["kind"]) for change in changes] == [
+                ("created", "container"),
+                ("created", "queue"),
+                ("created", "table"),
+            ]
+            assert {request["operation"] for request in fork.requests()} == {"ListContainers"}
+        assert containers(server.connection_string) == []
+        server.restore("full")
+        assert containers(server.connection_string) == ["same"]
+        with pytest.raises(LazuriteError, match="SnapshotNotFound"):
+            server.fork("none")
+
+
 def test_a_server_in_memory_serves_all_services() -> None:
     with Lazurite() as store:
         assert store.account_name == "devstoreaccount1"

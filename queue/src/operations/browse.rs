@@ -2,7 +2,7 @@
 //!
 //! Nothing here takes a lock, counts a delivery or changes a row. Times and receipts are as of one snapshot for each call.
 
-use crate::codec::{DeliveryRow, MessageRow};
+use crate::codec::{self, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};
 use crate::live::Live;
 use crate::model::*;
@@ -55,6 +55,41 @@ impl QueueService {
         Ok(page)
     }
 
+    /// Returns at most `count` messages in the order of their ids, which is the order in which they were put. `from` is the id at which the
+    /// page begins: `next` of the page before, `None` for the first one.
+    pub fn list_messages_by_id(
+        &self,
+        account: &str,
+        queue: &str,
+        from: Option<&str>,
+        count: usize,
+    ) -> Result<BrowsedMessages> {
+        let live = self.browsed_queue(account, queue)?;
+        let (snapshot, now) = (self.db.snapshot(), self.now());
+        let mut range = keys::messages(live.id);
+        if let Some(from) = from {
+            let id = MessageId::parse(from).ok_or(Error::InvalidMarker)?;
+            range.start = keys::message(live.id, id);
+        }
+        let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
+        let mut page = BrowsedMessages::default();
+        while scan.advance()? {
+            let id = keys::message_id(scan.key());
+            let id = id.ok_or_else(|| codec::corrupt("a message", 0, "its key has no id"))?;
+            if page.messages.len() == count {
+                page.next = Some(id.to_string());
+                break;
+            }
+            page.examined += 1;
+            let row = MessageRow::decode(&scan.value_in_place()?)?;
+            if row.expires_at > now {
+                let message = self.stored_in(&live, &snapshot, id, row.visible_at)?;
+                page.messages.extend(message);
+            }
+        }
+        Ok(page)
+    }
+
     /// A message by its id, hidden or not. Errors: `MessageNotFound`.
     pub fn stored_message(
         &self,
@@ -67,15 +102,8 @@ impl QueueService {
         let id = MessageId::parse(message_id).ok_or(Error::MessageNotFound)?;
         let row = self.row_in(&live, &snapshot, id)?;
         let row = row.filter(|row| row.expires_at > now);
-        let position = Position {
-            at: row.ok_or(Error::MessageNotFound)?.visible_at,
-            id,
-        };
-        let key = keys::delivery(live.id, position);
-        let delivery = snapshot.get(&self.messages, &key)?;
-        let delivery = delivery.ok_or(Error::MessageNotFound)?;
-        let delivery = DeliveryRow::decode(&delivery)?;
-        let message = self.stored_at(&live, &snapshot, position, delivery)?;
+        let visible_at = row.ok_or(Error::MessageNotFound)?.visible_at;
+        let message = self.stored_in(&live, &snapshot, id, visible_at)?;
         message.ok_or(Error::MessageNotFound)
     }
 
@@ -130,6 +158,23 @@ impl QueueService {
     ) -> Result<Option<MessageRow>> {
         let value = snapshot.get(&self.messages, &keys::message(live.id, id))?;
         Ok(value.map(|value| MessageRow::decode(&value)).transpose()?)
+    }
+
+    /// The whole of a message that is visible at this time; `None` if it has no place in the order of delivery.
+    fn stored_in(
+        &self,
+        live: &Live,
+        snapshot: &Snapshot,
+        id: MessageId,
+        visible_at: Ticks,
+    ) -> Result<Option<StoredMessage>> {
+        let position = Position { at: visible_at, id };
+        let delivery = snapshot.get(&self.messages, &keys::delivery(live.id, position))?;
+        let Some(delivery) = delivery else {
+            return Ok(None);
+        };
+        let delivery = DeliveryRow::decode(&delivery)?;
+        self.stored_at(live, snapshot, position, delivery)
     }
 
     /// The whole of a message; `None` if its row by id is missing, which earlier releases could leave behind.

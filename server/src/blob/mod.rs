@@ -51,6 +51,7 @@ use crate::request::operation::BodyRule;
 use crate::response::ResponseFuture;
 use crate::response::error::{Result, common};
 use conditions::blob_state;
+pub use container::access_text;
 pub use content::content_body;
 pub use fetcher::Fetcher;
 use operations::Row;

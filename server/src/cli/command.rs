@@ -1,6 +1,7 @@
 //! The commands of the program beside serving, with their help.
 
 use crate::commands::Existing;
+use crate::state::diff::LIMIT_DEFAULT;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -313,8 +314,21 @@ pub enum FaultsAction {
 /// An action of `lazurite state`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum StateAction {
-    /// Delete everything in the store
-    Reset,
+    /// Delete everything in the store, or in the part of it that is named
+    Reset {
+        /// An account; ACCOUNT--FORK is the account in a fork
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
+        /// blob, queue or table
+        #[arg(long, value_name = "SERVICE")]
+        service: Option<String>,
+        #[arg(long, value_name = "NAME")]
+        container: Option<String>,
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        #[arg(long, value_name = "NAME")]
+        table: Option<String>,
+    },
     /// Keep the store as it is now
     Snapshot {
         /// 1 to 64 letters, digits, dots, hyphens and underscores
@@ -334,6 +348,21 @@ pub enum StateAction {
         /// The snapshot
         #[arg(value_name = "NAME")]
         name: String,
+    },
+    /// Print what differs between two snapshots, or a snapshot and the store
+    Diff {
+        /// The older side: a snapshot, or now, which is the store as it is (default: the source of the fork)
+        #[arg(value_name = "FROM", required_unless_present = "fork")]
+        from: Option<String>,
+        /// The newer side (default: the fork, or now)
+        #[arg(value_name = "TO")]
+        to: Option<String>,
+        /// Compare this fork with its source
+        #[arg(long, value_name = "NAME")]
+        fork: Option<String>,
+        /// Most changes to print, up to 10000
+        #[arg(long, value_name = "COUNT", default_value_t = LIMIT_DEFAULT)]
+        limit: usize,
     },
     /// Make a fork and print its connection string
     Fork {

@@ -40,9 +40,25 @@ fn request(action: &StateAction) -> (&'static str, String, String) {
         format!("/_lazurite/state/{kind}/{name}{end}")
     };
     let (method, page) = match action {
-        StateAction::Reset => ("POST", "/_lazurite/state/reset".to_owned()),
+        StateAction::Reset {
+            account,
+            service,
+            container,
+            queue,
+            table,
+        } => {
+            let body = json!({
+                "account": account, "service": service, "container": container, "queue": queue, "table": table,
+            });
+            return (
+                "POST",
+                "/_lazurite/state/reset".to_owned(),
+                body.to_string(),
+            );
+        }
         StateAction::List => ("GET", "/_lazurite/state/snapshots".to_owned()),
         StateAction::Snapshot { name } => ("PUT", page("snapshots", name, "")),
+        StateAction::Diff { .. } => ("GET", diff_page(action)),
         StateAction::Restore { name } => ("POST", page("snapshots", name, "/restore")),
         StateAction::Delete { name } => ("DELETE", page("snapshots", name, "")),
         StateAction::Release { name } => ("DELETE", page("forks", name, "")),
@@ -55,11 +71,107 @@ fn request(action: &StateAction) -> (&'static str, String, String) {
     (method, page, String::new())
 }
 
+fn diff_page(action: &StateAction) -> String {
+    let StateAction::Diff {
+        from,
+        to,
+        fork,
+        limit,
+    } = action
+    else {
+        return String::new();
+    };
+    let given = [("from", from), ("to", to), ("fork", fork)];
+    let parameters = given.into_iter().filter_map(|(name, value)| {
+        let value = encode(value.as_deref()?).replace('/', "%2F");
+        Some(format!("&{name}={value}"))
+    });
+    let parameters: String = parameters.collect();
+    format!("/_lazurite/state/diff?limit={limit}{parameters}")
+}
+
+/// The lines of a comparison: `+` is created, `-` deleted and `~` changed.
+fn changes(answer: &Value) -> Vec<String> {
+    let listed = answer["changes"].as_array().cloned().unwrap_or_default();
+    let mut lines: Vec<_> = listed.iter().flat_map(change_lines).collect();
+    let count = answer["count"].as_u64().unwrap_or(0);
+    lines.push(if answer["truncated"] == true {
+        format!(
+            "{count} changes, of which {} are printed (--limit)",
+            listed.len()
+        )
+    } else if count == 0 {
+        "nothing differs".to_owned()
+    } else {
+        format!("{count} changes")
+    });
+    lines
+}
+
+fn change_lines(change: &Value) -> Vec<String> {
+    const NAMES: [&str; 9] = [
+        "container",
+        "blob",
+        "snapshot",
+        "versionId",
+        "queue",
+        "messageId",
+        "table",
+        "partitionKey",
+        "rowKey",
+    ];
+    let text = |value: &Value| plain(value.as_str().unwrap_or_default());
+    let sign = match change["change"].as_str() {
+        Some("created") => '+',
+        Some("deleted") => '-',
+        _ => '~',
+    };
+    let names = NAMES.iter().filter_map(|name| change[name].as_str());
+    let names: Vec<_> = names.map(plain).collect();
+    let mut lines = vec![format!(
+        "{sign} {:<9}  {}",
+        text(&change["kind"]),
+        names.join("/")
+    )];
+    if sign == '~' {
+        let values = change["values"].as_array().cloned().unwrap_or_default();
+        lines.extend(values.iter().map(|value| {
+            let side = |side: &str| match &value[side] {
+                Value::String(text) => format!("{:?}", plain(text)),
+                _ => "nothing".to_owned(),
+            };
+            let (part, name) = (text(&value["part"]), text(&value["name"]));
+            format!("    {part} {name}: {} -> {}", side("old"), side("new"))
+        }));
+    }
+    lines
+}
+
+/// The outcome of a reset of the part with these names, the innermost first.
+fn reset_sentence<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.map(|name| plain(name)).collect();
+    if names.is_empty() {
+        "the store is empty".to_owned()
+    } else {
+        format!("deleted everything of {}", names.join(" of "))
+    }
+}
+
 /// What an answer says, for people.
 fn sentences(action: &StateAction, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
     match action {
-        StateAction::Reset => vec!["the store is empty".to_owned()],
+        StateAction::Reset {
+            account,
+            service,
+            container,
+            queue,
+            table,
+        } => {
+            let names = [table, queue, container, service, account];
+            vec![reset_sentence(names.into_iter().flatten())]
+        }
+        StateAction::Diff { .. } => changes(answer),
         StateAction::Snapshot { name } => vec![format!("kept the store as {name}")],
         StateAction::Restore { name } => vec![format!("the store is as {name}")],
         StateAction::Delete { name } => vec![format!("deleted the snapshot {name}")],
@@ -99,6 +211,32 @@ mod tests {
         let name = "../a/b?c".to_owned();
         let (_, page, _) = request(&StateAction::Delete { name });
         assert_eq!(page, "/_lazurite/state/snapshots/..%2Fa%2Fb%3Fc");
+    }
+
+    #[test]
+    fn diff_has_a_line_for_each_change_and_each_value_that_changed() {
+        let action = StateAction::Diff {
+            from: Some("a/b".to_owned()),
+            to: None,
+            fork: Some("f".to_owned()),
+            limit: 7,
+        };
+        let (_, page, _) = request(&action);
+        assert_eq!(page, "/_lazurite/state/diff?limit=7&from=a%2Fb&fork=f");
+        let answer = json!({"count": 3, "truncated": true, "changes": [
+            {"change": "created", "kind": "container", "container": "c", "values": []},
+            {"change": "changed", "kind": "entity", "table": "T", "partitionKey": "p", "rowKey": "\u{1b}",
+             "values": [{"part": "properties", "name": "N", "old": "1", "new": null}]},
+        ]});
+        let expected = [
+            "+ container  c",
+            "~ entity     T/p/\u{fffd}",
+            "    properties N: \"1\" -> nothing",
+            "3 changes, of which 2 are printed (--limit)",
+        ];
+        assert_eq!(sentences(&action, &answer), expected);
+        let none = json!({"count": 0, "truncated": false, "changes": []});
+        assert_eq!(sentences(&action, &none), ["nothing differs"]);
     }
 
     #[test]

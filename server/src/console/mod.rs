@@ -29,7 +29,7 @@ mod state;
 mod state_pages;
 mod tables;
 mod test_pages;
-mod value_text;
+pub mod value_text;
 
 pub use layout::size as layout_size;
 

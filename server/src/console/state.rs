@@ -8,11 +8,15 @@ use crate::console::routing::{any_handler, get};
 use crate::console::test_pages::check_shows_all;
 use crate::console::{connect, state_pages};
 use crate::response::error::{Failure, Result};
+use crate::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
 use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
 use axum::extract::State;
 use axum::{Extension, Router};
 use maud::{Markup, html};
 use std::sync::Arc;
+
+/// Most changes that the page shows.
+const CHANGES_MAX: usize = 200;
 
 pub fn routes() -> Router<Arc<Console>> {
     Router::new().route("/_lazurite/state", get(page).post(any_handler(act)))
@@ -21,12 +25,14 @@ pub fn routes() -> Router<Arc<Console>> {
 async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
     let snapshots = console.stores.list_snapshots().await?;
     let forks = console.stores.list_forks();
+    let compared = compared(&console, &visit).await?;
     let content = html! {
         h1 { "State" }
         (layout::note(&visit))
         p { "Programs do the same with " code { "lazurite state" } " or the paths below " code { (state_pages::PREFIX) } "." }
         (snapshot_section(&console, &snapshots))
         (fork_section(&console, &visit, &snapshots, &forks))
+        (diff_section(&visit, &snapshots, compared.as_ref()))
         details.danger {
             summary { "Reset the store" }
             form method="post" {
@@ -127,6 +133,78 @@ fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
                 (copy_button(&connection)) " "
                 button name="act" value="release" { "End" }
             } }
+        }
+    }
+}
+
+/// The comparison that the form asks for, of the accounts that the console shows.
+async fn compared(console: &Console, visit: &Visit) -> Result<Option<Changes>> {
+    if visit.parameter("compare").is_empty() {
+        return Ok(None);
+    }
+    let accounts = console.accounts().map(str::to_owned).collect();
+    let wanted = WantedDiff::read(|name| visit.parameter(name), accounts)?;
+    let limit = wanted.limit.min(CHANGES_MAX);
+    let compared = console.stores.diff(WantedDiff { limit, ..wanted });
+    compared.await.map(Some)
+}
+
+fn diff_section(visit: &Visit, snapshots: &[SnapshotFacts], changes: Option<&Changes>) -> Markup {
+    let side = |label: &str, name: &str| {
+        let chosen = visit.parameter(name);
+        html! {
+            label { (label) " " select name=(name) {
+                option value="now" { "the store as it is now" }
+                @for snapshot in snapshots { option selected[snapshot.name == chosen] { (snapshot.name) } }
+            } }
+        }
+    };
+    html! {
+        section {
+            h2 { "Differences" }
+            form.fields method="get" {
+                (side("Between", "from"))
+                (side("and", "to"))
+                button name="compare" value="1" { "Compare" }
+            }
+            @if let Some(changes) = changes { (change_table(changes)) }
+        }
+    }
+}
+
+fn change_table(changes: &Changes) -> Markup {
+    html! {
+        @if changes.count == 0 {
+            p.empty { "Nothing differs." }
+        } @else {
+            p { (layout::counted(changes.count, "change")) @if changes.is_truncated() { ", of which " (changes.listed.len()) " are shown" } "." }
+            div.scroll tabindex="0" role="region" aria-label="Differences" { table {
+                caption.hidden { "Differences" }
+                thead { tr { th scope="col" { "Change" } th scope="col" { "Kind" } th scope="col" { "Name" } th scope="col" { "Values" } } }
+                tbody { @for change in &changes.listed { (change_row(change)) } }
+            } }
+        }
+    }
+}
+
+fn change_row(change: &Change) -> Markup {
+    let text = |shown: &Option<Shown>| {
+        shown
+            .as_ref()
+            .map_or("nothing".to_owned(), |shown| shown.text.clone())
+    };
+    html! {
+        tr {
+            td { (change.kind.word()) }
+            td { (change.resource.kind) }
+            th scope="row" { (change.resource.to_string()) }
+            td {
+                @if change.kind == Kind::Changed {
+                    @for value in &change.differences {
+                        div { (value.part) " " (value.name) ": " code { (text(&value.old)) } " → " code { (text(&value.new)) } }
+                    }
+                }
+            }
         }
     }
 }

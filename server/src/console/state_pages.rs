@@ -8,6 +8,7 @@ use crate::console::routing::{any_handler, delete, get, post, put};
 use crate::console::test_pages::guard;
 use crate::console::{Console, connect};
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
+use crate::state::diff::WantedDiff;
 use crate::state::page::{self, WantedFork};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -23,6 +24,7 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
     let layer = from_fn_with_state(console.clone(), guard);
     Router::new()
         .route("/_lazurite/state/reset", post(reset))
+        .route("/_lazurite/state/diff", get(diff))
         .route("/_lazurite/state/snapshots", get(list_snapshots))
         .route(
             "/_lazurite/state/snapshots/{name}",
@@ -46,6 +48,13 @@ async fn reset(
 ) -> Page<Json<Value>> {
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
     Ok(Json(page::reset(&console.stores, &body).await?))
+}
+
+/// Compares the accounts that the console shows.
+async fn diff(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
+    let accounts = console.accounts().map(str::to_owned).collect();
+    let wanted = WantedDiff::read(|name| visit.parameter(name), accounts)?;
+    Ok(Json(page::diff(&console.stores, wanted).await?))
 }
 
 async fn list_snapshots(State(console): State<Arc<Console>>) -> Page<Json<Value>> {

@@ -394,6 +394,11 @@ impl Meter<'_> {
 }
 
 impl Usage {
+    /// Frees the names of what was deleted.
+    pub fn forget_deleted(&self) {
+        *lock(&self.deleted) = Recent::default();
+    }
+
     /// Names of tables ignore case; the others have lower case only.
     fn name_key(&self, named: Named, account: &str, name: &str) -> u64 {
         let name = name.to_ascii_lowercase();

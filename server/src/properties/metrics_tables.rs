@@ -46,6 +46,18 @@ pub fn table_of(service: ServiceKind, grain: Grain, secondary: bool) -> String {
     format!("$Metrics{grain:?}{location}Transactions{}", service.title())
 }
 
+/// All tables that there can be.
+pub fn names() -> Vec<String> {
+    let mut names = vec![CAPACITY_TABLE.to_owned()];
+    for (service, grain) in ServiceKind::ALL
+        .into_iter()
+        .flat_map(|service| Grain::ALL.map(|grain| (service, grain)))
+    {
+        names.extend([false, true].map(|secondary| table_of(service, grain, secondary)));
+    }
+    names
+}
+
 /// Makes the tables that the properties of a service ask for.
 pub fn make_tables(
     tables: &TableService,

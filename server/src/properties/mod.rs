@@ -220,6 +220,19 @@ impl PropertiesStore {
         self.slot(service, account).get()
     }
 
+    /// Takes back all changes of the properties of a service.
+    pub fn reset(&self, service: ServiceKind, account: &str) -> Result<Ticket> {
+        let slot = self.slot(service, account);
+        let _changing = slot.begin_change();
+        let properties = ServiceProperties {
+            cors_at_start: slot.get().cors_at_start.clone(),
+            ..ServiceProperties::default()
+        };
+        let ticket = write_properties(&self.services, service, account, &properties)?;
+        slot.set(properties);
+        Ok(ticket)
+    }
+
     fn slot(&self, service: ServiceKind, account: &str) -> &Slot {
         let slots = self.slots.get(account);
         &slots.expect("a request's account is a configured one")[service as usize]
@@ -266,31 +279,40 @@ fn apply(store: &PropertiesStore, context: &Context, change: Change) -> Result<T
     let _changing = slot.begin_change();
     let mut properties = ServiceProperties::clone(&slot.get());
     change.apply_to(&mut properties);
-    let bytes = document::write(context.service, &properties).into_bytes();
     let account = &context.account;
     if properties.logging.is_on() {
         make_container(services, account, LOGS_CONTAINER)?;
     }
     metrics_tables::make_tables(&services.tables, account, context.service, &properties)?;
-    let ticket = match context.service {
+    if context.service == ServiceKind::Blob && properties.static_website.enabled {
+        make_container(services, account, WEBSITE_CONTAINER)?;
+    }
+    let ticket = write_properties(services, context.service, account, &properties)?;
+    slot.set(properties);
+    Ok(ticket)
+}
+
+fn write_properties(
+    services: &Services,
+    service: ServiceKind,
+    account: &str,
+    properties: &ServiceProperties,
+) -> Result<Ticket> {
+    let bytes = document::write(service, properties).into_bytes();
+    Ok(match service {
         ServiceKind::Blob => {
             let policy = AccountPolicy {
                 delete_retention_days: properties.delete_retention.days,
                 permanent_delete: properties.delete_retention.allow_permanent_delete,
                 ..services.blobs.get_account_policy(account)?
             };
-            if properties.static_website.enabled {
-                make_container(services, account, WEBSITE_CONTAINER)?;
-            }
             services
                 .blobs
                 .set_account_policy(account, policy, Some(&bytes))?
         }
         ServiceKind::Queue => services.queues.set_service_properties(account, &bytes)?,
         ServiceKind::Table => services.tables.set_service_properties(account, &bytes)?,
-    };
-    slot.set(properties);
-    Ok(ticket)
+    })
 }
 
 /// Creates the container of a feature that was enabled.

@@ -38,8 +38,7 @@ impl Query {
 
     /// The first value of that name, in any case, with `+` read as a blank as forms send it.
     pub fn get(&self, name: &str) -> Option<String> {
-        self.raw(name)
-            .map(|value| decode(&value.replace('+', " ")).into_owned())
+        self.raw(name).map(decode_form)
     }
 
     /// The first value of that name with `+` kept.
@@ -51,20 +50,20 @@ impl Query {
     pub fn joined(&self, name: &str) -> String {
         let named = |pair: &&(String, String)| pair.0.eq_ignore_ascii_case(name);
         let values = self.pairs.iter().filter(named);
-        let decoded = values.map(|(_, value)| decode(&value.replace('+', " ")).into_owned());
+        let decoded = values.map(|(_, value)| decode_form(value));
         decoded.collect::<Vec<_>>().join(",")
     }
 
     /// A parameter that is given again with another value, except those that may be ([`Query::joined`]): the signature could cover
     /// one value, and the server use another.
     pub fn contradicted(&self) -> Option<&str> {
-        let mut seen: Vec<(String, &str)> = Vec::with_capacity(self.pairs.len());
-        for (name, value) in &self.pairs {
-            let lower = name.to_ascii_lowercase();
-            match seen.iter().find(|(known, _)| *known == lower) {
-                Some((_, first)) if first != value && lower != "include" => return Some(name),
-                Some(_) => {}
-                None => seen.push((lower, value)),
+        for (position, (name, value)) in self.pairs.iter().enumerate() {
+            let is_same = |pair: &&(String, String)| pair.0.eq_ignore_ascii_case(name);
+            let first = self.pairs[..position].iter().find(is_same);
+            if first.is_some_and(|(_, first)| first != value)
+                && !name.eq_ignore_ascii_case("include")
+            {
+                return Some(name);
             }
         }
         None
@@ -91,6 +90,14 @@ impl Query {
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.as_str())
+    }
+}
+
+fn decode_form(raw: &str) -> String {
+    if raw.contains('+') {
+        decode(&raw.replace('+', " ")).into_owned()
+    } else {
+        decode(raw).into_owned()
     }
 }
 

@@ -109,6 +109,13 @@ impl Forks {
         Some(fork.store.clone())
     }
 
+    /// The store of a fork, which is used now, and what the fork began as.
+    pub(super) fn with_source(&self, name: &str) -> Option<(Arc<Store>, ForkSource)> {
+        let store = self.find(name)?;
+        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        Some((store, forks.get(name)?.source.clone()))
+    }
+
     fn check_new(&self, name: &str) -> Result<()> {
         let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
         if forks.contains_key(name) {
@@ -252,7 +259,7 @@ impl Stores {
         Ok(self.forks.add(name, store, source))
     }
 
-    fn copy_for_fork(
+    pub(super) fn copy_for_fork(
         &self,
         file: &StoresFile,
         source: &ForkSource,

@@ -4,17 +4,20 @@
 //! them. A request takes its store once, when it begins, and keeps it to its end.
 
 mod data_directory;
+pub mod diff;
 mod directories;
 mod forks;
 mod housekeeping;
 mod operations;
 pub mod page;
+mod partial_reset;
 mod secondary;
 mod store;
 mod stores;
 mod stores_file;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 pub use data_directory::DataDirectory;
 pub use directories::Directories;
@@ -23,3 +26,4 @@ pub use operations::SnapshotFacts;
 pub use store::{Settings, Shared, Store};
 pub use stores::Stores;
 pub use stores_file::is_snapshot_name;
+pub use writes::{Write, WriteTarget};

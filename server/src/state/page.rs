@@ -2,16 +2,31 @@
 
 use crate::codec::date;
 use crate::response::error::{Failure, Result};
+use crate::state::diff::{LIMIT_DEFAULT, LIMIT_MAX, WantedDiff};
 use crate::state::forks::{ForkFacts, ForkSource};
 use crate::state::operations::SnapshotFacts;
+use crate::state::partial_reset::WantedReset;
 use crate::state::stores::Stores;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Empties the store. The body is empty, or an empty object.
+/// Empties the store, or the part of it that the body names: a JSON object with the optional texts `account`, `service`, `container`,
+/// `queue` and `table`. An empty body stands for an empty object, which is the whole store.
 pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
-    check_empty(body)?;
-    stores.reset().await?;
+    let names = ["account", "service", "container", "queue", "table"];
+    let [account, service, container, queue, table] = texts(body, names)?;
+    let wanted = WantedReset {
+        account,
+        service,
+        container,
+        queue,
+        table,
+    };
+    if wanted.is_of_all() {
+        stores.reset().await?;
+    } else {
+        stores.reset_part(wanted).await?;
+    }
     Ok(json!({}))
 }
 
@@ -55,36 +70,7 @@ pub struct WantedFork {
 impl WantedFork {
     /// Reads a JSON object with the optional texts `from`, `name` and `account`; an empty body stands for an empty object.
     pub fn read(body: &[u8]) -> Result<WantedFork> {
-        let body = if body.trim_ascii().is_empty() {
-            b"{}"
-        } else {
-            body
-        };
-        let invalid = |message: String| Failure::new(400, "InvalidInput", message);
-        let document: Value = serde_json::from_slice(body)
-            .map_err(|error| invalid(format!("The body is no JSON document: {error}.")))?;
-        let fields = document.as_object();
-        let fields = fields.ok_or_else(|| invalid("The body is no JSON object.".to_owned()))?;
-        let mut texts = [None, None, None];
-        let names = ["from", "name", "account"];
-        for (field, value) in fields {
-            let index = names.iter().position(|name| name == field);
-            let index = index.ok_or_else(|| {
-                invalid(format!(
-                    "{field}: there is no such field. There are from, name and account."
-                ))
-            })?;
-            texts[index] = match value {
-                Value::Null => None,
-                Value::String(text) => Some(text.clone()),
-                value => {
-                    return Err(invalid(format!(
-                        "{field}: {value} is neither a text nor null."
-                    )));
-                }
-            };
-        }
-        let [from, name, account] = texts;
+        let [from, name, account] = texts(body, ["from", "name", "account"])?;
         Ok(WantedFork {
             name,
             source: from.map_or(ForkSource::Now, ForkSource::Snapshot),
@@ -108,14 +94,70 @@ pub fn shown_fork(fork: &ForkFacts) -> Value {
     })
 }
 
-fn check_empty(body: &[u8]) -> Result<()> {
-    let is_empty = || {
-        let document: Option<Value> = serde_json::from_slice(body).ok();
-        document.is_some_and(|document| document == json!({}))
-    };
-    if body.trim_ascii().is_empty() || is_empty() {
-        return Ok(());
+/// What differs between two stores.
+pub async fn diff(stores: &Arc<Stores>, wanted: WantedDiff) -> Result<Value> {
+    Ok(stores.diff(wanted).await?.json())
+}
+
+impl WantedDiff {
+    /// Reads the parameters `from`, `to`, `fork` and `limit`, of which an empty one is absent. `now` is the present store.
+    pub fn read(parameter: impl Fn(&str) -> String, accounts: Vec<String>) -> Result<WantedDiff> {
+        let given = |name: &str| Some(parameter(name)).filter(|text| !text.is_empty());
+        let side = |name: &str| match given(name)?.as_str() {
+            "now" => Some(ForkSource::Now),
+            snapshot => Some(ForkSource::Snapshot(snapshot.to_owned())),
+        };
+        let limit = match given("limit") {
+            None => LIMIT_DEFAULT,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|limit| (1..=LIMIT_MAX).contains(limit))
+                .ok_or_else(|| {
+                    let message = format!("limit: {text:?} is no number from 1 to {LIMIT_MAX}.");
+                    Failure::new(400, "InvalidInput", message)
+                })?,
+        };
+        Ok(WantedDiff {
+            from: side("from"),
+            to: side("to"),
+            fork: given("fork"),
+            limit,
+            accounts,
+        })
     }
-    let message = "The body is empty or {}: everything is reset.";
-    Err(Failure::new(400, "InvalidInput", message))
+}
+
+/// The fields of a JSON object, each a text or null. An empty body stands for an empty object.
+fn texts<const N: usize>(body: &[u8], names: [&str; N]) -> Result<[Option<String>; N]> {
+    let body = if body.trim_ascii().is_empty() {
+        b"{}"
+    } else {
+        body
+    };
+    let invalid = |message: String| Failure::new(400, "InvalidInput", message);
+    let document: Value = serde_json::from_slice(body)
+        .map_err(|error| invalid(format!("The body is no JSON document: {error}.")))?;
+    let fields = document.as_object();
+    let fields = fields.ok_or_else(|| invalid("The body is no JSON object.".to_owned()))?;
+    let mut texts = [const { None }; N];
+    for (field, value) in fields {
+        let index = names.iter().position(|name| name == field);
+        let index = index.ok_or_else(|| {
+            let known = names.join(", ");
+            invalid(format!(
+                "{field}: there is no such field. There are: {known}."
+            ))
+        })?;
+        texts[index] = match value {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            value => {
+                return Err(invalid(format!(
+                    "{field}: {value} is neither a text nor null."
+                )));
+            }
+        };
+    }
+    Ok(texts)
 }

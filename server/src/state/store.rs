@@ -16,6 +16,7 @@ use crate::services::Services;
 use crate::state::forks::ForkSettings;
 use crate::state::housekeeping::Housekeeping;
 use crate::state::stores_file::StoreNumber;
+use crate::state::writes::Writes;
 use crate::{blob, queue, table};
 use lazurite_advisor::Advisor;
 use lazurite_blob::{AccountPolicy, BlobService};
@@ -77,6 +78,7 @@ pub struct Store {
     pub number: StoreNumber,
     /// The name of the fork that it is.
     pub fork: Option<String>,
+    pub writes: Writes,
     housekeeping: Mutex<Option<Housekeeping>>,
     /// Set when another store is about to take its place, before the durable record of that.
     is_retired: AtomicBool,
@@ -130,6 +132,7 @@ impl Store {
             shared,
             number,
             fork,
+            writes: Writes::default(),
             housekeeping: Mutex::default(),
             is_retired: AtomicBool::new(false),
             own_references: 0,

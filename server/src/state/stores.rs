@@ -39,7 +39,9 @@ pub struct Stores {
     removals: Mutex<JoinSet<()>>,
     /// The task that ends forks.
     reaper: Mutex<Option<JoinHandle<()>>>,
-    is_closing: Arc<AtomicBool>,
+    pub(super) is_closing: Arc<AtomicBool>,
+    /// Held by a comparison of stores.
+    pub(super) comparing: Arc<tokio::sync::Mutex<()>>,
     /// `None`: the secondary endpoint reads the current store.
     secondary: OnceLock<Arc<Secondary>>,
 }
@@ -65,6 +67,7 @@ impl Stores {
             removals: Mutex::default(),
             reaper: Mutex::default(),
             is_closing: Arc::default(),
+            comparing: Arc::default(),
             secondary: OnceLock::new(),
         })
     }

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::cli::Cli;
 use crate::layers::access_log::AccessLog;
 use crate::response::error::Result;
-use crate::state::{DataDirectory, Stores};
+use crate::state::{DataDirectory, ForkSource, Store, Stores};
 use clap::Parser;
 use lazurite_blob::{ContainerSettings, ListContainers};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Fs, Keep, Lock, MemoryFs, Operation};
@@ -49,7 +49,10 @@ async fn close(stores: &Stores) -> lazurite_engine::Result<()> {
 
 /// Writes a name, as a container, and waits until it is acknowledged.
 async fn put(stores: &Stores, name: &str) {
-    let store = stores.current();
+    put_in(&stores.current(), name).await;
+}
+
+async fn put_in(store: &Store, name: &str) {
     let settings = ContainerSettings::default();
     let blobs = &store.services.blobs;
     let made = blobs.create_container_with(DEVELOPMENT_ACCOUNT, name, settings);
@@ -60,7 +63,10 @@ async fn put(stores: &Stores, name: &str) {
 
 /// The names in the current store.
 fn names(stores: &Stores) -> Names {
-    let store = stores.current();
+    names_in(&stores.current())
+}
+
+fn names_in(store: &Store) -> Names {
     let list = ListContainers::default();
     let page = store
         .services
@@ -323,10 +329,40 @@ async fn check_against_model(seed: u64, durability: Durability) {
     let mut stores = open(Arc::new(fs.clone()), durability).unwrap();
     let mut current = Names::new();
     let mut kept: BTreeMap<String, Names> = BTreeMap::new();
-    for number in 0..60 {
+    // A fork never sees what is written to its source or to another fork after it was made.
+    let mut forked: BTreeMap<String, Names> = BTreeMap::new();
+    for number in 0..90 {
         let name = ["one", "two", "three"][random.below(3)].to_owned();
         let context = format!("seed {seed}, {durability:?}, step {number}");
-        match random.below(10) {
+        match random.below(15) {
+            10 => {
+                let (fork, source) = (format!("f{}", random.below(3)), random.below(2));
+                let (source, expected) = match source {
+                    0 => (ForkSource::Now, Some(&current)),
+                    _ => (ForkSource::Snapshot(name.clone()), kept.get(&name)),
+                };
+                let made = stores.fork_from(Some(fork.clone()), source).await;
+                let is_new = !forked.contains_key(&fork);
+                assert_eq!(made.is_ok(), is_new && expected.is_some(), "{context}");
+                if let (Some(expected), true) = (expected, is_new) {
+                    forked.insert(fork, expected.clone());
+                }
+            }
+            11..=13 => {
+                let fork = format!("f{}", random.below(3));
+                let store = stores.fork(&fork);
+                assert_eq!(store.is_some(), forked.contains_key(&fork), "{context}");
+                if let (Some(store), Some(names)) = (store, forked.get_mut(&fork)) {
+                    let name = format!("name-{number}");
+                    put_in(&store, &name).await;
+                    names.insert(name);
+                }
+            }
+            14 => {
+                let fork = format!("f{}", random.below(3));
+                let released = stores.release_fork(&fork).is_ok();
+                assert_eq!(released, forked.remove(&fork).is_some(), "{context}");
+            }
             0..=3 => {
                 let name = format!("name-{number}");
                 put(&stores, &name).await;
@@ -361,9 +397,14 @@ async fn check_against_model(seed: u64, durability: Durability) {
                     fs = left;
                 }
                 stores = open(Arc::new(fs.clone()), durability).unwrap();
+                forked.clear();
             }
         }
         assert_eq!(names(&stores), current, "{context}");
+        for (fork, expected) in &forked {
+            let store = stores.fork(fork).expect("the fork was not released");
+            assert_eq!(names_in(&store), *expected, "{context}: {fork}");
+        }
         let names: Names = kept.keys().cloned().collect();
         assert_eq!(snapshots(&stores).await, names, "{context}");
     }

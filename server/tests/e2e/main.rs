@@ -47,6 +47,8 @@ mod recordings;
 mod rights;
 mod secondary;
 mod state;
+mod state_diff;
+mod state_reset;
 mod table;
 mod targets;
 mod terminal;

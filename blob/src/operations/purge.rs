@@ -1,0 +1,41 @@
+//! The removal of a container at once, with all that is kept of it. No operation of the protocol.
+
+use crate::codec;
+use crate::error::Result;
+use crate::keys;
+use crate::operations::permit::ContainerPermit;
+use crate::service::BlobService;
+use lazurite_engine::{Direction, KeyRange, Ticket};
+
+impl BlobService {
+    /// Deletes the containers of this name, the present one and those that were deleted and can be restored, with their contents. Leases,
+    /// policies and holds do not prevent it. The name is free at once. `None` if there is none.
+    pub fn purge_container(&self, account: &str, container: &str) -> Result<Option<Ticket>> {
+        let key = keys::container(account, container);
+        // Counted for as long as the container is locked.
+        let _long = self.begin_long_operation();
+        let mut transaction = self.db.begin_deletion()?;
+        transaction.lock([(&self.keyspaces.containers, &key[..])])?;
+        let now = self.now();
+        let mut found = Vec::new();
+        if let Some(value) = self.db.get(&self.keyspaces.containers, &key)? {
+            found.push((key.clone(), codec::decode_container(&value)?));
+        }
+        let deleted = KeyRange::prefix(&[&key[..], &[0]].concat());
+        let snapshot = self.db.snapshot();
+        let mut rows = snapshot.scan(&self.keyspaces.containers, deleted, Direction::Forward);
+        while rows.advance()? {
+            let container = codec::decode_container(&rows.value()?)?;
+            found.push((rows.key().to_vec(), container));
+        }
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let batch = transaction.batch();
+        for (key, container) in found {
+            batch.delete(&self.keyspaces.containers, &key);
+            self.drop_container(batch, &ContainerPermit::unchecked(container.id), now)?;
+        }
+        Ok(Some(transaction.commit()?))
+    }
+}
