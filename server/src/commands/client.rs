@@ -97,7 +97,8 @@ impl Client {
                     .decode(key)
                     .map_err(|_| "AccountKey is not base64")?;
                 let account = (self.target.account.as_str(), key.as_slice());
-                signed_request::sign(call.service, account, (call.method, &target), &mut headers);
+                let line = (call.method, target.as_str());
+                signed_request::sign(call.service, account, line, body.bytes(), &mut headers);
             }
             Credentials::Sas(sas) => {
                 target.push(if target.contains('?') { '&' } else { '?' });

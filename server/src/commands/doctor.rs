@@ -328,7 +328,7 @@ impl Target {
         let version = ("x-ms-version".to_owned(), VERSION.to_owned());
         let mut headers = vec![version];
         let account = (self.account.as_str(), key);
-        signed_request::sign(service, account, ("GET", url), &mut headers);
+        signed_request::sign(service, account, ("GET", url), 0, &mut headers);
         // Every request has the version.
         headers.remove(0);
         headers
