@@ -81,7 +81,7 @@ pub(super) fn connection_string(text: Option<&str>) -> (&'static str, String) {
 }
 
 /// What a connection string says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) account: String,
     pub(super) credentials: Credentials,
@@ -90,7 +90,7 @@ pub(super) struct Target {
 }
 
 /// What requests are made with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
     Key(String),
     /// Parameters of a URL, without the question mark.

@@ -21,6 +21,7 @@ mod at_start;
 mod auth;
 mod blob;
 mod console;
+mod copy;
 mod cors;
 mod crash;
 mod credentials;
