@@ -14,6 +14,7 @@ mod query;
 mod requests;
 mod shim;
 mod state;
+mod status;
 mod transfer;
 
 pub use transfer::{Existing, seed};
@@ -49,6 +50,10 @@ impl Command {
                 filter: filter.as_deref(),
                 errors: *errors,
             }),
+            Command::Status {
+                connection_string,
+                json,
+            } => status::run(connection_string.as_deref(), *json),
             Command::Clock {
                 action,
                 connection_string,

@@ -72,6 +72,17 @@ pub enum Command {
         #[arg(long)]
         errors: bool,
     },
+    /// Print what a running server is, how much it stores, and how much disk and memory that takes
+    ///
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set.
+    Status {
+        /// The connection string that leads to the server (default: as for `doctor`)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+        /// Print the answer of the server
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the clock of a running server, or move it: for tests of expiry, retention, leases and hidden messages
     ///
     /// The clock never goes back. LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.

@@ -5,6 +5,7 @@
 
 mod data_directory;
 mod directories;
+mod disk_use;
 mod forks;
 mod housekeeping;
 mod operations;

@@ -48,6 +48,7 @@ mod recordings;
 mod rights;
 mod secondary;
 mod state;
+mod status;
 mod table;
 mod targets;
 mod terminal;
