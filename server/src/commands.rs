@@ -14,17 +14,19 @@ mod query;
 mod requests;
 mod shim;
 mod state;
+mod status;
 mod transfer;
 
 pub use transfer::{Existing, seed};
 
-use crate::cli::{Command, ShimAction, StoreArguments};
+use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
 use crate::state::Directories;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
 use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 impl Command {
     /// Runs the command. The error is a sentence.
@@ -48,6 +50,10 @@ impl Command {
                 filter: filter.as_deref(),
                 errors: *errors,
             }),
+            Command::Status {
+                connection_string,
+                json,
+            } => status::run(connection_string.as_deref(), *json),
             Command::Clock {
                 action,
                 connection_string,
@@ -91,6 +97,9 @@ impl Command {
                 existing,
                 store,
             } => transfer::run_import(&store.client()?, path, *existing),
+            Command::Copy(arguments) => {
+                transfer::run_copy(&arguments.from, &arguments.to, &arguments.options())
+            }
             Command::Mcp {
                 allow_writes,
                 store,
@@ -99,6 +108,23 @@ impl Command {
                 ShimAction::Install { directory } => shim::install(directory.as_deref()),
                 ShimAction::Remove { directory } => shim::remove(directory.as_deref()),
             },
+        }
+    }
+}
+
+impl CopyArguments {
+    fn options(&self) -> transfer::CopyOptions {
+        transfer::CopyOptions {
+            services: self.services.clone(),
+            containers: self.containers.clone(),
+            queues: self.queues.clone(),
+            tables: self.tables.clone(),
+            existing: self.existing,
+            parallel: self.parallel.into(),
+            journal: self.resume.clone(),
+            retry: Duration::from_secs(self.retry.into()),
+            takes_first_messages: self.first_messages,
+            reads_back: !self.no_read_back,
         }
     }
 }

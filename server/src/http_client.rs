@@ -62,6 +62,11 @@ impl Upload {
     pub fn empty() -> Upload {
         Upload::new(io::empty(), 0)
     }
+
+    /// Bytes that are still to be read.
+    pub fn bytes(&self) -> u64 {
+        self.remaining
+    }
 }
 
 impl fmt::Debug for Upload {

@@ -1,7 +1,7 @@
 //! The three services.
 
 /// Which of the three endpoints a request came in on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum ServiceKind {
     Blob,
     Queue,

@@ -1,6 +1,7 @@
 //! The commands of the program beside serving, with their help.
 
 use crate::commands::Existing;
+use crate::service_kind::ServiceKind;
 use crate::state::diff::LIMIT_DEFAULT;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -71,6 +72,17 @@ pub enum Command {
         /// Only requests that were refused or failed
         #[arg(long)]
         errors: bool,
+    },
+    /// Print what a running server is, how much it stores, and how much disk and memory that takes
+    ///
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set.
+    Status {
+        /// The connection string that leads to the server (default: as for `doctor`)
+        #[arg(value_name = "CONNECTION STRING")]
+        connection_string: Option<String>,
+        /// Print the answer of the server
+        #[arg(long)]
+        json: bool,
     },
     /// Show the clock of a running server, or move it: for tests of expiry, retention, leases and hidden messages
     ///
@@ -236,6 +248,10 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
+    /// Copy blobs, queues and tables from one server to another: Lazurite, Azurite or Azure
+    ///
+    /// The exit status is 0 only if all contents were copied. See docs/copy.md.
+    Copy(CopyArguments),
     /// Serve the store to a coding assistant: the Model Context Protocol over standard input and output
     ///
     /// Tools: list, read_blob, query_entities, peek_messages, requests, request, advice. See docs/console.md.
@@ -253,6 +269,47 @@ pub enum Command {
         #[command(subcommand)]
         action: ShimAction,
     },
+}
+
+/// The arguments of `lazurite copy`.
+#[derive(Debug, Clone, Args)]
+pub struct CopyArguments {
+    /// The connection string of the source; env:NAME reads it from this variable
+    #[arg(value_name = "FROM")]
+    pub from: String,
+    /// The connection string of the destination; env:NAME reads it from this variable
+    #[arg(value_name = "TO")]
+    pub to: String,
+    /// Only these services
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVICES")]
+    pub services: Vec<ServiceKind>,
+    /// Only these containers; of queues and tables then only those that are named
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub containers: Vec<String>,
+    /// Only these queues
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub queues: Vec<String>,
+    /// Only these tables
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub tables: Vec<String>,
+    /// What happens to containers, queues and tables that the destination has
+    #[arg(long, value_enum, default_value_t = Existing::Refuse)]
+    pub existing: Existing,
+    /// Requests at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub parallel: u8,
+    /// Note in this file what was copied, and go on from there if it exists
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    /// Seconds for which a request is sent again after its connection broke
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(0..=3600))]
+    pub retry: u16,
+    /// Copy the first 32 messages of queues whose server shows no more, rather than none
+    #[arg(long = "first-messages")]
+    pub first_messages: bool,
+    /// Do not read copied blobs again from the destination to compare them
+    #[arg(long = "no-read-back")]
+    pub no_read_back: bool,
 }
 
 /// The store that a command is for.

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::Read;
+use std::time::Duration;
 
 /// Longest document that is read into memory.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -29,6 +30,8 @@ pub fn encode(text: &str) -> String {
 /// The services of a connection string.
 pub struct Client {
     target: Target,
+    /// How long the commands that transfer data try again after a connection broke.
+    pub retry: Duration,
 }
 
 /// A request to a service.
@@ -49,7 +52,51 @@ impl Client {
         let (_, text) = connection_string(text);
         Ok(Client {
             target: Target::read(&text)?,
+            retry: Duration::ZERO,
         })
+    }
+
+    /// As [`Client::new`] for a connection string of Azure too, which names no endpoint but their common suffix.
+    pub fn with_azure(text: &str) -> Result<Client, String> {
+        let value = |wanted: &str| {
+            let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
+            let mut pairs = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case(wanted));
+            pairs.next().map(|(_, value)| value.trim())
+        };
+        let titles = ServiceKind::ALL.map(ServiceKind::title);
+        let names_some = titles
+            .iter()
+            .any(|title| value(&format!("{title}Endpoint")).is_some());
+        let mut text = text.to_owned();
+        if let (false, Some(suffix), Some(account)) =
+            (names_some, value("EndpointSuffix"), value("AccountName"))
+        {
+            let scheme = value("DefaultEndpointsProtocol").unwrap_or("https");
+            let endpoints = ServiceKind::ALL.map(|service| {
+                let (title, label) = (service.title(), service.label());
+                format!(";{title}Endpoint={scheme}://{account}.{label}.{suffix}")
+            });
+            text += &endpoints.concat();
+        }
+        Client::new(Some(&text))
+    }
+
+    /// The same services, with other patience after a connection broke.
+    pub fn with_retry(&self, retry: Duration) -> Client {
+        Client {
+            target: self.target.clone(),
+            retry,
+        }
+    }
+
+    /// The account with the address of a service, as people read it.
+    pub fn place(&self, service: ServiceKind) -> Result<String, String> {
+        let endpoint = self.endpoint(service)?;
+        let authority = endpoint.authority();
+        Ok(format!(
+            "account {} at {authority}/{}",
+            self.target.account, endpoint.path
+        ))
     }
 
     fn endpoint(&self, service: ServiceKind) -> Result<&Endpoint, String> {
@@ -97,7 +144,8 @@ impl Client {
                     .decode(key)
                     .map_err(|_| "AccountKey is not base64")?;
                 let account = (self.target.account.as_str(), key.as_slice());
-                signed_request::sign(call.service, account, (call.method, &target), &mut headers);
+                let line = (call.method, target.as_str());
+                signed_request::sign(call.service, account, line, body.bytes(), &mut headers);
             }
             Credentials::Sas(sas) => {
                 target.push(if target.contains('?') { '&' } else { '?' });
@@ -120,14 +168,17 @@ impl Client {
         method: &str,
         resource: String,
     ) -> Result<Reply, String> {
+        // Azurite refuses a request of entities that accepts XML too.
+        let accept = if service == ServiceKind::Table && !resource.contains("comp=") {
+            "application/json;odata=nometadata"
+        } else {
+            "application/xml"
+        };
         let call = Call {
             service,
             method,
             resource,
-            headers: vec![(
-                "Accept".to_owned(),
-                "application/json;odata=nometadata, application/xml".to_owned(),
-            )],
+            headers: vec![("Accept".to_owned(), accept.to_owned())],
         };
         self.send(call, Upload::empty())
     }

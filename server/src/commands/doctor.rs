@@ -81,7 +81,7 @@ pub(super) fn connection_string(text: Option<&str>) -> (&'static str, String) {
 }
 
 /// What a connection string says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) account: String,
     pub(super) credentials: Credentials,
@@ -90,7 +90,7 @@ pub(super) struct Target {
 }
 
 /// What requests are made with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
     Key(String),
     /// Parameters of a URL, without the question mark.
@@ -328,7 +328,7 @@ impl Target {
         let version = ("x-ms-version".to_owned(), VERSION.to_owned());
         let mut headers = vec![version];
         let account = (self.account.as_str(), key);
-        signed_request::sign(service, account, ("GET", url), &mut headers);
+        signed_request::sign(service, account, ("GET", url), 0, &mut headers);
         // Every request has the version.
         headers.remove(0);
         headers

@@ -4,6 +4,7 @@ use crate::connection::on_blocking_pool;
 use crate::console::layout::{self, copy_button, count, duration, size};
 use crate::console::respond::{Html, Json, Page, Visit, made};
 use crate::console::{Console, connect, requests};
+use crate::platform;
 use crate::response::error::Result;
 use axum::extract::State;
 use lazurite_blob::ListContainers;
@@ -11,6 +12,7 @@ use lazurite_engine::Stats;
 use lazurite_queue::ListQueues;
 use lazurite_table::TableQuery;
 use maud::{Markup, html};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -204,10 +206,37 @@ fn bytes_of_files(directory: &Path) -> Option<u64> {
     )
 }
 
+/// Bytes of what is stored now, as the engine keeps it: without garbage of the value log, with versions of rows that a compaction removes.
+fn live_bytes(stats: &Stats) -> u64 {
+    stats.memtable_bytes + stats.sstable_bytes + stats.value_log_live_bytes
+}
+
+/// The forks with the bytes of their files.
+fn forks(console: &Console) -> Vec<serde_json::Value> {
+    let stores = &console.stores;
+    let forks = stores.list_forks();
+    let forks = forks
+        .iter()
+        .map(|fork| serde_json::json!({ "name": fork.name, "bytes": stores.fork_bytes(fork) }));
+    forks.collect()
+}
+
 /// `/_lazurite/api/status`: the facts of Home as JSON.
 pub async fn status(State(console): State<Arc<Console>>) -> Page<Json<serde_json::Value>> {
     let shared = console.clone();
-    let facts = on_blocking_pool(move || facts(&shared)).await?;
+    let (facts, disk_bytes, forks) = on_blocking_pool(move || {
+        let disk_bytes = shared.stores.bytes_on_disk();
+        Ok((facts(&shared)?, disk_bytes, forks(&shared)))
+    })
+    .await?;
+    let snapshots = console.stores.list_snapshots().await?;
+    let snapshots = snapshots.iter();
+    let snapshots = snapshots
+        .map(|snapshot| serde_json::json!({ "name": snapshot.name, "bytes": snapshot.bytes }));
+    let endpoints = console.addresses().iter().map(|address| {
+        let place = SocketAddr::new(address.ip, address.port);
+        serde_json::json!({ "service": address.service.label(), "address": place.to_string() })
+    });
     let accounts = facts.accounts.iter().map(|(name, [containers, queues, tables])| {
         serde_json::json!({
             "name": name, "containers": containers.number, "queues": queues.number, "tables": tables.number,
@@ -220,6 +249,12 @@ pub async fn status(State(console): State<Arc<Console>>) -> Page<Json<serde_json
         "durability": console.settings.durability,
         "directory": console.settings.directory,
         "directory_bytes": facts.directory_bytes,
+        "endpoints": endpoints.collect::<Vec<_>>(),
+        "live_bytes": live_bytes(&facts.stats),
+        "disk_bytes": disk_bytes,
+        "snapshots": snapshots.collect::<Vec<_>>(),
+        "forks": forks,
+        "memory_bytes": platform::resident_bytes(),
         "uptime_seconds": console.started.elapsed().as_secs(),
         "is_read_only": facts.is_read_only,
         "requests": {"seen": kept.seen, "errors": kept.errors, "kept": kept.kept},

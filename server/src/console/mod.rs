@@ -31,7 +31,7 @@ mod tables;
 mod test_pages;
 pub mod value_text;
 
-pub use layout::size as layout_size;
+pub use layout::{duration as layout_duration, size as layout_size};
 
 use crate::accounts::Accounts;
 use crate::announce::Address;

@@ -69,10 +69,18 @@ pub fn process_start(process_id: u32) -> Option<String> {
 
 /// Bytes of memory of the machine.
 pub fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    bytes_in("/proc/meminfo", "MemTotal:")
+}
+
+/// Bytes of memory that this process has.
+pub fn resident_bytes() -> Option<u64> {
+    bytes_in("/proc/self/status", "VmRSS:")
+}
+
+/// The value of a line of a file such as `/proc/meminfo`.
+fn bytes_in(path: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }

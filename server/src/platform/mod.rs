@@ -15,23 +15,23 @@ mod unix;
 mod windows;
 
 #[cfg(target_os = "linux")]
-pub use linux::{listener, memory_bytes, process_name, process_start};
+pub use linux::{listener, memory_bytes, process_name, process_start, resident_bytes};
 #[cfg(not(target_os = "linux"))]
-pub use portable::{listener, memory_bytes, process_name, process_start};
+pub use portable::{listener, memory_bytes, process_name, process_start, resident_bytes};
 #[cfg(all(unix, debug_assertions))]
 pub use unix::thread_processor_time;
 #[cfg(unix)]
 pub use unix::{
-    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, host_name, is_writable,
-    link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
+    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, disk_use, host_name,
+    is_writable, link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
     standard_error, standard_output,
 };
 #[cfg(all(windows, debug_assertions))]
 pub use windows::thread_processor_time;
 #[cfg(windows)]
 pub use windows::{
-    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, host_name, is_writable,
-    link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
+    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, disk_use, host_name,
+    is_writable, link_program, open_files_max, own_user, parent_process, raise_open_files, rights,
     standard_error, standard_output,
 };
 

@@ -15,6 +15,11 @@ pub fn process_start(_: u32) -> Option<String> {
     None
 }
 
+/// Bytes of memory that this process has: not known.
+pub fn resident_bytes() -> Option<u64> {
+    None
+}
+
 /// Bytes of memory of the machine: not known.
 pub fn memory_bytes() -> Option<u64> {
     None

@@ -70,6 +70,12 @@ pub fn append_private(path: &Path, follows_links: bool) -> io::Result<File> {
         .open(path)
 }
 
+/// Bytes of disk that a file takes, and what all names of the file have in common.
+pub fn disk_use(found: &Metadata) -> (u64, Option<(u64, u64)>) {
+    // Source: stat(3type), `st_blocks`: always in units of 512 bytes.
+    (found.blocks() * 512, Some((found.dev(), found.ino())))
+}
+
 pub fn rights(found: &Metadata) -> Option<Rights> {
     Some(Rights {
         owner: found.uid(),

@@ -64,6 +64,8 @@ pub struct ForkFacts {
     pub made_at: SystemTime,
     /// Since the last request began, or one was seen to be under way.
     pub idle: Duration,
+    /// The number of its directory.
+    pub number: StoreNumber,
 }
 
 #[derive(Debug)]
@@ -154,6 +156,7 @@ impl Forks {
             source: fork.source.clone(),
             made_at: fork.made_at,
             idle: self.idle(fork),
+            number: fork.store.number,
         }
     }
 
@@ -223,6 +226,14 @@ impl Stores {
         }
         self.exclusively(move |stores, file| stores.make_fork(file, name, source))
             .await
+    }
+
+    /// Bytes of disk that the files of a fork take, those that other stores share included. `None` in memory. Blocks for the disk.
+    pub fn fork_bytes(&self, fork: &ForkFacts) -> Option<u64> {
+        let is_in_memory = self.opener.is_in_memory();
+        (!is_in_memory)
+            .then(|| self.directories.used(fork.number))
+            .flatten()
     }
 
     /// Ends a fork. Requests that use it are completed. Errors: `ForkNotFound`.

@@ -6,6 +6,7 @@
 mod data_directory;
 pub mod diff;
 mod directories;
+mod disk_use;
 mod forks;
 mod housekeeping;
 mod operations;

@@ -4,6 +4,7 @@ use crate::accounts::Accounts;
 use crate::response::error;
 use crate::state::data_directory::{DataDirectory, Opener};
 use crate::state::directories::Directories;
+use crate::state::disk_use::bytes_below;
 use crate::state::forks::Forks;
 use crate::state::secondary::{Reading, Secondary};
 use crate::state::store::{Settings, Shared, Store};
@@ -113,6 +114,12 @@ impl Stores {
     pub fn current_directory(&self) -> Option<PathBuf> {
         let number = self.current().number;
         (!self.opener.is_in_memory()).then(|| self.directories.path(number))
+    }
+
+    /// Bytes of disk that the data directory takes, with snapshots, forks and the secondary. `None` in memory. Blocks for the disk.
+    pub fn bytes_on_disk(&self) -> Option<u64> {
+        let root = self.directories.root();
+        (!self.opener.is_in_memory()).then(|| bytes_below(root))
     }
 
     pub fn accounts(&self) -> &Accounts {

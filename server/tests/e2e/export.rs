@@ -24,7 +24,7 @@ fn put(server: &Server, name: &str, kind: &str, headers: &[(&str, &str)], body: 
     put.body(body).send(server).is(201);
 }
 
-fn ok(server: &Server, words: &[&str]) -> String {
+pub(crate) fn ok(server: &Server, words: &[&str]) -> String {
     let (succeeded, text) = lazurite(server, words, None);
     assert!(succeeded, "{words:?}: {text}");
     text
@@ -37,7 +37,7 @@ fn refused(server: &Server, words: &[&str]) -> String {
 }
 
 /// All files of a directory with their contents.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut directories = vec![root.to_path_buf()];
     while let Some(directory) = directories.pop() {
@@ -59,7 +59,7 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn fill(server: &Server) {
+pub(crate) fn fill(server: &Server) {
     let policies = "<SignedIdentifiers><SignedIdentifier><Id>readers</Id><AccessPolicy><Start>2026-01-01T00:00:00.0000000Z</Start>\
                     <Expiry>2030-01-01T00:00:00.0000000Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
     let container = request(Service::Blob, "PUT", "/photos?restype=container");

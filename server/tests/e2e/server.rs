@@ -53,7 +53,7 @@ impl Ports {
     }
 
     /// What the ready lines say.
-    fn in_lines(lines: &[String]) -> Ports {
+    pub(crate) fn in_lines(lines: &[String]) -> Ports {
         let of = |service: Service| {
             let start = format!("Azurite {service:?} service is successfully listening at ");
             let address = lines.iter().find_map(|line| line.strip_prefix(&start));
@@ -275,7 +275,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {

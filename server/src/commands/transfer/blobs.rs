@@ -4,7 +4,10 @@ use super::files::{BlobFiles, Source, Target, name_of};
 use super::import::Import;
 use super::parallel::{Hand, in_parallel};
 use super::progress::Progress;
-use super::{ask, code_of, header, in_query, metadata_headers, policies, send, send_opened};
+use super::{
+    Resource, ask, ask_xml, code_of, header, in_query, metadata_headers, policies, send,
+    send_opened,
+};
 use super::{text_field, texts_field};
 use crate::clock::system_time;
 use crate::codec::date;
@@ -63,7 +66,7 @@ fn pages(
             "" => base.to_owned(),
             marker => format!("{base}&marker={}", in_query(marker)),
         };
-        let page = ask(client, ServiceKind::Blob, "GET", &resource)?.xml()?;
+        let page = ask_xml(client, ServiceKind::Blob, &resource)?;
         read(&page)?;
         marker = text(&page, "NextMarker").to_owned();
         if marker.is_empty() {
@@ -91,6 +94,16 @@ pub fn put_metadata(fields: &mut Map<String, Value>, item: &Element) {
 
 /// Writes all containers.
 pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+    for (name, mut settings) in containers(client)? {
+        settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
+        target.write_settings(&format!("blobs/{name}.json"), settings)?;
+        export_container(client, &name, target, progress)?;
+    }
+    Ok(())
+}
+
+/// All containers with their settings, without policies.
+pub fn containers(client: &Client) -> Result<Vec<Resource>, String> {
     let mut containers = Vec::new();
     pages(client, "?comp=list&include=metadata", |page| {
         for container in page
@@ -102,14 +115,30 @@ pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Resu
         }
         Ok(())
     })?;
-    for (name, mut settings) in containers {
-        let acl = format!("{}?restype=container&comp=acl", encode(&name));
-        let acl = ask(client, ServiceKind::Blob, "GET", &acl)?.xml()?;
-        settings.insert("policies".to_owned(), policies::to_json(&acl).into());
-        target.write_settings(&format!("blobs/{name}.json"), settings)?;
-        export_container(client, &name, target, progress)?;
-    }
-    Ok(())
+    Ok(containers)
+}
+
+/// The stored access policies of a container.
+pub fn policies_of(client: &Client, container: &str) -> Result<Vec<Value>, String> {
+    let acl = format!("{}?restype=container&comp=acl", encode(container));
+    let acl = ask_xml(client, ServiceKind::Blob, &acl)?;
+    Ok(policies::to_json(&acl))
+}
+
+/// Hands on the blobs of a container as a listing shows them with these datasets.
+pub fn each_listed(
+    client: &Client,
+    container: &str,
+    include: &str,
+    take: &mut dyn FnMut(&Element) -> Result<(), String>,
+) -> Result<(), String> {
+    let path = encode(container);
+    let base = format!("{path}?restype=container&comp=list&include={include}");
+    pages(client, &base, |page| {
+        let blobs = page.child("Blobs");
+        let mut blobs = blobs.into_iter().flat_map(|blobs| blobs.all("Blob"));
+        blobs.try_for_each(&mut *take)
+    })
 }
 
 fn settings_of(container: &Element) -> Map<String, Value> {
@@ -145,34 +174,24 @@ fn export_container(
     progress: &Progress,
 ) -> Result<(), String> {
     let lines_path = format!("blobs/{container}.blobs.jsonl");
-    let base = format!(
-        "{}?restype=container&comp=list&include=metadata,tags",
-        encode(container)
-    );
     let produce = |hand: &mut Hand<'_, Job>| {
         let mut lines = target.create(&lines_path)?;
         let mut files = BlobFiles::default();
-        pages(client, &base, |page| {
-            let blobs = page.child("Blobs");
-            for blob in blobs.into_iter().flat_map(|blobs| blobs.all("Blob")) {
-                let name = &*blob.child_name("Name");
-                if let Some(reason) = reason_to_leave_out(blob) {
-                    progress.leave_out(format!("{container}/{name}: {reason}"));
-                    continue;
-                }
-                let file = files.choose(name);
-                let line = line_of(blob, name, &file);
-                writeln!(lines, "{}", Value::from(line)).map_err(|error| error.to_string())?;
-                let properties = blob.child("Properties");
-                let property = |name| properties.map_or("", |all| text(all, name));
-                hand(Job {
-                    name: name.to_owned(),
-                    etag: property("Etag").to_owned(),
-                    bytes: property("Content-Length").parse().unwrap_or(0),
-                    path: format!("blobs/{container}/{file}"),
-                })?;
+        each_listed(client, container, "metadata,tags", &mut |blob| {
+            let name = &*blob.child_name("Name");
+            if let Some(reason) = reason_to_leave_out(blob) {
+                progress.leave_out(format!("{container}/{name}: {reason}"));
+                return Ok(());
             }
-            Ok(())
+            let file = files.choose(name);
+            let line = line_of(blob, name, &file);
+            writeln!(lines, "{}", Value::from(line)).map_err(|error| error.to_string())?;
+            hand(Job {
+                name: name.to_owned(),
+                etag: property(blob, "Etag").to_owned(),
+                bytes: property(blob, "Content-Length").parse().unwrap_or(0),
+                path: format!("blobs/{container}/{file}"),
+            })
         })?;
         lines.flush().map_err(|error| error.to_string())
     };
@@ -181,7 +200,14 @@ fn export_container(
     })
 }
 
-fn reason_to_leave_out(blob: &Element) -> Option<&'static str> {
+/// A property of a listed blob; empty if it has none of that name.
+pub fn property<'a>(blob: &'a Element, name: &str) -> &'a str {
+    let properties = blob.child("Properties");
+    properties.map_or("", |all| text(all, name))
+}
+
+/// Why the content of a blob cannot be read.
+pub fn reason_to_leave_out(blob: &Element) -> Option<&'static str> {
     let properties = blob.child("Properties")?;
     if text(properties, "AccessTier") == "Archive" {
         return Some("its tier is Archive, from which nothing can be read: rehydrate it first");
@@ -192,7 +218,7 @@ fn reason_to_leave_out(blob: &Element) -> Option<&'static str> {
 }
 
 /// The line of a blob.
-fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
+pub fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("name".to_owned(), name.into());
     if file != name {
@@ -254,7 +280,7 @@ fn read_content(
     if job.bytes > 0 {
         let headers = vec![header("If-Match", &quoted(&job.etag))];
         let resource = resource(container, &job.name);
-        let reply = super::patiently(|| {
+        let reply = super::patiently(client, || {
             let call = Call {
                 service: ServiceKind::Blob,
                 method: "GET",
@@ -284,11 +310,11 @@ fn read_content(
 }
 
 /// Listings show ETags without quotes.
-fn quoted(etag: &str) -> String {
+pub fn quoted(etag: &str) -> String {
     format!("\"{}\"", etag.trim_matches('"'))
 }
 
-fn resource(container: &str, name: &str) -> String {
+pub fn resource(container: &str, name: &str) -> String {
     format!("{}/{}", encode(container), encode(name))
 }
 
@@ -319,13 +345,13 @@ fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
 
 /// The type of a blob.
 #[derive(Clone, Copy)]
-enum Kind {
+pub enum Kind {
     Block,
     Append,
     Page,
 }
 
-fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
+pub fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
     match text_field(fields, "type")?.unwrap_or("block") {
         "block" => Ok(Kind::Block),
         "append" => Ok(Kind::Append),
@@ -354,7 +380,7 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
 }
 
 /// Whether the container is new.
-fn make_container(
+pub fn make_container(
     client: &Client,
     container: &str,
     fields: &Map<String, Value>,
@@ -523,27 +549,8 @@ impl BlobImport<'_> {
         text_field(&self.put.fields, name)
     }
 
-    /// The headers of everything that is stored with a blob, in the request that makes it.
     fn headers(&self) -> Result<Vec<(String, String)>, String> {
-        let mut headers = metadata_headers(&self.put.fields)?;
-        let named = PROPERTIES.map(|(field, _, name)| (field, name));
-        let scope = ("encryptionScope", "x-ms-encryption-scope");
-        for (field, name) in named.into_iter().chain([scope]) {
-            if let Some(value) = self.field(field)? {
-                if value.chars().any(char::is_control) {
-                    return Err(format!("{field}: it holds a control character"));
-                }
-                headers.push(header(name, value));
-            }
-        }
-        let tags = texts_field(&self.put.fields, "tags")?;
-        let tags = tags.into_iter();
-        let tags = tags.map(|(key, value)| format!("{}={}", in_query(key), in_query(value)));
-        let tags = tags.collect::<Vec<_>>().join("&");
-        if !tags.is_empty() {
-            headers.push(header("x-ms-tags", &tags));
-        }
-        Ok(headers)
+        headers_of(&self.put.fields)
     }
 
     /// The tier, which append blobs do not have.
@@ -678,6 +685,29 @@ impl BlobImport<'_> {
         }
         Ok(())
     }
+}
+
+/// The headers of everything that is stored with a blob, in the request that makes it.
+pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let mut headers = metadata_headers(fields)?;
+    let named = PROPERTIES.map(|(field, _, name)| (field, name));
+    let scope = ("encryptionScope", "x-ms-encryption-scope");
+    for (field, name) in named.into_iter().chain([scope]) {
+        if let Some(value) = text_field(fields, field)? {
+            if value.chars().any(char::is_control) {
+                return Err(format!("{field}: it holds a control character"));
+            }
+            headers.push(header(name, value));
+        }
+    }
+    let tags = texts_field(fields, "tags")?;
+    let tags = tags.into_iter();
+    let tags = tags.map(|(key, value)| format!("{}={}", in_query(key), in_query(value)));
+    let tags = tags.collect::<Vec<_>>().join("&");
+    if !tags.is_empty() {
+        headers.push(header("x-ms-tags", &tags));
+    }
+    Ok(headers)
 }
 
 /// The next piece of a file; `None` at its end.

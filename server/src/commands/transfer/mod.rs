@@ -1,4 +1,5 @@
-//! `lazurite export` and `lazurite import`: everything that an account stores, as files that people can read and edit.
+//! `lazurite export` and `lazurite import`: everything that an account stores, as files that people can read and edit. `lazurite copy`:
+//! the same between two servers, without files (`copy/`).
 //!
 //! The layout, which `docs/export.md` describes for users:
 //!
@@ -19,6 +20,7 @@
 
 mod archive;
 mod blobs;
+mod copy;
 mod export;
 mod files;
 mod import;
@@ -28,8 +30,10 @@ mod progress;
 mod queues;
 mod tables;
 
+pub use copy::{Options as CopyOptions, run as run_copy};
 pub use import::Existing;
 
+use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply};
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
@@ -38,7 +42,7 @@ use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The version of the layout.
 const FORMAT: u64 = 1;
@@ -46,6 +50,12 @@ const MANIFEST: &str = "lazurite-export.json";
 /// How often a request is sent again that was answered 503.
 const BUSY_TRIES_MAX: u32 = 30;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
+/// The wait before a request is sent again after its connection broke; it doubles each time.
+const BROKEN_WAIT: Duration = Duration::from_millis(100);
+const BROKEN_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// The name of a container, a queue or a table, with its settings.
+type Resource = (String, Map<String, Value>);
 
 /// Exports, and says what. The exit status is a failure if anything was left out.
 pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
@@ -92,7 +102,14 @@ fn ask(
     method: &str,
     resource: &str,
 ) -> Result<Reply, String> {
-    patiently(|| client.ask(service, method, resource.to_owned()))
+    patiently(client, || client.ask(service, method, resource.to_owned()))
+}
+
+/// Asks for a document.
+fn ask_xml(client: &Client, service: ServiceKind, resource: &str) -> Result<Element, String> {
+    patiently(client, || {
+        client.ask(service, "GET", resource.to_owned())?.xml()
+    })
 }
 
 /// Sends a request with a body from memory, again while the service is busy.
@@ -128,7 +145,7 @@ fn send_opened(
             name.escape_default()
         ));
     }
-    patiently(|| {
+    patiently(client, || {
         let body = open()?;
         let call = Call {
             service,
@@ -140,17 +157,39 @@ fn send_opened(
     })
 }
 
-fn patiently<T>(send: impl Fn() -> Result<T, String>) -> Result<T, String> {
+/// Sends again while the service is busy, and after a connection broke for as long as the client says, with growing waits.
+fn patiently<T>(client: &Client, send: impl Fn() -> Result<T, String>) -> Result<T, String> {
     let mut tries = 1;
+    let mut wait = BROKEN_WAIT;
+    let mut broken_since = None;
     loop {
         match send() {
             Err(refusal) if refusal.starts_with("503 ") && tries < BUSY_TRIES_MAX => {
                 tries += 1;
                 std::thread::sleep(BUSY_WAIT);
             }
+            Err(error) if is_broken(&error) => {
+                let since = *broken_since.get_or_insert_with(Instant::now);
+                if since.elapsed() + wait > client.retry {
+                    return Err(error);
+                }
+                std::thread::sleep(wait);
+                wait = (wait * 2).min(BROKEN_WAIT_MAX);
+            }
             outcome => return outcome,
         }
     }
+}
+
+/// Whether a request has no answer, or that of a service that failed: it may have been executed.
+fn is_broken(error: &str) -> bool {
+    status_of(error).is_none_or(|status| status == 500)
+}
+
+/// The status of a refusal; `None` if the error is no answer of a service.
+fn status_of(error: &str) -> Option<u16> {
+    let (status, _) = error.split_once(' ')?;
+    status.parse().ok().filter(|_| status.len() == 3)
 }
 
 /// The code of a refusal, as `404 BlobNotFound: …` has it.

@@ -17,11 +17,20 @@ pub fn in_parallel<T: Send>(
     produce: impl FnOnce(&mut Hand<'_, T>) -> Result<(), String>,
     work: impl Fn(T) -> Result<(), String> + Sync,
 ) -> Result<(), String> {
+    on_threads(THREADS, produce, work)
+}
+
+/// As [`in_parallel`], with this many threads that work.
+pub fn on_threads<T: Send>(
+    threads: usize,
+    produce: impl FnOnce(&mut Hand<'_, T>) -> Result<(), String>,
+    work: impl Fn(T) -> Result<(), String> + Sync,
+) -> Result<(), String> {
     let failure = Mutex::new(None);
     let (sender, receiver) = sync_channel(WAITING_MAX);
     let receiver = Mutex::new(receiver);
     let produced = std::thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for _ in 0..threads {
             scope.spawn(|| take_jobs(&receiver, &failure, &work));
         }
         let mut hand = |job| {

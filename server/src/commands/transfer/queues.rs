@@ -3,10 +3,10 @@
 use super::files::Target;
 use super::import::Import;
 use super::progress::Progress;
-use super::{ask, code_of, header, metadata_headers, policies, send};
+use super::{Resource, ask, ask_xml, code_of, header, metadata_headers, policies, send};
 use crate::codec::date;
 use crate::codec::xml::{Element, escape_into};
-use crate::commands::client::{Call, Client, Reply, encode};
+use crate::commands::client::{Call, Client, encode};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// Messages of a Peek.
-const PEEKED_MAX: usize = 32;
+pub const PEEKED_MAX: usize = 32;
 
 fn text<'a>(element: &'a Element, name: &str) -> &'a str {
     element.child(name).map_or("", |child| &*child.text)
@@ -28,28 +28,42 @@ fn text<'a>(element: &'a Element, name: &str) -> &'a str {
 
 /// Writes all queues.
 pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+    for (name, mut settings) in queues(client)? {
+        settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
+        target.write_settings(&format!("queues/{name}.json"), settings)?;
+        export_messages(client, &name, target, progress)?;
+    }
+    Ok(())
+}
+
+/// All queues with their settings, without policies.
+pub fn queues(client: &Client) -> Result<Vec<Resource>, String> {
+    let mut queues = Vec::new();
     let mut marker = String::new();
     loop {
         let list = format!(
             "?comp=list&include=metadata&marker={}",
             super::in_query(&marker)
         );
-        let page = ask(client, ServiceKind::Queue, "GET", &list)?.xml()?;
+        let page = ask_xml(client, ServiceKind::Queue, &list)?;
         for queue in page.child("Queues").iter().flat_map(|all| &all.children) {
             let name = text(queue, "Name");
             let mut settings = Map::new();
             super::blobs::put_metadata(&mut settings, queue);
-            let acl = format!("{}?comp=acl", encode(name));
-            let acl = ask(client, ServiceKind::Queue, "GET", &acl)?.xml()?;
-            settings.insert("policies".to_owned(), policies::to_json(&acl).into());
-            target.write_settings(&format!("queues/{name}.json"), settings)?;
-            export_messages(client, name, target, progress)?;
+            queues.push((name.to_owned(), settings));
         }
         marker = text(&page, "NextMarker").to_owned();
         if marker.is_empty() {
-            return Ok(());
+            return Ok(queues);
         }
     }
+}
+
+/// The stored access policies of a queue.
+pub fn policies_of(client: &Client, queue: &str) -> Result<Vec<Value>, String> {
+    let acl = format!("{}?comp=acl", encode(queue));
+    let acl = ask_xml(client, ServiceKind::Queue, &acl)?;
+    Ok(policies::to_json(&acl))
 }
 
 fn export_messages(
@@ -59,53 +73,62 @@ fn export_messages(
     progress: &Progress,
 ) -> Result<(), String> {
     let mut lines = target.create(&format!("queues/{queue}.messages.jsonl"))?;
+    let listed = each_message(client, queue, &mut |line| {
+        progress.add(&progress.messages, 1);
+        writeln!(lines, "{line}").map_err(|error| format!("{queue}: {error}"))
+    })?;
+    if listed == PEEKED_MAX {
+        check_all_were_peeked(client, queue, progress)?;
+    }
+    lines.flush().map_err(|error| format!("{queue}: {error}"))
+}
+
+/// Hands on the lines of all messages that the service shows, and returns their number: all of Lazurite, the first [`PEEKED_MAX`] of
+/// others.
+pub fn each_message(
+    client: &Client,
+    queue: &str,
+    take: &mut dyn FnMut(&Value) -> Result<(), String>,
+) -> Result<usize, String> {
     let mut from = "start".to_owned();
+    let mut count = 0;
     loop {
-        let reply = peek(client, queue, &from)?;
-        let next = reply.header(PEEK_NEXT).map(str::to_owned);
-        let page = reply.xml()?;
-        let mut count = 0;
+        let (page, next) = peek(client, queue, &from)?;
         for message in page.all("QueueMessage") {
             let line =
                 json!({ "text": text(message, "MessageText"), "ttlSeconds": lifetime(message) });
-            writeln!(lines, "{line}").map_err(|error| format!("{queue}: {error}"))?;
+            take(&line)?;
             count += 1;
         }
-        progress.add(&progress.messages, count as u64);
         match next {
             Some(next) => from = next,
-            None => {
-                if count == PEEKED_MAX && from == "start" {
-                    check_all_were_peeked(client, queue, progress)?;
-                }
-                return lines.flush().map_err(|error| format!("{queue}: {error}"));
-            }
+            None => return Ok(count),
         }
     }
 }
 
-fn peek(client: &Client, queue: &str, from: &str) -> Result<Reply, String> {
+/// A page of messages, and where the next one begins.
+fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<String>), String> {
     let resource = format!(
         "{}/messages?peekonly=true&numofmessages={PEEKED_MAX}",
         encode(queue)
     );
-    super::patiently(|| {
+    super::patiently(client, || {
         let call = Call {
             service: ServiceKind::Queue,
             method: "GET",
             resource: resource.clone(),
             headers: vec![header(PEEK_FROM, from)],
         };
-        client.send(call, Upload::empty())
+        let reply = client.send(call, Upload::empty())?;
+        let next = reply.header(PEEK_NEXT).map(str::to_owned);
+        Ok((reply.xml()?, next))
     })
 }
 
 /// The protocol shows the first messages only.
 fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> Result<(), String> {
-    let resource = format!("{}?comp=metadata", encode(queue));
-    let reply = ask(client, ServiceKind::Queue, "GET", &resource)?;
-    let count = reply.header("x-ms-approximate-messages-count");
-    let count: usize = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+    let count = messages_in(client, queue)?;
     if count > PEEKED_MAX {
         progress.leave_out(format!(
             "queue {queue}: {} of its {count} messages, which this service shows only to consumers",
@@ -113,6 +136,14 @@ fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> R
         ));
     }
     Ok(())
+}
+
+/// How many messages a queue holds, hidden ones too.
+pub fn messages_in(client: &Client, queue: &str) -> Result<usize, String> {
+    let resource = format!("{}?comp=metadata", encode(queue));
+    let reply = ask(client, ServiceKind::Queue, "GET", &resource)?;
+    let count = reply.header("x-ms-approximate-messages-count");
+    Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
 /// The whole lifetime of a message in seconds; -1 if it does not expire.
@@ -149,8 +180,7 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
         };
         if !is_new && is_in_use(import.client, &queue)? {
             import.note_existing("queue", &queue, "its messages are deleted first");
-            let messages = format!("{}/messages", encode(&queue));
-            ask(import.client, ServiceKind::Queue, "DELETE", &messages)?;
+            clear(import.client, &queue)?;
         }
         let lines = format!("queues/{queue}.messages.jsonl");
         import
@@ -161,7 +191,11 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
 }
 
 /// Whether the queue is new.
-fn make_queue(client: &Client, queue: &str, fields: &Map<String, Value>) -> Result<bool, String> {
+pub fn make_queue(
+    client: &Client,
+    queue: &str,
+    fields: &Map<String, Value>,
+) -> Result<bool, String> {
     let path = encode(queue);
     let exists = match ask(
         client,
@@ -198,18 +232,23 @@ fn make_queue(client: &Client, queue: &str, fields: &Map<String, Value>) -> Resu
 }
 
 fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<(), String> {
-    let (query, body) = request_of(line)?;
-    let path = format!("{}/messages{query}", encode(queue));
-    send(
-        import.client,
-        ServiceKind::Queue,
-        "POST",
-        &path,
-        &[],
-        body.as_bytes(),
-    )?;
+    put_message(import.client, queue, line)?;
     import.progress.add(&import.progress.messages, 1);
     Ok(())
+}
+
+/// Puts the message of a line.
+pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<(), String> {
+    let (query, body) = request_of(line)?;
+    let path = format!("{}/messages{query}", encode(queue));
+    let body = body.as_bytes();
+    send(client, ServiceKind::Queue, "POST", &path, &[], body).map(drop)
+}
+
+/// Deletes all messages of a queue.
+pub fn clear(client: &Client, queue: &str) -> Result<(), String> {
+    let messages = format!("{}/messages", encode(queue));
+    ask(client, ServiceKind::Queue, "DELETE", &messages).map(drop)
 }
 
 /// The query and the body that put the message of a line.

@@ -3,10 +3,11 @@
 
 use super::files::Target;
 use super::import::Import;
-use super::parallel::{Hand, in_parallel};
+use super::parallel::{Hand, in_parallel, on_threads};
 use super::progress::Progress;
 use super::{code_of, header, in_query, policies, send};
-use crate::commands::client::{Client, Reply, encode};
+use crate::commands::client::{Call, Client, Reply, encode};
+use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -33,6 +34,18 @@ fn get(client: &Client, resource: &str) -> Result<Reply, String> {
 
 /// Writes all tables.
 pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+    for table in tables(client)? {
+        let mut settings = Map::new();
+        settings.insert("policies".to_owned(), policies_of(client, &table)?.into());
+        target.write_settings(&format!("tables/{table}.json"), settings)?;
+        export_entities(client, &table, target, progress)
+            .map_err(|error| format!("table {table}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The names of all tables.
+pub fn tables(client: &Client) -> Result<Vec<String>, String> {
     let mut more = String::new();
     let mut tables = Vec::new();
     loop {
@@ -44,24 +57,16 @@ pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Resu
         let names = names.filter_map(|table| table["TableName"].as_str());
         tables.extend(names.map(str::to_owned));
         if more.is_empty() {
-            break;
+            return Ok(tables);
         }
     }
-    for table in tables {
-        let acl = super::ask(
-            client,
-            ServiceKind::Table,
-            "GET",
-            &format!("{table}?comp=acl"),
-        )?;
-        let policies = policies::to_json(&acl.xml()?);
-        let mut settings = Map::new();
-        settings.insert("policies".to_owned(), policies.into());
-        target.write_settings(&format!("tables/{table}.json"), settings)?;
-        export_entities(client, &table, target, progress)
-            .map_err(|error| format!("table {table}: {error}"))?;
-    }
-    Ok(())
+}
+
+/// The stored access policies of a table.
+pub fn policies_of(client: &Client, table: &str) -> Result<Vec<Value>, String> {
+    let acl = format!("{table}?comp=acl");
+    let acl = super::ask_xml(client, ServiceKind::Table, &acl)?;
+    Ok(policies::to_json(&acl))
 }
 
 fn export_entities(
@@ -73,23 +78,43 @@ fn export_entities(
     let mut lines = target.create(&format!("tables/{table}.entities.jsonl"))?;
     let mut more = String::new();
     loop {
-        let reply = get(client, &format!("{}()?$top=1000{more}", encode(table)))?;
-        more = reply.continuation();
-        let page = reply.text()?;
-        let unreadable = |error: serde_json::Error| format!("the answer cannot be read: {error}");
-        let document: Fields<'_> = serde_json::from_str(&page).map_err(unreadable)?;
-        let entities = document.get("value").map_or("[]", |value| value.get());
-        let entities: Vec<Fields<'_>> = serde_json::from_str(entities).map_err(unreadable)?;
-        for entity in &entities {
+        let page;
+        (page, more) = read_page(client, table, &more)?;
+        for line in &page {
             lines
-                .write_all(line_of(entity).as_bytes())
+                .write_all(line.as_bytes())
                 .map_err(|error| error.to_string())?;
         }
-        progress.add(&progress.entities, entities.len() as u64);
+        progress.add(&progress.entities, page.len() as u64);
         if more.is_empty() {
             return lines.flush().map_err(|error| error.to_string());
         }
     }
+}
+
+/// The lines of a page of entities, and the parameters of the next page; these are empty before the first page and after the last.
+pub fn read_page(
+    client: &Client,
+    table: &str,
+    more: &str,
+) -> Result<(Vec<String>, String), String> {
+    let resource = format!("{}()?$top=1000{more}", encode(table));
+    let (page, more) = super::patiently(client, || {
+        let call = Call {
+            service: ServiceKind::Table,
+            method: "GET",
+            resource: resource.clone(),
+            headers: vec![header("Accept", JSON)],
+        };
+        let reply = client.send(call, Upload::empty())?;
+        let more = reply.continuation();
+        Ok((reply.text()?, more))
+    })?;
+    let unreadable = |error: serde_json::Error| format!("the answer cannot be read: {error}");
+    let document: Fields<'_> = serde_json::from_str(&page).map_err(unreadable)?;
+    let entities = document.get("value").map_or("[]", |value| value.get());
+    let entities: Vec<Fields<'_>> = serde_json::from_str(entities).map_err(unreadable)?;
+    Ok((entities.iter().map(line_of).collect(), more))
 }
 
 /// The keys, and then all other properties in the order of their names.
@@ -139,7 +164,11 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
 }
 
 /// Whether the table is new.
-fn make_table(client: &Client, table: &str, fields: &Map<String, Value>) -> Result<bool, String> {
+pub fn make_table(
+    client: &Client,
+    table: &str,
+    fields: &Map<String, Value>,
+) -> Result<bool, String> {
     let body = json!({ "TableName": table }).to_string();
     let headers = [
         header("Content-Type", "application/json"),
@@ -185,22 +214,72 @@ struct Batch {
     entities: usize,
 }
 
+/// Writes lines of a table, in transactions on some threads.
+pub fn write_lines(
+    client: &Client,
+    table: &str,
+    lines: &[String],
+    threads: usize,
+) -> Result<(), String> {
+    let produce = |hand: &mut Hand<'_, Batch>| {
+        let each = |take: &mut dyn FnMut(&str) -> Result<(), String>| {
+            let mut lines = lines.iter();
+            lines.try_for_each(|line| take(&with_types_of_doubles(line)?))
+        };
+        each_batch(table, each, hand)
+    };
+    on_threads(threads, produce, |batch: Batch| {
+        apply(client, &batch).map_err(|error| {
+            format!(
+                "table {table}, partition {:?}: {error}",
+                batch.partition_key
+            )
+        })
+    })
+}
+
+/// The line with the type of each double, without which Azurite takes 1.0 for an Int32.
+fn with_types_of_doubles(line: &str) -> Result<String, String> {
+    let entity: Fields<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let is_double = |value: &RawValue| {
+        let text = value.get();
+        !text.starts_with('"') && text.contains(['.', 'e', 'E']) && text.parse::<f64>().is_ok()
+    };
+    let mut typed = line.trim_end().trim_end_matches('}').to_owned();
+    for (name, value) in &entity {
+        let annotation = format!("{name}@odata.type");
+        if is_double(value) && !entity.contains_key(&annotation) {
+            let _ = write!(typed, ",{}:\"Edm.Double\"", json!(annotation));
+        }
+    }
+    Ok(typed + "}")
+}
+
+/// Hands on the lines that `each` takes from somewhere, as transactions.
+fn each_batch(
+    table: &str,
+    each: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), String>) -> Result<(), String>,
+    hand: &mut Hand<'_, Batch>,
+) -> Result<(), String> {
+    let mut batch = Batch::default();
+    each(&mut |line| {
+        let (partition_key, row_key) = keys_of(line)?;
+        if batch.entities > 0 && !batch.takes(&partition_key, line) {
+            hand(std::mem::take(&mut batch))?;
+        }
+        batch.add(table, partition_key, &row_key, line);
+        Ok(())
+    })?;
+    if batch.entities > 0 {
+        hand(batch)?;
+    }
+    Ok(())
+}
+
 fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
     let lines = format!("tables/{table}.entities.jsonl");
     let produce = |hand: &mut Hand<'_, Batch>| {
-        let mut batch = Batch::default();
-        import.source.lines(&lines, |line| {
-            let (partition_key, row_key) = keys_of(line)?;
-            if batch.entities > 0 && !batch.takes(&partition_key, line) {
-                hand(std::mem::take(&mut batch))?;
-            }
-            batch.add(table, partition_key, &row_key, line);
-            Ok(())
-        })?;
-        if batch.entities > 0 {
-            hand(batch)?;
-        }
-        Ok(())
+        each_batch(table, |take| import.source.lines(&lines, take), hand)
     };
     in_parallel(produce, |batch: Batch| {
         let applied = apply(import.client, &batch);
@@ -316,6 +395,17 @@ mod tests {
         let entity: Fields<'_> = serde_json::from_str(text).unwrap();
         let line = r#"{"PartitionKey":"p","RowKey":"r","A":1.0,"B":"9","B@odata.type":"Edm.Int64","C":1E-7}"#;
         assert_eq!(line_of(&entity), format!("{line}\n"));
+    }
+
+    #[test]
+    fn doubles_are_sent_with_their_type() {
+        let line = "{\"A\":1.0,\"B\":1,\"C\":true,\"D\":\"1.0\",\"E\":1e3,\"E@odata.type\":\"Edm.Double\"}\n";
+        let typed = with_types_of_doubles(line).unwrap();
+        let added = ",\"A@odata.type\":\"Edm.Double\"}";
+        assert_eq!(
+            typed,
+            line.trim_end().trim_end_matches('}').to_owned() + added
+        );
     }
 
     #[test]

@@ -123,7 +123,8 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     let account = record.account.as_deref().unwrap_or_default();
     if let Some(key) = console.services().accounts.keys(account).first() {
         let name = name_of_client(console, record, account, line.1);
-        signed_request::sign(record.service, (&name, key), line, &mut headers);
+        let bytes = body.len() as u64;
+        signed_request::sign(record.service, (&name, key), line, bytes, &mut headers);
     }
     let address = address_of(console, record)?;
     let host = record.header("host").unwrap_or_else(|| address.to_string());

@@ -1,0 +1,483 @@
+//! Containers and their blobs: in pieces that are read, hashed and sent with their MD5, and read again from the destination at the end.
+
+use super::{CopyRun, Made, Resource, is_fatal};
+use crate::clock::system_time;
+use crate::codec::date;
+use crate::codec::xml::Element;
+use crate::commands::client::{Call, Client, Reply};
+use crate::commands::transfer::blobs::{
+    Kind, each_listed, headers_of, kind_of, line_of, make_container, policies_of, property, quoted,
+    reason_to_leave_out, resource,
+};
+use crate::commands::transfer::parallel::{Hand, on_threads};
+use crate::commands::transfer::{
+    ask, ask_xml, code_of, header, in_query, patiently, send, status_of, text_field,
+};
+use crate::http_client::Upload;
+use crate::service_kind::ServiceKind;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{Checksummer, Md5};
+use serde_json::{Map, Value};
+use std::io::Read;
+
+/// Bytes that are read and sent at a time: most of an Append Block and a Put Page of old versions, and most for which a service returns
+/// the MD5 of a range. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Most blocks of a blob. Source: Put Block List.
+const BLOCKS_MAX: u64 = 50_000;
+
+/// A blob of the source, as its listing shows it.
+struct Listed {
+    name: String,
+    etag: String,
+    bytes: u64,
+    fields: Map<String, Value>,
+}
+
+pub fn copy(copy: &CopyRun<'_>, containers: &[Resource]) -> Result<(), String> {
+    containers.iter().try_for_each(|resource| {
+        let name = &resource.0;
+        copy_container(copy, resource)
+            .or_else(|error| copy.leave_out(&format!("container {name}"), error))
+    })
+}
+
+fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
+    let name = &resource.0;
+    let policies = policies_of(&copy.from, name);
+    match copy.make("container", resource, policies, make_container)? {
+        Made::Left => return Ok(()),
+        Made::Others => copy.note(format!(
+            "container {name} is there: blobs of the same names are replaced"
+        )),
+        Made::Ours => {}
+    }
+    let mut others = NotCopied::default();
+    let produce = |hand: &mut Hand<'_, Listed>| {
+        let include = "metadata,tags,snapshots,versions";
+        each_listed(&copy.from, name, include, &mut |blob| {
+            if others.counts(blob) {
+                return Ok(());
+            }
+            let blob_name = blob.child_name("Name");
+            if let Some(reason) = reason_to_leave_out(blob) {
+                copy.progress
+                    .leave_out(format!("{name}/{blob_name}: {reason}"));
+                return Ok(());
+            }
+            hand(Listed {
+                etag: property(blob, "Etag").to_owned(),
+                bytes: property(blob, "Content-Length").parse().unwrap_or(0),
+                fields: line_of(blob, &blob_name, &blob_name),
+                name: blob_name,
+            })
+        })
+    };
+    on_threads(copy.options.parallel, produce, |blob| {
+        let copied = BlobCopy::new(copy, name, &blob).run();
+        copied.or_else(|error| copy.leave_out(&format!("{name}/{}", blob.name), error))
+    })?;
+    others.note(copy, name);
+    Ok(())
+}
+
+/// What a container holds beside its blobs, which no request of another client can make.
+#[derive(Default)]
+struct NotCopied {
+    snapshots: u64,
+    versions: u64,
+    leases: u64,
+}
+
+impl NotCopied {
+    /// Counts a listed blob. True if it is none of those that are copied.
+    fn counts(&mut self, blob: &Element) -> bool {
+        let has = |name: &str| blob.child_text(name).is_some();
+        if has("Snapshot") {
+            self.snapshots += 1;
+            return true;
+        }
+        if has("VersionId") && blob.child_text("IsCurrentVersion").as_deref() != Some("true") {
+            self.versions += 1;
+            return true;
+        }
+        self.leases += u64::from(property(blob, "LeaseStatus") == "locked");
+        false
+    }
+
+    fn note(&self, copy: &CopyRun<'_>, container: &str) {
+        let kinds = [
+            (self.snapshots, "snapshots"),
+            (self.versions, "earlier versions"),
+            (self.leases, "leases"),
+        ];
+        let kinds = kinds.iter().filter(|(count, _)| *count > 0);
+        let kinds: Vec<_> = kinds
+            .map(|(count, kind)| format!("{count} {kind}"))
+            .collect();
+        if !kinds.is_empty() {
+            let kinds = kinds.join(", ");
+            copy.note(format!("container {container}: not copied: {kinds}"));
+        }
+    }
+}
+
+/// The copy of one blob.
+struct BlobCopy<'a> {
+    copy: &'a CopyRun<'a>,
+    blob: &'a Listed,
+    /// Container and name, for people and for the journal.
+    path: String,
+    resource: String,
+}
+
+/// Ranges with content, as first byte and length.
+type Ranges = Vec<(u64, u64)>;
+
+impl<'a> BlobCopy<'a> {
+    fn new(copy: &'a CopyRun<'a>, container: &str, blob: &'a Listed) -> BlobCopy<'a> {
+        BlobCopy {
+            copy,
+            blob,
+            path: format!("{container}/{}", blob.name),
+            resource: resource(container, &blob.name),
+        }
+    }
+
+    fn run(&self) -> Result<(), String> {
+        let copy = self.copy;
+        let expires = text_field(&self.blob.fields, "expires")?.and_then(date::parse_http);
+        if expires.is_some_and(|at| at <= system_time()) {
+            copy.note(format!("{}: it is expired, and left out", self.path));
+            return Ok(());
+        }
+        if self.is_known()? {
+            copy.add_known();
+            return Ok(());
+        }
+        let ranges = self.ranges()?;
+        let md5 = match self.put(&ranges) {
+            Err(error) if matches!(code_of(&error), "ConditionNotMet" | "BlobNotFound") => {
+                let changed = "it was changed while it was copied: copy again";
+                copy.progress.leave_out(format!("{}: {changed}", self.path));
+                return Ok(());
+            }
+            written => written?,
+        };
+        self.finish()?;
+        let Some(etag) = self.check(&ranges, md5)? else {
+            return Ok(());
+        };
+        copy.progress.add(&copy.progress.bytes, self.blob.bytes);
+        copy.progress.add(&copy.progress.blobs, 1);
+        copy.journal.note_blob(&self.path, &self.blob.etag, &etag)
+    }
+
+    /// Whether an earlier run has copied this blob, and neither it nor its copy was changed since.
+    fn is_known(&self) -> Result<bool, String> {
+        let journal = &self.copy.journal;
+        if !journal.knows_blob(&self.path) {
+            return Ok(false);
+        }
+        match self.head() {
+            Ok(head) => Ok(journal.has_blob(&self.path, &self.blob.etag, etag_of(&head))),
+            Err(refusal) if status_of(&refusal) == Some(404) => Ok(false),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// The properties of the copy.
+    fn head(&self) -> Result<Reply, String> {
+        ask(&self.copy.to, ServiceKind::Blob, "HEAD", &self.resource)
+    }
+
+    /// Where the blob has content: a page blob in the ranges that were written, others from their first byte to their last.
+    fn ranges(&self) -> Result<Ranges, String> {
+        if !matches!(kind_of(&self.blob.fields)?, Kind::Page) {
+            return Ok(vec![(0, self.blob.bytes)]);
+        }
+        let list = format!("{}?comp=pagelist", self.resource);
+        let list = ask_xml(&self.copy.from, ServiceKind::Blob, &list)?;
+        let range = |range: &Element| {
+            let number = |name| range.child_text(name)?.parse::<u64>().ok();
+            let (start, end) = (number("Start")?, number("End")?);
+            (start <= end && end < self.blob.bytes).then(|| (start, end - start + 1))
+        };
+        let ranges: Option<Ranges> = list.all("PageRange").map(range).collect();
+        ranges.ok_or_else(|| "the page ranges of the source cannot be read".to_owned())
+    }
+
+    /// Writes the blob. The MD5 of all that was read.
+    fn put(&self, ranges: &Ranges) -> Result<Md5, String> {
+        match kind_of(&self.blob.fields)? {
+            Kind::Block => self.put_block_blob(),
+            Kind::Append => self.put_append_blob(),
+            Kind::Page => self.put_page_blob(ranges),
+        }
+    }
+
+    fn put_block_blob(&self) -> Result<Md5, String> {
+        let headers = self.with_tier(headers_of(&self.blob.fields)?)?;
+        let claimed = text_field(&self.blob.fields, "contentMD5")?;
+        // Put Blob would make an MD5 of its own.
+        if claimed.is_some() && self.blob.bytes <= PIECE_BYTES {
+            let piece = self.read(&self.copy.from, 0, self.blob.bytes)?;
+            let md5 = md5_of(&piece);
+            if claimed == Some(&*STANDARD.encode(md5)) {
+                let mut headers = headers;
+                headers.push(header("x-ms-blob-type", "BlockBlob"));
+                self.send_piece("", &headers, &piece)?;
+                return Ok(md5);
+            }
+        }
+        let mut whole = Checksummer::new(true, false);
+        let mut document = String::from("<BlockList>");
+        for (index, (offset, bytes)) in pieces(0, self.blob.bytes, self.block_bytes()).enumerate() {
+            let piece = self.read(&self.copy.from, offset, bytes)?;
+            whole.update(&piece);
+            let id = STANDARD.encode(format!("{index:08}"));
+            let query = format!("?comp=block&blockid={}", in_query(&id));
+            self.send_piece(&query, &self.scope()?, &piece)?;
+            document.push_str(&format!("<Latest>{id}</Latest>"));
+        }
+        document.push_str("</BlockList>");
+        let md5 = finished(whole);
+        if claimed.is_some_and(|claimed| claimed != STANDARD.encode(md5)) {
+            self.copy.note(format!(
+                "{}: its Content-MD5 is not that of its content, in the source too",
+                self.path
+            ));
+        }
+        self.send("?comp=blocklist", &headers, document.as_bytes())?;
+        Ok(md5)
+    }
+
+    /// Bytes of a block, so that there are not too many.
+    fn block_bytes(&self) -> u64 {
+        let pieces = self.blob.bytes.div_ceil(BLOCKS_MAX).div_ceil(PIECE_BYTES);
+        pieces.max(1) * PIECE_BYTES
+    }
+
+    fn put_append_blob(&self) -> Result<Md5, String> {
+        let mut headers = headers_of(&self.blob.fields)?;
+        headers.push(header("x-ms-blob-type", "AppendBlob"));
+        self.send("", &headers, b"")?;
+        let mut whole = Checksummer::new(true, false);
+        for (offset, bytes) in pieces(0, self.blob.bytes, PIECE_BYTES) {
+            let piece = self.read(&self.copy.from, offset, bytes)?;
+            whole.update(&piece);
+            let mut headers = self.scope()?;
+            headers.push(header("x-ms-blob-condition-appendpos", &offset.to_string()));
+            match self.send_piece("?comp=appendblock", &headers, &piece) {
+                // It was sent again, and had arrived the first time.
+                Err(refusal)
+                    if code_of(&refusal) == "AppendPositionConditionNotMet"
+                        && bytes_of(&self.head()?) == offset + bytes => {}
+                sent => sent?,
+            }
+        }
+        Ok(finished(whole))
+    }
+
+    fn put_page_blob(&self, ranges: &Ranges) -> Result<Md5, String> {
+        let mut headers = self.with_tier(headers_of(&self.blob.fields)?)?;
+        headers.push(header("x-ms-blob-type", "PageBlob"));
+        headers.push(header(
+            "x-ms-blob-content-length",
+            &self.blob.bytes.to_string(),
+        ));
+        if let Some(number) = text_field(&self.blob.fields, "sequenceNumber")? {
+            headers.push(header("x-ms-blob-sequence-number", number));
+        }
+        self.send("", &headers, b"")?;
+        let mut whole = Checksummer::new(true, false);
+        for (offset, bytes) in all_pieces(ranges) {
+            let piece = self.read(&self.copy.from, offset, bytes)?;
+            whole.update(&piece);
+            let mut headers = self.scope()?;
+            headers.push(header("x-ms-page-write", "update"));
+            headers.push(header("x-ms-range", &range_of(offset, bytes)));
+            self.send_piece("?comp=page", &headers, &piece)?;
+        }
+        Ok(finished(whole))
+    }
+
+    /// Sets what no request that makes a blob can set. What the service refuses is named by [`BlobCopy::note_lost`].
+    fn finish(&self) -> Result<(), String> {
+        let fields = &self.blob.fields;
+        let is_sealed = text_field(fields, "sealed")? == Some("true");
+        let seal = is_sealed.then(|| ("?comp=seal", Vec::new()));
+        let expiry = text_field(fields, "expires")?.map(|expires| {
+            let option = header("x-ms-expiry-option", "Absolute");
+            (
+                "?comp=expiry",
+                vec![option, header("x-ms-expiry-time", expires)],
+            )
+        });
+        for (query, headers) in seal.into_iter().chain(expiry) {
+            match self.send(query, &headers, b"") {
+                Err(error) if is_fatal(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Names the properties that the destination has refused, or accepted and not kept.
+    fn note_lost(&self, head: &Reply) {
+        let properties = [
+            ("sealed", "x-ms-blob-sealed", "seal"),
+            ("expires", "x-ms-expiry-time", "expiry"),
+            ("tier", "x-ms-access-tier", "tier"),
+        ];
+        for (field, name, property) in properties {
+            if self.blob.fields.contains_key(field) && head.header(name).is_none() {
+                let path = &self.path;
+                let lost = format!("{path}: the destination does not keep its {property}");
+                self.copy.note(lost);
+            }
+        }
+    }
+
+    /// Compares the copy with what was read. Its ETag; `None` if it differs, which is reported.
+    fn check(&self, ranges: &Ranges, md5: Md5) -> Result<Option<String>, String> {
+        let head = self.head()?;
+        let mut is_equal = bytes_of(&head) == self.blob.bytes;
+        if is_equal && self.copy.options.reads_back {
+            let mut whole = Checksummer::new(true, false);
+            for (offset, bytes) in all_pieces(ranges) {
+                whole.update(&self.read(&self.copy.to, offset, bytes)?);
+            }
+            is_equal = finished(whole) == md5;
+        }
+        if !is_equal {
+            let differs = "the copy is not equal to what was read: does something else write it?";
+            self.copy
+                .progress
+                .leave_out(format!("{}: {differs}", self.path));
+        }
+        self.note_lost(&head);
+        Ok(is_equal.then(|| etag_of(&head).to_owned()))
+    }
+
+    /// Reads a range of the blob or of its copy. Errors: the blob was changed since it was listed; the MD5 that came with the range is
+    /// another one.
+    fn read(&self, client: &Client, offset: u64, bytes: u64) -> Result<Vec<u8>, String> {
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let mut headers = vec![header("x-ms-range", &range_of(offset, bytes))];
+        if bytes <= PIECE_BYTES {
+            headers.push(header("x-ms-range-get-content-md5", "true"));
+        }
+        if std::ptr::eq(client, &self.copy.from) {
+            headers.push(header("If-Match", &quoted(&self.blob.etag)));
+        }
+        patiently(client, || {
+            let call = Call {
+                service: ServiceKind::Blob,
+                method: "GET",
+                resource: self.resource.clone(),
+                headers: headers.clone(),
+            };
+            let mut reply = client.send(call, Upload::empty())?;
+            let claimed = reply.header("content-md5").map(str::to_owned);
+            let mut piece = Vec::new();
+            let read = reply.body().take(bytes + 1).read_to_end(&mut piece);
+            read.map_err(|error| format!("the connection broke: {error}"))?;
+            if piece.len() as u64 != bytes {
+                return Err(format!("{} of {bytes} bytes came", piece.len()));
+            }
+            if claimed.is_some_and(|claimed| claimed != STANDARD.encode(md5_of(&piece))) {
+                return Err("the bytes that came do not fit their Content-MD5".to_owned());
+            }
+            Ok(piece)
+        })
+    }
+
+    /// The tier, which append blobs do not have.
+    fn with_tier(
+        &self,
+        mut headers: Vec<(String, String)>,
+    ) -> Result<Vec<(String, String)>, String> {
+        let tier = text_field(&self.blob.fields, "tier")?;
+        headers.extend(tier.map(|tier| header("x-ms-access-tier", tier)));
+        Ok(headers)
+    }
+
+    /// The encryption scope, which every write of such a blob names.
+    fn scope(&self) -> Result<Vec<(String, String)>, String> {
+        let scope = text_field(&self.blob.fields, "encryptionScope")?;
+        let scope = scope.map(|scope| header("x-ms-encryption-scope", scope));
+        Ok(scope.into_iter().collect())
+    }
+
+    fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<(), String> {
+        let resource = format!("{}{query}", self.resource);
+        let (to, service) = (&self.copy.to, ServiceKind::Blob);
+        send(to, service, "PUT", &resource, headers, body).map(drop)
+    }
+
+    /// Sends content with its MD5, which the service compares.
+    fn send_piece(
+        &self,
+        query: &str,
+        headers: &[(String, String)],
+        piece: &[u8],
+    ) -> Result<(), String> {
+        let mut headers = headers.to_vec();
+        headers.push(header("Content-MD5", &STANDARD.encode(md5_of(piece))));
+        self.send(query, &headers, piece)
+    }
+}
+
+fn etag_of(head: &Reply) -> &str {
+    head.header("etag").unwrap_or_default()
+}
+
+fn bytes_of(head: &Reply) -> u64 {
+    let bytes = head.header("content-length");
+    bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+fn md5_of(bytes: &[u8]) -> Md5 {
+    let mut checksummer = Checksummer::new(true, false);
+    checksummer.update(bytes);
+    finished(checksummer)
+}
+
+fn finished(checksummer: Checksummer) -> Md5 {
+    checksummer.finish().md5.unwrap_or_default()
+}
+
+fn range_of(offset: u64, bytes: u64) -> String {
+    format!("bytes={offset}-{}", offset + bytes - 1)
+}
+
+/// Offsets and lengths of the pieces of a range.
+fn pieces(offset: u64, bytes: u64, piece_bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let count = bytes.div_ceil(piece_bytes);
+    (0..count).map(move |index| {
+        let begin = index * piece_bytes;
+        (offset + begin, piece_bytes.min(bytes - begin))
+    })
+}
+
+fn all_pieces(ranges: &Ranges) -> impl Iterator<Item = (u64, u64)> {
+    let ranges = ranges.iter();
+    ranges.flat_map(|(offset, bytes)| pieces(*offset, *bytes, PIECE_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_range() {
+        let all: Vec<_> = pieces(10, 9, 4).collect();
+        assert_eq!(all, [(10, 4), (14, 4), (18, 1)]);
+        assert_eq!(pieces(0, 0, 4).count(), 0);
+        assert_eq!(range_of(10, 4), "bytes=10-13");
+    }
+}

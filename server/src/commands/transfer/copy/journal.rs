@@ -1,0 +1,232 @@
+//! The journal of a copy: what was copied, one JSON object a line, so that a copy that broke off goes on where it was.
+//!
+//! A line is written when its item is whole. The last line may be cut if the program was killed: lines that cannot be read are passed
+//! over, and their items are copied again. For a blob, memory holds two hashes.
+
+use crate::commands::transfer::at;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The version of the journal.
+const FORMAT: u64 = 1;
+/// Bytes of a line.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// How far the copy of a table came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TablePlace {
+    /// The parameters of the next page of the source; `None` if the table is whole.
+    pub next: Option<String>,
+    pub entities: u64,
+}
+
+/// What a copy has done before, and the file that notes what it does.
+#[derive(Default)]
+pub struct Journal {
+    path: PathBuf,
+    /// `None`: nothing is noted.
+    file: Option<Mutex<File>>,
+    /// Containers, queues and tables that this copy has begun, as `container/name`.
+    begun: HashSet<String>,
+    /// Hash of container and name, with the hash of both ETags.
+    blobs: HashMap<u128, u128>,
+    queues: HashSet<String>,
+    tables: HashMap<String, TablePlace>,
+}
+
+impl Journal {
+    /// Opens a journal, or makes one. `places` names source and destination. Error: the file is no journal, or that of another copy.
+    pub fn open(path: &Path, places: &Value) -> Result<Journal, String> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).create(true);
+        let mut file = options.open(path).map_err(|error| at(path, error))?;
+        file.try_lock()
+            .map_err(|error| format!("{}: another copy may have it: {error}", path.display()))?;
+        let mut journal = Journal {
+            path: path.to_path_buf(),
+            ..Journal::default()
+        };
+        if journal.read(&file, places)? {
+            end_cut_line(&mut file).map_err(|error| at(path, error))?;
+        } else {
+            let head = json!({ "format": FORMAT, "copy": places });
+            writeln!(file, "{head}").map_err(|error| at(path, error))?;
+        }
+        journal.file = Some(Mutex::new(file));
+        Ok(journal)
+    }
+
+    /// Reads what was noted. False if the file is empty.
+    fn read(&mut self, file: &File, places: &Value) -> Result<bool, String> {
+        let mut reader = BufReader::new(file);
+        let mut is_first = true;
+        loop {
+            let mut line = Vec::new();
+            let mut limited = (&mut reader).take(LINE_BYTES_MAX);
+            let read = limited.read_until(b'\n', &mut line);
+            if read.map_err(|error| at(&self.path, error))? == 0 {
+                return Ok(!is_first);
+            }
+            let line: Value = serde_json::from_slice(&line).unwrap_or_default();
+            if std::mem::take(&mut is_first) {
+                self.check_head(&line, places)?;
+            } else {
+                self.take_line(&line);
+            }
+        }
+    }
+
+    fn check_head(&self, head: &Value, places: &Value) -> Result<(), String> {
+        let path = self.path.display();
+        if head["format"].as_u64() != Some(FORMAT) {
+            return Err(format!("{path}: it is no journal of a copy"));
+        }
+        if head["copy"] != *places {
+            return Err(format!(
+                "{path}: it is the journal of another copy: {}",
+                head["copy"]
+            ));
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self, line: &Value) {
+        let text = |name: &str| line[name].as_str().map(str::to_owned);
+        if let Some(name) = text("begun") {
+            self.begun.insert(name);
+        } else if let Some(name) = text("queue") {
+            self.queues.insert(name);
+        } else if let Some(name) = text("table") {
+            let place = TablePlace {
+                next: text("next"),
+                entities: line["entities"].as_u64().unwrap_or(0),
+            };
+            self.tables.insert(name, place);
+        } else if let (Some(name), Some(etag), Some(copy)) =
+            (text("blob"), text("etag"), text("copyEtag"))
+        {
+            self.blobs.insert(hash(&name), hash_of_etags(&etag, &copy));
+        }
+    }
+
+    fn note(&self, line: &Value) -> Result<(), String> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        // In one piece: a kill leaves whole lines, but for the last one.
+        file.write_all(format!("{line}\n").as_bytes())
+            .map_err(|error| at(&self.path, error))
+    }
+
+    /// Whether this copy has begun a container, a queue or a table, such as `container photos`.
+    pub fn has_begun(&self, resource: &str) -> bool {
+        self.begun.contains(resource)
+    }
+
+    /// Notes that a container, a queue or a table is begun.
+    pub fn begin(&self, resource: &str) -> Result<(), String> {
+        if self.has_begun(resource) {
+            return Ok(());
+        }
+        self.note(&json!({ "begun": resource }))
+    }
+
+    /// Whether a blob of this name was copied.
+    pub fn knows_blob(&self, name: &str) -> bool {
+        self.blobs.contains_key(&hash(name))
+    }
+
+    /// Whether the blob with these ETags in source and destination was copied.
+    pub fn has_blob(&self, name: &str, etag: &str, copy_etag: &str) -> bool {
+        self.blobs.get(&hash(name)) == Some(&hash_of_etags(etag, copy_etag))
+    }
+
+    pub fn note_blob(&self, name: &str, etag: &str, copy_etag: &str) -> Result<(), String> {
+        self.note(&json!({ "blob": name, "etag": etag, "copyEtag": copy_etag }))
+    }
+
+    pub fn has_queue(&self, queue: &str) -> bool {
+        self.queues.contains(queue)
+    }
+
+    pub fn note_queue(&self, queue: &str) -> Result<(), String> {
+        self.note(&json!({ "queue": queue }))
+    }
+
+    /// How far a table was copied; `None` if it was not begun.
+    pub fn table(&self, table: &str) -> Option<&TablePlace> {
+        self.tables.get(table)
+    }
+
+    pub fn note_table(&self, table: &str, place: &TablePlace) -> Result<(), String> {
+        self.note(&json!({ "table": table, "next": place.next, "entities": place.entities }))
+    }
+}
+
+fn hash(text: &str) -> u128 {
+    xxh3_128(text.as_bytes())
+}
+
+fn hash_of_etags(etag: &str, copy: &str) -> u128 {
+    hash(&format!("{etag}\n{copy}"))
+}
+
+/// Ends a last line that a kill has cut.
+fn end_cut_line(file: &mut File) -> std::io::Result<()> {
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    if last == *b"\n" {
+        return Ok(());
+    }
+    file.write_all(b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journal_goes_on_after_a_cut_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let places = json!({ "from": "a", "to": "b" });
+        let journal = Journal::open(&path, &places).unwrap();
+        journal.begin("container c").unwrap();
+        journal.note_blob("c/one", "1", "2").unwrap();
+        let place = TablePlace {
+            next: Some("&NextRowKey=r".to_owned()),
+            entities: 7,
+        };
+        journal.note_table("T", &place).unwrap();
+        drop(journal);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"blob\":\"c/tw").unwrap();
+        drop(file);
+        let journal = Journal::open(&path, &places).unwrap();
+        journal.note_queue("q").unwrap();
+        drop(journal);
+        let journal = Journal::open(&path, &places).unwrap();
+        assert!(journal.has_begun("container c") && journal.has_queue("q"));
+        assert!(journal.has_blob("c/one", "1", "2") && !journal.has_blob("c/one", "1", "3"));
+        assert!(!journal.knows_blob("c/two"));
+        assert_eq!(journal.table("T"), Some(&place));
+    }
+
+    #[test]
+    fn journal_of_another_copy_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        drop(Journal::open(&path, &json!({ "from": "a" })).unwrap());
+        let refused = |places: &Value| Journal::open(&path, places).err().unwrap();
+        assert!(refused(&json!({ "from": "b" })).contains("another copy"));
+        std::fs::write(&path, "text\n").unwrap();
+        assert!(refused(&json!({ "from": "a" })).contains("no journal"));
+    }
+}

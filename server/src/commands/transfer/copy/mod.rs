@@ -1,0 +1,371 @@
+//! `lazurite copy`: all that an account stores, from one server that speaks the protocols to another.
+//!
+//! The walk is that of an export and the requests are those of an import, without files between them. Nothing is held as a whole: a blob
+//! goes in pieces, a table in pages, a queue in the pages of its messages. Each item is checked before the journal notes it.
+
+mod blobs;
+mod journal;
+mod queues;
+mod tables;
+
+use super::import::Existing;
+use super::progress::Progress;
+use super::{Resource, ask, is_broken, send, status_of};
+use crate::commands::client::Client;
+use crate::commands::{plain, print_line};
+use crate::service_kind::ServiceKind;
+use journal::Journal;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// What is copied, and how.
+pub struct Options {
+    /// Empty: those of which something is named, else all that both connection strings have.
+    pub services: Vec<ServiceKind>,
+    /// Empty: all.
+    pub containers: Vec<String>,
+    pub queues: Vec<String>,
+    pub tables: Vec<String>,
+    pub existing: Existing,
+    /// Requests at a time.
+    pub parallel: usize,
+    pub journal: Option<PathBuf>,
+    /// How long a request is sent again after its connection broke.
+    pub retry: Duration,
+    /// Copy what a server shows of a queue although it is not all.
+    pub takes_first_messages: bool,
+    /// Whether copied blobs are read again from the destination.
+    pub reads_back: bool,
+}
+
+/// A copy that runs.
+struct CopyRun<'a> {
+    from: Client,
+    to: Client,
+    options: &'a Options,
+    journal: Journal,
+    progress: Progress,
+    /// Items that an earlier run has copied.
+    known: AtomicU64,
+    /// Sentences about settings and states that are not copied, and about what was there.
+    notes: Mutex<Vec<String>>,
+}
+
+/// Copies, and says what. The exit status is a failure if contents were left out.
+pub fn run(from: &str, to: &str, options: &Options) -> Result<ExitCode, String> {
+    let (from, to) = (client("FROM", from)?, client("TO", to)?);
+    let mut copy = CopyRun {
+        from,
+        to,
+        options,
+        journal: Journal::default(),
+        progress: Progress::new(),
+        known: AtomicU64::new(0),
+        notes: Mutex::default(),
+    };
+    let services = copy.services()?;
+    copy.check_access(&services)?;
+    if let Some(path) = &options.journal {
+        copy.journal = Journal::open(path, &copy.places(&services)?)?;
+    }
+    copy.from.retry = options.retry;
+    copy.to.retry = options.retry;
+    let plan = copy.plan(&services)?;
+    let copied = copy.copy(&services, &plan);
+    copy.report(copied)
+}
+
+/// The client of a connection string, which may stand in a variable of the environment: `env:NAME`.
+fn client(which: &str, text: &str) -> Result<Client, String> {
+    let text = match text.strip_prefix("env:") {
+        None => text.to_owned(),
+        Some(name) => std::env::var(name)
+            .map_err(|_| format!("{which}: the environment has no variable {name}"))?,
+    };
+    Client::with_azure(&text).map_err(|error| format!("{which}: {error}"))
+}
+
+impl CopyRun<'_> {
+    /// The services to copy. Error: a connection string has no endpoint of one that was named.
+    fn services(&self) -> Result<Vec<ServiceKind>, String> {
+        let options = self.options;
+        let named = |service| match service {
+            ServiceKind::Blob => !options.containers.is_empty(),
+            ServiceKind::Queue => !options.queues.is_empty(),
+            ServiceKind::Table => !options.tables.is_empty(),
+        };
+        let mut all = ServiceKind::ALL.to_vec();
+        if !options.services.is_empty() {
+            all.retain(|service| options.services.contains(service) || named(*service));
+        } else if self.is_of_names() {
+            all.retain(|service| named(*service));
+        } else {
+            all.retain(|service| self.from.has(*service));
+        }
+        for service in &all {
+            for (which, client) in [("FROM", &self.from), ("TO", &self.to)] {
+                if !client.has(*service) {
+                    let title = service.title();
+                    return Err(format!(
+                        "{which}: the connection string has no {title}Endpoint; --services chooses others"
+                    ));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether containers, queues or tables are named, rather than all copied.
+    fn is_of_names(&self) -> bool {
+        let options = self.options;
+        let names = [&options.containers, &options.queues, &options.tables];
+        names.iter().any(|names| !names.is_empty())
+    }
+
+    /// Asks every service once, so that a wrong key or address is found before anything is written.
+    fn check_access(&self, services: &[ServiceKind]) -> Result<(), String> {
+        for (which, client) in [("FROM", &self.from), ("TO", &self.to)] {
+            for service in services {
+                let resource = match service {
+                    ServiceKind::Table => "Tables?$top=1",
+                    _ => "?comp=list&maxresults=1",
+                };
+                client
+                    .ask(*service, "GET", resource.to_owned())
+                    .map_err(|error| format!("{which}, {}: {error}", service.title()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Source and destination, for the journal.
+    fn places(&self, services: &[ServiceKind]) -> Result<Value, String> {
+        let of = |client: &Client| {
+            let mut places = Map::new();
+            for service in services {
+                places.insert(service.label().to_owned(), client.place(*service)?.into());
+            }
+            Ok::<_, String>(places)
+        };
+        Ok(json!({ "from": of(&self.from)?, "to": of(&self.to)? }))
+    }
+
+    /// The containers, queues and tables to copy. Error: one is not there, or the destination holds something in its place.
+    fn plan(&self, services: &[ServiceKind]) -> Result<Plan, String> {
+        let has = |service| services.contains(&service);
+        let mut plan = Plan::default();
+        if has(ServiceKind::Blob) {
+            let all = super::blobs::containers(&self.from)?;
+            plan.containers = chosen("container", all, &self.options.containers)?;
+        }
+        if has(ServiceKind::Queue) {
+            let all = super::queues::queues(&self.from)?;
+            plan.queues = chosen("queue", all, &self.options.queues)?;
+        }
+        if has(ServiceKind::Table) {
+            let all = super::tables::tables(&self.from)?.into_iter();
+            let all = all.map(|name| (name, Map::new())).collect();
+            plan.tables = chosen("table", all, &self.options.tables)?;
+        }
+        if self.options.existing == Existing::Refuse {
+            self.check_unused("container", &plan.containers, super::blobs::is_in_use)?;
+            self.check_unused("queue", &plan.queues, super::queues::is_in_use)?;
+            self.check_unused("table", &plan.tables, super::tables::is_in_use)?;
+        }
+        Ok(plan)
+    }
+
+    fn copy(&self, services: &[ServiceKind], plan: &Plan) -> Result<(), String> {
+        blobs::copy(self, &plan.containers)?;
+        queues::copy(self, &plan.queues)?;
+        tables::copy(self, &plan.tables)?;
+        self.copy_properties(services)
+    }
+
+    /// Error: a destination holds something that this copy has not put there.
+    fn check_unused(
+        &self,
+        kind: &str,
+        resources: &[Resource],
+        is_in_use: fn(&Client, &str) -> Result<bool, String>,
+    ) -> Result<(), String> {
+        for (name, _) in resources {
+            if !self.journal.has_begun(&format!("{kind} {name}")) && is_in_use(&self.to, name)? {
+                return Err(format!(
+                    "{kind} {name} is there and holds something. Nothing was copied. --existing skip leaves such as they are, \
+                     --existing replace replaces what has the same name"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a container, queue or table, if it is not there.
+    fn make(
+        &self,
+        kind: &str,
+        (name, settings): &Resource,
+        policies: Result<Vec<Value>, String>,
+        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
+    ) -> Result<Made, String> {
+        let resource = format!("{kind} {name}");
+        let mut settings = settings.clone();
+        match policies {
+            Ok(policies) => drop(settings.insert("policies".to_owned(), policies.into())),
+            Err(error) => self.refused(&format!("{resource}, its policies"), error)?,
+        }
+        let is_ours = self.journal.has_begun(&resource);
+        let is_refused = self.options.existing == Existing::Refuse;
+        if !is_ours && !is_refused && exists(&self.to, kind, name)? {
+            if self.options.existing == Existing::Skip {
+                self.note(format!("{resource} is there: left as it is"));
+                return Ok(Made::Left);
+            }
+            return Ok(Made::Others);
+        }
+        // Before it is made: after a kill, it is known as this copy's.
+        self.journal.begin(&resource)?;
+        make(&self.to, name, &settings)?;
+        Ok(Made::Ours)
+    }
+
+    /// The properties of the services, such as CORS rules, of a whole copy into an account of its own.
+    fn copy_properties(&self, services: &[ServiceKind]) -> Result<(), String> {
+        if self.is_of_names() {
+            return Ok(());
+        }
+        for service in services {
+            let what = format!("properties of the {} service", service.title());
+            if self.options.existing != Existing::Refuse {
+                self.note(format!("{what}: left as they are with --existing"));
+                continue;
+            }
+            let resource = "?restype=service&comp=properties";
+            let copied = ask(&self.from, *service, "GET", resource)
+                .and_then(|reply| reply.text())
+                .and_then(|text| {
+                    send(&self.to, *service, "PUT", resource, &[], text.as_bytes()).map(drop)
+                });
+            if let Err(error) = copied {
+                self.refused(&what, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what a service refuses, and goes on. Error: the credentials or the connection failed.
+    fn refused(&self, what: &str, error: String) -> Result<(), String> {
+        if is_fatal(&error) {
+            return Err(format!("{what}: {error}"));
+        }
+        self.note(format!("{what}: {error}"));
+        Ok(())
+    }
+
+    /// As [`CopyRun::refused`], for contents.
+    fn leave_out(&self, what: &str, error: String) -> Result<(), String> {
+        if is_fatal(&error) {
+            return Err(format!("{what}: {error}"));
+        }
+        self.progress.leave_out(format!("{what}: {error}"));
+        Ok(())
+    }
+
+    fn note(&self, sentence: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.push(sentence);
+    }
+
+    fn add_known(&self) {
+        self.known.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Prints what was copied and what not.
+    fn report(self, copied: Result<(), String>) -> Result<ExitCode, String> {
+        let mut counts = self.progress.counts();
+        let known = self.known.into_inner();
+        if known > 0 {
+            counts += &format!(
+                "; {known} blobs, queues and tables were there from an earlier run of this copy"
+            );
+        }
+        let left_out = self.progress.end();
+        let notes = self.notes.into_inner();
+        for note in notes.unwrap_or_else(PoisonError::into_inner) {
+            print_line(plain(&note));
+        }
+        for sentence in &left_out {
+            eprintln!("not copied: {}", plain(sentence));
+        }
+        print_line(format_args!("copied: {counts}"));
+        copied.map_err(|error| {
+            let way_on = match &self.options.journal {
+                Some(_) => "The same command goes on from here",
+                None => "With --resume FILE, a copy goes on where it broke off",
+            };
+            format!("{}. {way_on}", plain(&error))
+        })?;
+        Ok(if left_out.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
+
+/// What is copied.
+#[derive(Default)]
+struct Plan {
+    containers: Vec<Resource>,
+    queues: Vec<Resource>,
+    tables: Vec<Resource>,
+}
+
+/// What is at the destination after [`CopyRun::make`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// Made by this copy, now or in an earlier run; or it was there and empty.
+    Ours,
+    /// It was there.
+    Others,
+    /// It was there, and stays as it is.
+    Left,
+}
+
+/// Whether a copy cannot go on: the credentials are refused, or there is no answer.
+fn is_fatal(error: &str) -> bool {
+    is_broken(error) || matches!(status_of(error), Some(401 | 403 | 503 | 507))
+}
+
+/// The resources of these names; all if none are named. Error: one is not there.
+fn chosen(kind: &str, all: Vec<Resource>, names: &[String]) -> Result<Vec<Resource>, String> {
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let known: HashSet<_> = all.iter().map(|(name, _)| name).collect();
+    if let Some(absent) = names.iter().find(|name| !known.contains(name)) {
+        return Err(format!("FROM has no {kind} {absent}"));
+    }
+    let chosen = all.into_iter().filter(|(name, _)| names.contains(name));
+    Ok(chosen.collect())
+}
+
+/// Whether the service has a container, queue or table of that name.
+fn exists(client: &Client, kind: &str, name: &str) -> Result<bool, String> {
+    let path = crate::commands::client::encode(name);
+    let (service, resource) = match kind {
+        "container" => (ServiceKind::Blob, format!("{path}?restype=container")),
+        "queue" => (ServiceKind::Queue, format!("{path}?comp=metadata")),
+        _ => (ServiceKind::Table, format!("{path}()?$top=1")),
+    };
+    match ask(client, service, "GET", &resource) {
+        Ok(_) => Ok(true),
+        Err(refusal) if status_of(&refusal) == Some(404) => Ok(false),
+        Err(refusal) => Err(refusal),
+    }
+}

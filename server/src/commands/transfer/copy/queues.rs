@@ -1,0 +1,80 @@
+//! Queues: their messages in order, one after the other, with the text that the source shows.
+//!
+//! Putting a message twice makes two. So a queue is copied as a whole: if it is not known whether a message arrived, or an earlier run
+//! broke off within the queue, its copy is cleared and begun again.
+
+use super::{CopyRun, Made, Resource};
+use crate::commands::transfer::parallel::{Hand, on_threads};
+use crate::commands::transfer::patiently;
+use crate::commands::transfer::queues::{
+    PEEKED_MAX, clear, each_message, is_in_use, make_queue, messages_in, policies_of, put_message,
+};
+use serde_json::Value;
+use std::time::Duration;
+
+pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<(), String> {
+    let produce = |hand: &mut Hand<'_, usize>| (0..queues.len()).try_for_each(hand);
+    on_threads(copy.options.parallel, produce, |index| {
+        let resource = &queues[index];
+        let name = &resource.0;
+        copy_queue(copy, resource).or_else(|error| copy.leave_out(&format!("queue {name}"), error))
+    })
+}
+
+fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
+    let name = &resource.0;
+    if copy.journal.has_queue(name) {
+        copy.add_known();
+        return Ok(());
+    }
+    let Some(hidden) = hidden_messages(copy, name)? else {
+        return Ok(());
+    };
+    let policies = policies_of(&copy.from, name);
+    match copy.make("queue", resource, policies, make_queue)? {
+        Made::Left => return Ok(()),
+        Made::Others if is_in_use(&copy.to, name)? => {
+            copy.note(format!(
+                "queue {name} is there: its messages are deleted first"
+            ));
+        }
+        _ => {}
+    }
+    let copied = patiently(&copy.to, || copy_messages(copy, name))?;
+    copy.progress.add(&copy.progress.messages, copied as u64);
+    let arrived = messages_in(&copy.to, name)?;
+    if arrived != copied {
+        copy.progress.leave_out(format!(
+            "queue {name}: {copied} messages were sent, and the destination has {arrived}: does something else use it?"
+        ));
+        return Ok(());
+    }
+    if hidden > 0 {
+        copy.progress.leave_out(format!(
+            "queue {name}: {hidden} of its messages, which this server shows to consumers only"
+        ));
+    }
+    copy.journal.note_queue(name)
+}
+
+/// The number of messages that the source does not show. `None`: the queue is left out, because it shows the first ones only.
+fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>, String> {
+    let count = messages_in(&copy.from, queue)?;
+    let listed = each_message(&copy.from, queue, &mut |_| Ok(()))?;
+    if listed == PEEKED_MAX && count > listed && !copy.options.takes_first_messages {
+        copy.progress.leave_out(format!(
+            "queue {queue}: its server shows {listed} of its {count} messages; --first-messages copies these"
+        ));
+        return Ok(None);
+    }
+    Ok(Some(count.saturating_sub(listed)))
+}
+
+/// Empties the copy and puts all messages, each once. Their number.
+fn copy_messages(copy: &CopyRun<'_>, queue: &str) -> Result<usize, String> {
+    clear(&copy.to, queue)?;
+    let to = copy.to.with_retry(Duration::ZERO);
+    each_message(&copy.from, queue, &mut |line: &Value| {
+        put_message(&to, queue, &line.to_string())
+    })
+}

@@ -1,0 +1,487 @@
+//! `lazurite copy`: everything arrives, once, whatever ends in the middle; between our servers and from and to Azurite.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::clients::{INSTALL_TIME_MAX, finish, made_once, skips_clients, succeed};
+use crate::export::{files, fill, ok};
+use crate::http::Request;
+use crate::server::{ACCOUNT, KEY, Launch, PATIENCE, Ports, Server, Service, lines_of};
+use crate::test_clock::page;
+
+const AZURITE: &str = "node_modules/azurite/dist/src/azurite.js";
+const AZURITE_MISSING: &str = "The tests of Azurite need Node.js 20 or newer with npm.";
+
+fn connection_string(ports: Ports) -> String {
+    let mut text = format!("AccountName={ACCOUNT};AccountKey={KEY};");
+    for service in Service::ALL {
+        let port = ports.of(service);
+        text += &format!("{service:?}Endpoint=http://127.0.0.1:{port}/{ACCOUNT};");
+    }
+    text
+}
+
+fn command(from: &str, to: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
+    command.args(["copy", from, "env:COPY_TO"]).args(words);
+    command.env("COPY_TO", to);
+    command
+}
+
+/// Whether a copy succeeded, and what it printed.
+fn run(from: &str, to: &str, words: &[&str]) -> (bool, String) {
+    let output = command(from, to, words).output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.success(), text)
+}
+
+fn copied(from: &Server, to: &Server, words: &[&str]) -> String {
+    let (succeeded, text) = run(&from.connection_string(), &to.connection_string(), words);
+    assert!(succeeded, "{words:?}: {text}");
+    text
+}
+
+fn not_copied(from: &str, to: &str, words: &[&str]) -> String {
+    let (succeeded, text) = run(from, to, words);
+    assert!(!succeeded, "{words:?}: {text}");
+    text
+}
+
+fn exported(server: &Server) -> BTreeMap<String, Vec<u8>> {
+    let scratch = TempDir::new().unwrap();
+    let path = scratch.path().join("export");
+    ok(server, &["export", path.to_str().unwrap()]);
+    files(&path)
+}
+
+#[track_caller]
+fn assert_equal_exports(one: &Server, other: &Server) {
+    let (one, other) = (exported(one), exported(other));
+    let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&one), names(&other));
+    for (name, bytes) in &one {
+        assert!(
+            other[name] == *bytes,
+            "{name} differs: {} {}",
+            String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]),
+            String::from_utf8_lossy(&other[name][..other[name].len().min(2000)])
+        );
+    }
+}
+
+fn blob(method: &str, target: &str) -> Request {
+    Request::new(Service::Blob, method, target)
+}
+
+fn put(server: &Server, target: &str, body: impl Into<Vec<u8>>) {
+    let put = blob("PUT", target).header("x-ms-blob-type", "BlockBlob");
+    put.body(body).send(server).is(201);
+}
+
+/// What [`fill`] puts, and contents of several pieces.
+fn fill_more(server: &Server) {
+    fill(server);
+    let noise = |seed: u32, bytes: usize| {
+        let mut state = seed;
+        let byte = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..bytes).map(byte).collect::<Vec<u8>>()
+    };
+    put(server, "/photos/large", noise(1, 9 << 20));
+    for seed in 2..5 {
+        blob("PUT", "/photos/log2?comp=appendblock")
+            .body(noise(seed, 3 << 20))
+            .send(with_log(server))
+            .is(201);
+    }
+}
+
+/// Makes the append blob of [`fill_more`] if it is not there.
+fn with_log(server: &Server) -> &Server {
+    let create = blob("PUT", "/photos/log2").header("x-ms-blob-type", "AppendBlob");
+    let created = create.header("If-None-Match", "*").send(server);
+    assert!(matches!(created.status, 201 | 409));
+    server
+}
+
+fn set_faults(server: &Server, rules: &Value) {
+    let body = json!({ "rules": rules }).to_string();
+    page("PUT", "faults").body(body).send(server).is(200);
+}
+
+#[test]
+fn copy_between_two_servers_is_equal_in_an_export() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill_more(&from);
+    let text = copied(&from, &to, &[]);
+    assert!(
+        text.contains("copied: 11 blobs") && text.contains("100 messages, 250 entities"),
+        "{text}"
+    );
+    assert_equal_exports(&from, &to);
+    let ranges = blob("GET", "/photos/disk?comp=pagelist").send(&to).text();
+    assert!(
+        ranges.contains("<Start>5242880</Start><End>5243391</End>"),
+        "{ranges}"
+    );
+}
+
+#[test]
+fn copy_of_names_copies_only_these() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill(&from);
+    let text = copied(&from, &to, &["--queues", "work", "--parallel", "1"]);
+    assert!(
+        text.contains("0 blobs (0 B), 100 messages, 0 entities"),
+        "{text}"
+    );
+    blob("GET", "/photos?restype=container").send(&to).is(404);
+    let (from, to) = (from.connection_string(), to.connection_string());
+    let text = not_copied(&from, &to, &["--tables", "Customers,Absent"]);
+    assert!(text.contains("FROM has no table Absent"), "{text}");
+}
+
+#[test]
+fn copy_does_with_what_is_there_as_it_is_told() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill(&from);
+    copied(&from, &to, &[]);
+    put(&to, "/photos/2026/lake.jpg", "changed");
+    put(&to, "/photos/mine", "mine");
+    let lake = || blob("GET", "/photos/2026/lake.jpg").send(&to).text();
+    let strings = (from.connection_string(), to.connection_string());
+    let text = not_copied(&strings.0, &strings.1, &[]);
+    assert!(
+        text.contains("container photos is there") && text.contains("Nothing was copied"),
+        "{text}"
+    );
+    let text = copied(&from, &to, &["--existing", "skip"]);
+    assert!(text.contains("container photos is there: left"), "{text}");
+    assert_eq!(lake(), "changed");
+    let text = copied(&from, &to, &["--existing", "replace"]);
+    assert!(
+        text.contains("queue work is there: its messages are deleted first"),
+        "{text}"
+    );
+    assert_eq!(lake(), "content");
+    blob("GET", "/photos/mine").send(&to).is(200);
+    blob("DELETE", "/photos/mine").send(&to).is(202);
+    assert_equal_exports(&from, &to);
+}
+
+/// Starts a copy, and kills it as soon as this is true.
+fn kill_when(from: &str, to: &str, words: &[&str], is_reached: impl Fn() -> bool) {
+    let mut command = command(from, to, words);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !is_reached() {
+        assert!(Instant::now() < deadline, "the copy did not come so far");
+        assert!(child.try_wait().unwrap().is_none(), "the copy has ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn killed_copy_goes_on_where_it_was() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill(&from);
+    for number in 0..40 {
+        put(
+            &from,
+            &format!("/photos/many/{number}"),
+            format!("{number}"),
+        );
+    }
+    let scratch = TempDir::new().unwrap();
+    let journal = scratch.path().join("journal");
+    let words = ["--resume", journal.to_str().unwrap()];
+    let slow = |operation: &str| json!([{"operation": operation, "fault": "latency=20ms"}]);
+    let lines = |kind: &str| {
+        let text = fs::read_to_string(&journal).unwrap_or_default();
+        text.lines().filter(|line| line.contains(kind)).count()
+    };
+    let strings = (from.connection_string(), to.connection_string());
+    set_faults(&to, &slow("PutBlob"));
+    kill_when(&strings.0, &strings.1, &words, || {
+        lines("\"copyEtag\"") >= 10
+    });
+    set_faults(&to, &slow("PutMessage"));
+    kill_when(&strings.0, &strings.1, &words, || {
+        let queue = Request::new(Service::Queue, "GET", "/work?comp=metadata").send(&to);
+        let count = queue.header("x-ms-approximate-messages-count");
+        count.is_some_and(|count| count.parse::<u32>().unwrap() >= 10)
+    });
+    set_faults(&to, &json!([]));
+    // What has changed since is copied again.
+    put(&from, "/photos/many/0", "changed");
+    let text = copied(&from, &to, &words);
+    assert!(text.contains("from an earlier run"), "{text}");
+    assert_equal_exports(&from, &to);
+    let text = copied(&from, &to, &words);
+    assert!(text.contains("copied: 0 blobs"), "{text}");
+    let other = Server::fresh();
+    let (from, other) = (from.connection_string(), other.connection_string());
+    let text = not_copied(&from, &other, &words);
+    assert!(text.contains("the journal of another copy"), "{text}");
+}
+
+#[test]
+fn connections_that_break_are_tried_again_and_nothing_comes_twice() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill_more(&from);
+    set_faults(
+        &from,
+        &json!([
+            {"operation": "GetBlob", "count": 2, "fault": "cut-body"},
+            {"operation": "ListBlobs", "count": 1, "fault": "reset"},
+            {"operation": "PeekMessages", "count": 1, "fault": "cut-body"},
+            {"operation": "QueryEntities", "count": 1, "fault": "cut-body"},
+        ]),
+    );
+    set_faults(
+        &to,
+        &json!([
+            {"operation": "PutBlock", "count": 1, "fault": "reset"},
+            {"operation": "PutBlock", "count": 1, "fault": "500"},
+            {"operation": "PutBlockList", "count": 1, "fault": "lose-answer"},
+            {"operation": "AppendBlock", "count": 2, "fault": "lose-answer"},
+            {"operation": "PutPage", "count": 1, "fault": "lose-answer"},
+            {"operation": "PutMessage", "count": 1, "fault": "lose-answer"},
+            {"operation": "Batch", "count": 2, "fault": "lose-answer"},
+        ]),
+    );
+    copied(&from, &to, &[]);
+    for server in [&from, &to] {
+        let rules = page("GET", "faults").send(server).is(200).json();
+        for rule in rules["rules"].as_array().unwrap() {
+            assert_eq!(rule["hits"], rule["count"], "{rule}");
+        }
+        set_faults(server, &json!([]));
+    }
+    assert_equal_exports(&from, &to);
+}
+
+#[test]
+fn copy_ends_with_a_sentence_when_a_server_is_gone_and_goes_on_when_it_is_back() {
+    let location = TempDir::new().unwrap();
+    let (from, to) = (Server::fresh(), Launch::on(location.path()).start());
+    fill(&from);
+    let (ports, scratch) = (to.ports, TempDir::new().unwrap());
+    let journal = scratch.path().join("journal");
+    let words = ["--retry", "1", "--resume", journal.to_str().unwrap()];
+    set_faults(
+        &to,
+        &json!([{"operation": "PutMessage", "fault": "latency=50ms"}]),
+    );
+    let strings = (from.connection_string(), to.connection_string());
+    let mut copy = command(&strings.0, &strings.1, &words);
+    copy.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let copy = copy.spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&journal).is_ok_and(|text| text.contains("queue work")) {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    to.kill();
+    let ended = copy.wait_with_output().unwrap();
+    let text = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success(), "{text}");
+    assert!(
+        text.contains("nothing answers on") && text.contains("The same command goes on"),
+        "{text}"
+    );
+    let to = Launch::on(location.path()).ports(ports).start();
+    copied(&from, &to, &words);
+    assert_equal_exports(&from, &to);
+}
+
+#[test]
+fn wrong_keys_and_silent_addresses_are_named_before_anything_is_written() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill(&from);
+    let (from, good) = (from.connection_string(), to.connection_string());
+    let wrong = good.replace(KEY, &KEY.replace("Eby8", "Ebz8"));
+    let text = not_copied(&from, &wrong, &[]);
+    assert!(
+        text.contains("TO, Blob: 403 AuthenticationFailed"),
+        "{text}"
+    );
+    let silent = connection_string(Ports {
+        blob: 1,
+        queue: 1,
+        table: 1,
+    });
+    let text = not_copied(&silent, &good, &[]);
+    assert!(text.contains("FROM, Blob: nothing answers on"), "{text}");
+    let text = not_copied("env:ABSENT_VARIABLE", &good, &[]);
+    assert!(text.contains("has no variable ABSENT_VARIABLE"), "{text}");
+    blob("GET", "/photos?restype=container").send(&to).is(404);
+}
+
+#[test]
+fn snapshots_and_leases_are_named() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    blob("PUT", "/photos?restype=container").send(&from).is(201);
+    put(&from, "/photos/a", "a");
+    blob("PUT", "/photos/a?comp=snapshot").send(&from).is(201);
+    let lease = blob("PUT", "/photos/a?comp=lease").header("x-ms-lease-action", "acquire");
+    let lease = lease.header("x-ms-lease-duration", "-1");
+    lease.send(&from).is(201);
+    let text = copied(&from, &to, &[]);
+    assert!(
+        text.contains("container photos: not copied: 1 snapshots, 1 leases"),
+        "{text}"
+    );
+}
+
+/// A running Azurite, killed when dropped.
+struct Azurite {
+    child: Child,
+    ports: Ports,
+    _location: TempDir,
+}
+
+impl Azurite {
+    fn start() -> Azurite {
+        let location = TempDir::new().unwrap();
+        let mut child = Command::new("node")
+            .arg(installed().join(AZURITE))
+            .args(["--silent", "--skipApiVersionCheck", "--disableTelemetry"])
+            .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
+            .arg("--location")
+            .arg(location.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect(AZURITE_MISSING);
+        let printed = lines_of(child.stdout.take().unwrap());
+        let mut lines: Vec<String> = Vec::new();
+        while lines
+            .iter()
+            .filter(|line| line.contains(" successfully listening at "))
+            .count()
+            < 3
+        {
+            lines.push(printed.recv_timeout(PATIENCE).expect("Azurite listens"));
+        }
+        // Azurite ends at the next line if nothing reads it.
+        std::thread::spawn(move || while printed.recv().is_ok() {});
+        Azurite {
+            child,
+            ports: Ports::in_lines(&lines),
+            _location: location,
+        }
+    }
+}
+
+impl Drop for Azurite {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The directory with the Azurite of the benchmarks.
+fn installed() -> PathBuf {
+    let mut node = Command::new("node");
+    let version = finish(node.arg("--version"), INSTALL_TIME_MAX, AZURITE_MISSING);
+    let lists = ["package.json", "package-lock.json"]
+        .map(|name| format!("../../../benches/server/azurite/{name}"));
+    let lists = lists.each_ref().map(String::as_str);
+    let made = made_once("azurite-newest", &lists, &version, |directory: &Path| {
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        let npm = npm.arg("--loglevel=error").current_dir(directory);
+        succeed(npm, AZURITE_MISSING)
+    });
+    made.unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+/// The lines of the files of an export, without the properties of services, which Azurite words in its own way.
+fn comparable(files: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<String>> {
+    let kept = files
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with("services/"));
+    let lines = kept.map(|(name, bytes)| {
+        let text = String::from_utf8_lossy(&bytes);
+        (name, text.lines().map(str::to_owned).collect())
+    });
+    lines.collect()
+}
+
+#[test]
+fn copy_to_azurite_and_back_is_equal() {
+    if skips_clients() {
+        return;
+    }
+    let azurite = Azurite::start();
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill_more(&from);
+    let between = connection_string(azurite.ports);
+    let (succeeded, text) = run(&from.connection_string(), &between, &[]);
+    assert!(succeeded, "{text}");
+    let back = to.connection_string();
+    let text = not_copied(&between, &back, &[]);
+    assert!(
+        text.contains("queue work: its server shows 32 of its 100 messages; --first-messages"),
+        "{text}"
+    );
+    let words = ["--first-messages", "--queues", "work"];
+    let text = not_copied(&between, &back, &words);
+    assert!(
+        text.contains("queue work: 68 of its messages, which this server shows to consumers only"),
+        "{text}"
+    );
+    let (mut one, mut other) = (comparable(exported(&from)), comparable(exported(&to)));
+    let messages = "queues/work.messages.jsonl";
+    let shown = one.remove(messages).unwrap()[..32].to_vec();
+    assert_eq!(other.remove(messages).unwrap(), shown);
+    for (name, lines) in &one {
+        assert_eq!(lines, &other[name], "{name}");
+    }
+    assert_eq!(one.len(), other.len());
+}
+
+#[test]
+fn killed_copy_to_azurite_goes_on_where_it_was() {
+    if skips_clients() {
+        return;
+    }
+    let azurite = Azurite::start();
+    let from = Server::fresh();
+    fill(&from);
+    let between = connection_string(azurite.ports);
+    let scratch = TempDir::new().unwrap();
+    let journal = scratch.path().join("journal");
+    let words = ["--resume", journal.to_str().unwrap()];
+    // Reads from the source are slow.
+    set_faults(
+        &from,
+        &json!([{"operation": "GetBlob", "fault": "latency=50ms"}]),
+    );
+    let has_blobs = || {
+        let text = fs::read_to_string(&journal).unwrap_or_default();
+        text.contains("\"copyEtag\"")
+    };
+    kill_when(&from.connection_string(), &between, &words, has_blobs);
+    set_faults(&from, &json!([]));
+    let (succeeded, text) = run(&from.connection_string(), &between, &words);
+    assert!(succeeded && text.contains("from an earlier run"), "{text}");
+    let (_, text) = run(&from.connection_string(), &between, &words);
+    assert!(
+        text.contains("copied: 0 blobs (0 B), 0 messages, 0 entities"),
+        "{text}"
+    );
+}
