@@ -16,7 +16,7 @@ mod shim;
 mod state;
 mod transfer;
 
-pub use transfer::{Existing, seed};
+pub use transfer::{Existing, azurite, carry, is_archive_name, seed};
 
 use crate::cli::{Command, ShimAction, StoreArguments};
 use crate::state::Directories;
@@ -91,6 +91,12 @@ impl Command {
                 existing,
                 store,
             } => transfer::run_import(&store.client()?, path, *existing),
+            Command::ImportAzurite {
+                path,
+                account,
+                existing,
+                store,
+            } => transfer::azurite::run(&store.client()?, path, account.as_deref(), *existing),
             Command::Mcp {
                 allow_writes,
                 store,
@@ -110,7 +116,7 @@ impl StoreArguments {
 }
 
 /// Text without control characters, which could act on a terminal.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
 }

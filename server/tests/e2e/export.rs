@@ -24,20 +24,20 @@ fn put(server: &Server, name: &str, kind: &str, headers: &[(&str, &str)], body: 
     put.body(body).send(server).is(201);
 }
 
-fn ok(server: &Server, words: &[&str]) -> String {
+pub(crate) fn ok(server: &Server, words: &[&str]) -> String {
     let (succeeded, text) = lazurite(server, words, None);
     assert!(succeeded, "{words:?}: {text}");
     text
 }
 
-fn refused(server: &Server, words: &[&str]) -> String {
+pub(crate) fn refused(server: &Server, words: &[&str]) -> String {
     let (succeeded, text) = lazurite(server, words, None);
     assert!(!succeeded, "{words:?}: {text}");
     text
 }
 
 /// All files of a directory with their contents.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut directories = vec![root.to_path_buf()];
     while let Some(directory) = directories.pop() {

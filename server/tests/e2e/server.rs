@@ -52,8 +52,18 @@ impl Ports {
         }
     }
 
+    pub(crate) fn connection_string(self, scheme: &str) -> String {
+        let mut text =
+            format!("DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={KEY};");
+        for service in Service::ALL {
+            let port = self.of(service);
+            text += &format!("{service:?}Endpoint={scheme}://127.0.0.1:{port}/{ACCOUNT};");
+        }
+        text
+    }
+
     /// What the ready lines say.
-    fn in_lines(lines: &[String]) -> Ports {
+    pub(crate) fn in_lines(lines: &[String]) -> Ports {
         let of = |service: Service| {
             let start = format!("Azurite {service:?} service is successfully listening at ");
             let address = lines.iter().find_map(|line| line.strip_prefix(&start));
@@ -275,7 +285,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -384,13 +394,7 @@ impl Server {
     }
 
     pub(crate) fn connection_string(&self) -> String {
-        let scheme = self.scheme();
-        let mut text =
-            format!("DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={KEY};");
-        for service in Service::ALL {
-            text += &format!("{service:?}Endpoint={};", self.endpoint(service));
-        }
-        text
+        self.ports.connection_string(self.scheme())
     }
 
     /// Kills it as `kill -9` does: no handler runs, nothing is flushed.
