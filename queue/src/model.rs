@@ -79,6 +79,8 @@ pub struct PutMessage<'a> {
     pub ttl_seconds: Option<i64>,
     /// `visibilitytimeout` in seconds; `None`: 0.
     pub visibility_seconds: Option<i64>,
+    /// How often the message was delivered before, by the queue that it comes from.
+    pub dequeue_count: u32,
 }
 
 /// The result of Put Message.

@@ -117,6 +117,7 @@ mod tests {
             text: "",
             ttl_seconds: ttl,
             visibility_seconds: visibility,
+            ..PutMessage::default()
         };
         lifetime_of_new_message(&request)
     }

@@ -8,6 +8,7 @@ pub use command::{
 };
 
 use crate::accounts::Accounts;
+use crate::commands::is_archive_name;
 use crate::names_at_start::NamesAtStart;
 use crate::service_kind::ServiceKind;
 use crate::state::{ForkSource, is_snapshot_name};
@@ -50,6 +51,10 @@ pub struct Cli {
         help_heading = "Storage"
     )]
     pub location: PathBuf,
+
+    /// The directory of Azurite's that is beside the store. Set at start.
+    #[arg(skip)]
+    pub azurite: Option<PathBuf>,
 
     /// What an acknowledged write survives: the process (kill -9), or the power as well
     #[arg(long, value_enum, default_value_t = DurabilityFlag::Process, help_heading = "Storage")]
@@ -121,10 +126,19 @@ pub struct Cli {
     )]
     pub tables: Vec<String>,
 
-    /// Import this directory or archive, of the layout of `lazurite export`, before the server is ready; containers, queues and tables
-    /// that are there stay as they are
+    /// Import this directory or archive, of the layout of `lazurite export`, or make what this .toml file declares, before the server is
+    /// ready; containers, queues and tables that are there stay as they are
     #[arg(long, value_name = "PATH", help_heading = "Storage")]
     pub seed: Option<PathBuf>,
+
+    /// Import this archive of an earlier run before the server is ready, if it is there; containers, queues and tables that are there
+    /// stay as they are
+    #[arg(long = "import", value_name = "FILE", help_heading = "Storage")]
+    pub import: Option<PathBuf>,
+
+    /// Export everything in the first account to the archive of --import when the server stops. It is written beside and renamed
+    #[arg(long = "export-on-exit", requires = "import", help_heading = "Storage")]
+    pub export_on_exit: bool,
 
     /// Most that the data directory may take, in megabytes: writes beyond it are answered 507, reads go on
     #[arg(
@@ -503,6 +517,10 @@ impl Cli {
         }
         if self.https_only && self.cert.is_none() && !self.https {
             return Err("--https-only needs a certificate: --cert, or --https".to_owned());
+        }
+        let is_archive = self.import.as_deref().is_none_or(is_archive_name);
+        if self.export_on_exit && !is_archive {
+            return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
         self.names_at_start().check()
     }

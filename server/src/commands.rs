@@ -17,7 +17,7 @@ mod state;
 mod status;
 mod transfer;
 
-pub use transfer::{Existing, seed};
+pub use transfer::{Existing, azurite, carry, is_archive_name, seed};
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
 use crate::state::Directories;
@@ -100,6 +100,12 @@ impl Command {
             Command::Copy(arguments) => {
                 transfer::run_copy(&arguments.from, &arguments.to, &arguments.options())
             }
+            Command::ImportAzurite {
+                path,
+                account,
+                existing,
+                store,
+            } => transfer::azurite::run(&store.client()?, path, account.as_deref(), *existing),
             Command::Mcp {
                 allow_writes,
                 store,
@@ -136,7 +142,7 @@ impl StoreArguments {
 }
 
 /// Text without control characters, which could act on a terminal.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(visible).collect()
 }

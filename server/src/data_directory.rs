@@ -1,5 +1,6 @@
 //! Which directory holds the store: the one that `--location` names, or `.lazurite` inside it if other files are kept there.
 
+use crate::commands::azurite;
 use crate::private_files;
 use crate::state::Directories;
 use lazurite_engine::{Durability, Environment, foreign_file};
@@ -42,12 +43,25 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
             named()
         };
     };
-    let what = if found.starts_with("__azurite_db_") || found.ends_with("storage__") {
-        "data of Azurite, which Lazurite does not read".to_owned()
+    let what = if azurite::is_directory(location) {
+        "data of Azurite".to_owned()
     } else {
         format!("other files ({found})")
     };
     chosen(inner, location, &what)
+}
+
+/// The directory of Azurite's whose data a start on this location adopts. The default location of Azurite is the working directory; there
+/// the program looks if it was started under that name and no other was named.
+pub fn of_azurite(location: &Path, is_azurite: bool) -> Option<PathBuf> {
+    let looks_around = is_azurite && location == Path::new(OWN_NAME);
+    let directory = if looks_around {
+        Path::new(".")
+    } else {
+        location
+    };
+    let is_beside_store = azurite::is_directory(directory) && !holds_store(directory);
+    is_beside_store.then(|| directory.to_path_buf())
 }
 
 fn holds_store(path: &Path) -> bool {

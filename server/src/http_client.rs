@@ -120,7 +120,8 @@ pub fn request(
         .header(HOST, host)
         .header(CONNECTION, "close");
     for (name, value) in headers {
-        request = request.header(name, value);
+        // Texts may have letters other than ASCII, as bytes of UTF-8.
+        request = request.header(name, value.as_bytes());
     }
     // hyper writes no length of an empty body, and services refuse a PUT without one.
     if body.remaining > 0 || !matches!(method, "GET" | "HEAD" | "DELETE") {

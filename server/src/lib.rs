@@ -11,6 +11,7 @@
 //! The store ends when it is dropped. The program `lazurite` is the same server with flags, signals and lines on standard output.
 
 mod accounts;
+mod adoption;
 mod advisor;
 mod analytics;
 mod announce;
@@ -31,6 +32,7 @@ mod layers;
 mod leases;
 mod limits;
 mod local_ca;
+mod local_services;
 mod log;
 mod memory;
 mod names_at_start;

@@ -1,66 +1,41 @@
-//! `--seed`: imports a directory or an archive before the server says that it is ready.
-//!
-//! The import is that of `lazurite import`, by the same requests. They come over listeners of their own on this machine, which close
-//! before anybody else is served: those of the server may speak HTTPS alone.
+//! `--seed` and `--import`: what is imported before the server says that it is ready; and `--export-on-exit`, its opposite. They are
+//! `lazurite import` and `lazurite export`, by the same requests.
 
 use crate::app::App;
-use crate::commands::seed as import;
-use crate::connection::tls::Opening;
-use crate::connection::{ConnectionThreads, Endpoint, serve};
-use crate::service_kind::ServiceKind;
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use crate::commands::{carry, seed as import};
+use crate::connection::ConnectionThreads;
+use crate::local_services::while_served;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
-const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// A flag that names what is imported, for messages, and the mark of its import.
+pub struct Flag {
+    pub name: &'static str,
+    pub path: PathBuf,
+    pub mark: Option<PathBuf>,
+}
 
-/// Imports what `path` holds into the first account. What is there stays as it is, so that a seed does nothing at the second start.
+/// Imports what the path holds into the first account. What is there stays as it is, so that a seed does nothing at the second start.
 /// Sentences about what was done; the error is a sentence.
 pub async fn seed(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,
-    path: PathBuf,
-    mark: Option<PathBuf>,
+    flag: Flag,
 ) -> Result<Vec<String>, String> {
-    let (account, key) = app.stores.accounts().first();
-    let mut connection_string = format!("AccountName={account};AccountKey={key}");
-    let (stop, stopped) = watch::channel(false);
-    let mut serving = JoinSet::new();
-    for service in ServiceKind::ALL {
-        let cannot = |error| format!("cannot listen for the seed: {error}");
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(cannot)?;
-        let port = listener.local_addr().map_err(cannot)?.port();
-        let title = service.title();
-        let _ = write!(
-            connection_string,
-            ";{title}Endpoint=http://127.0.0.1:{port}/{account}"
-        );
-        let endpoint = Endpoint {
-            service,
-            listener,
-            keep_alive: KEEP_ALIVE,
-            opening: Opening::Plain,
-        };
-        let (app, threads) = (app.clone(), threads.clone());
-        serving.spawn(serve(app, endpoint, threads, stopped.clone()));
-    }
-    let imported =
-        tokio::task::spawn_blocking(move || run(&connection_string, &path, mark.as_deref())).await;
-    let _ = stop.send(true);
-    while serving.join_next().await.is_some() {}
-    imported.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    while_served(app, threads, move |accounts| {
+        let first = accounts.first().ok_or("there is no account")?;
+        run(&first.connection_string, &flag)
+    })
+    .await
 }
 
 /// While `mark` is there, an import has begun and not ended: names that are there could hold a part of what they should.
-fn run(connection_string: &str, path: &Path, mark: Option<&Path>) -> Result<Vec<String>, String> {
-    let failed = |error: String| format!("--seed {}: {error}", path.display());
+fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
+    let (name, path, mark) = (flag.name, flag.path.as_path(), flag.mark.as_deref());
+    let failed = |error: String| format!("--{name} {}: {error}", path.display());
     if let Some(mark) = mark.filter(|mark| mark.exists()) {
         return Err(failed(format!(
-            "an earlier seed broke off, so that the store holds a part of it. Begin with an empty store; or start without --seed, run \
+            "an earlier import broke off, so that the store holds a part of it. Begin with an empty store; or start without --{name}, run \
              `lazurite import --existing replace`, and remove {}",
             mark.display()
         )));
@@ -74,4 +49,18 @@ fn run(connection_string: &str, path: &Path, mark: Option<&Path>) -> Result<Vec<
         std::fs::remove_file(mark).map_err(|error| failed(error.to_string()))?;
     }
     Ok(done)
+}
+
+/// Exports the first account to an archive, in the place of an earlier one. A sentence; so is the error.
+pub async fn export(
+    app: &Arc<App>,
+    threads: &Arc<ConnectionThreads>,
+    path: PathBuf,
+) -> Result<String, String> {
+    while_served(app, threads, move |accounts| {
+        let first = accounts.first().ok_or("there is no account")?;
+        let exported = carry(&first.connection_string, &path);
+        exported.map_err(|error| format!("--export-on-exit: {error}"))
+    })
+    .await
 }

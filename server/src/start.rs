@@ -17,8 +17,11 @@ use crate::layers::access_log::AccessLog;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
+use crate::seed::Flag;
 use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
-use crate::{data_directory, leases, limits, log, platform, port_holder, private_files, seed};
+use crate::{
+    adoption, data_directory, leases, limits, log, platform, port_holder, private_files, seed,
+};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
     Config, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
@@ -53,7 +56,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(3);
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
 pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     cli.check()?;
-    settle_location(&mut cli);
+    settle_location(&mut cli, program);
     note_database();
     let cli = &cli;
     let accounts = cli.accounts()?;
@@ -83,8 +86,9 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
 }
 
 /// Puts the directory that holds the store in the place of the one that was named, and says so.
-fn settle_location(cli: &mut Cli) {
+fn settle_location(cli: &mut Cli, program: &Program) {
     if !cli.in_memory {
+        cli.azurite = data_directory::of_azurite(&cli.location, program.is_azurite);
         let choice = data_directory::choose(&cli.location, cli.debug.as_deref());
         if let Some(note) = choice.note {
             output::say(format!("lazurite: {note}"));
@@ -201,10 +205,25 @@ async fn serve_until_stopped(
     announce::closing(&services, "service is closing...", out);
     app.console.close();
     serving.stop().await;
+    let exported = export_on_exit(cli, &app).await;
     // What is not removed in time is removed at the next start.
     let _ = tokio::time::timeout(CLOSE_OTHERS_MAX, app.stores.close_others()).await;
     close(app).await?;
     announce::closing(&services, "service successfully closed", out);
+    exported
+}
+
+/// Writes the archive of `--import`, once no request can change what it holds.
+async fn export_on_exit(cli: &Cli, app: &Arc<App>) -> Result<(), String> {
+    let Some(path) = cli.import.clone().filter(|_| cli.export_on_exit) else {
+        return Ok(());
+    };
+    let threads = connection_threads(cli)?;
+    let exported = seed::export(app, &threads, path).await;
+    if let Some(threads) = Arc::into_inner(threads) {
+        threads.close(THREADS_END_MAX).await;
+    }
+    output::say(format!("lazurite: {}", exported?));
     Ok(())
 }
 
@@ -247,13 +266,17 @@ async fn fill(
     threads: &Arc<ConnectionThreads>,
 ) -> Result<(), String> {
     let mut done = Vec::new();
+    done.extend(adoption::adopt(cli, app, threads).await?);
     let account = app.stores.accounts().first().0;
     let services = app.stores.current().services.clone();
     done.extend(cli.names_at_start().make(&services, account)?);
-    if let Some(path) = &cli.seed {
-        let mark = (!cli.in_memory).then(|| cli.location.join(".seed-begun"));
-        let sentences = seed::seed(app, threads, path.clone(), mark).await?;
-        done.push(format!("seed: {}", sentences.join("; ")));
+    let carried = cli.import.as_ref().filter(|path| path.exists());
+    for (name, path) in [("seed", cli.seed.as_ref()), ("import", carried)] {
+        let Some(path) = path.cloned() else { continue };
+        let mark = (!cli.in_memory).then(|| cli.location.join(format!(".{name}-begun")));
+        let flag = Flag { name, path, mark };
+        let sentences = seed::seed(app, threads, flag).await?;
+        done.push(format!("{name}: {}", sentences.join("; ")));
     }
     if matches!(host, Host::Program(_)) {
         for line in done {

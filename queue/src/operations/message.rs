@@ -28,7 +28,7 @@ impl QueueService {
         check_text(request.text)?;
         let lock = Live::lock_cell;
         let add = |live: &Live, cell: QueueGuard<'_>, transaction: Transaction<'_>| {
-            self.add_message(live, cell, lifetime, request.text, transaction)
+            self.add_message(live, cell, lifetime, &request, transaction)
         };
         self.with_queue(account, queue, lock, self.db.begin()?, add)
     }
@@ -297,7 +297,7 @@ impl QueueService {
         live: &Live,
         mut cell: QueueGuard<'_>,
         lifetime: Lifetime,
-        text: &str,
+        request: &PutMessage<'_>,
         mut transaction: Transaction<'_>,
     ) -> Result<(PutMessageResult, Ticket)> {
         let now = self.now();
@@ -314,7 +314,7 @@ impl QueueService {
         let delivery = DeliveryRow {
             inserted_at: now,
             expires_at: row.expires_at,
-            dequeue_count: 0,
+            dequeue_count: request.dequeue_count,
         };
         let counter = CounterRow {
             messages: *cell.messages + 1,
@@ -324,7 +324,7 @@ impl QueueService {
         let batch = transaction.batch();
         self.put_message_rows(batch, live, position, row, delivery);
         let mut put = |key: &[u8], value: &[u8]| batch.put(&self.messages, key, value);
-        put(&keys::text(live.id, id), &codec::encode_text(text));
+        put(&keys::text(live.id, id), &codec::encode_text(request.text));
         if row.expires_at < Ticks::NEVER {
             put(&keys::expiry(live.id, expiry), &codec::EXPIRY_VALUE);
         }

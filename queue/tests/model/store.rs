@@ -148,6 +148,7 @@ impl Store {
             text,
             ttl_seconds,
             visibility_seconds,
+            ..PutMessage::default()
         };
         let (put, ticket) = self.service.put_message(ACCOUNT, QUEUE, request)?;
         ticket.wait()?;

@@ -317,6 +317,7 @@ impl Walk {
             text: &text,
             ttl_seconds: ttl,
             visibility_seconds: Some(visibility as i64),
+            ..PutMessage::default()
         };
         let result = acknowledged(self.store.service.put_message(ACCOUNT, name, request));
         let lifetime = match ttl {

@@ -252,6 +252,23 @@ pub enum Command {
     ///
     /// The exit status is 0 only if all contents were copied. See docs/copy.md.
     Copy(CopyArguments),
+    /// Read the data directory of Azurite into a store, without running Azurite
+    ///
+    /// Azurite must not be running. Its files are only read. What cannot be imported is named: see docs/from-azurite.md. The exit status
+    /// is 0 only if nothing was left out.
+    ImportAzurite {
+        /// The directory that Azurite was started with as --location
+        #[arg(value_name = "DIR")]
+        path: PathBuf,
+        /// The account of Azurite's to import (default: the account of the connection string)
+        #[arg(long, value_name = "NAME")]
+        account: Option<String>,
+        /// What happens to containers, queues and tables that are there
+        #[arg(long, value_enum, default_value_t = Existing::Refuse)]
+        existing: Existing,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
     /// Serve the store to a coding assistant: the Model Context Protocol over standard input and output
     ///
     /// Tools: list, read_blob, query_entities, peek_messages, requests, request, advice. See docs/console.md.

@@ -99,6 +99,11 @@ impl Client {
         ))
     }
 
+    /// The name of the account; `None` if a SAS alone names none.
+    pub fn account(&self) -> Option<&str> {
+        Some(self.target.account.as_str()).filter(|account| !account.is_empty())
+    }
+
     fn endpoint(&self, service: ServiceKind) -> Result<&Endpoint, String> {
         let title = service.title();
         let found = self

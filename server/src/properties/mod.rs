@@ -4,7 +4,7 @@
 //! All properties are read when the server starts, and from then on changed here alone: a request finds them in memory.
 
 pub mod cors;
-mod document;
+pub mod document;
 pub mod metrics_tables;
 
 use crate::codec::date;

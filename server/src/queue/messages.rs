@@ -27,12 +27,14 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
     let text = message_text(bytes).await?;
     let ttl_seconds = message_ttl(&request.context)?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
+    let dequeue_count = imported_dequeue_count(&request);
     let db = request.state.services.db.clone();
     let (message, ticket) = blocking_pool::write(&db, move || {
         let wanted = PutMessage {
             text: &text,
             ttl_seconds,
             visibility_seconds,
+            dequeue_count,
         };
         Ok(request
             .state
@@ -50,6 +52,15 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
         content: None,
     };
     Ok(xml(201, messages_document([shown])))
+}
+
+/// How often an imported message was delivered before: imports send it with the account's key. Others cannot set it.
+const DEQUEUE_COUNT: &str = "x-lazurite-dequeue-count";
+
+fn imported_dequeue_count(request: &Request) -> u32 {
+    let count = request.context.header(DEQUEUE_COUNT);
+    let count = count.filter(|_| matches!(request.caller, Caller::Owner));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// Lives of more than a week, or without end, came with version 2017-07-29. Source: Put Message, "URI parameters".

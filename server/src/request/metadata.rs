@@ -30,7 +30,7 @@ pub fn metadata(context: &Context) -> Result<Vec<(String, String)>> {
 }
 
 /// Checks that names are C# identifiers of ASCII letters, as header names have no others, and that no two differ in case only.
-fn check(metadata: &[(String, String)]) -> Result<()> {
+pub fn check(metadata: &[(String, String)]) -> Result<()> {
     let bytes: usize = metadata
         .iter()
         .map(|(name, value)| name.len() + value.len())

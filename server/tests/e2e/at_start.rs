@@ -100,3 +100,102 @@ fn seed_is_there_once_the_server_is_ready_and_does_nothing_at_the_next_start() {
     let server = Launch::on(&location.path().join("fresh")).start();
     assert!(!list(&server, Service::Blob, "/?comp=list").contains("photos"));
 }
+
+#[test]
+fn short_toml_file_seeds_containers_queues_tables_and_cors_rules() {
+    let scratch = TempDir::new().unwrap();
+    let seed = scratch.path().join("seed.toml");
+    let write = |text: &str| std::fs::write(&seed, text).unwrap();
+    let launch = |data: &str| {
+        let launch = Launch::on(&scratch.path().join(data));
+        launch.argument("--seed").argument(seed.to_str().unwrap())
+    };
+    write("[containers.photos]\naccess = \"all\"\n");
+    let (status, text) = launch("data").refused();
+    assert!(
+        !status.success() && text.contains("seed.toml: line 2: "),
+        "{text}"
+    );
+    let good = "[containers.photos]\naccess = \"blob\"\nmetadata = { owner = \"anna\" }\n[queues.work]\n[tables.Customers]\n\
+                [[cors]]\norigins = [\"http://a.example\"]\nmethods = [\"GET\"]\n";
+    let wrong = "[[cors]]\norigins = [\"*\"]\nmethods = [\"FLY\"]\n";
+    write(&format!("{good}{wrong}"));
+    let (status, text) = launch("data").refused();
+    assert!(
+        !status.success() && text.contains("seed.toml: line 9: "),
+        "{text}"
+    );
+    let server = Launch::on(&scratch.path().join("data")).start();
+    assert!(!list(&server, Service::Blob, "/?comp=list").contains("photos"));
+    drop(server);
+    write(good);
+    for _ in 0..2 {
+        let server = launch("data").start();
+        let container =
+            Request::new(Service::Blob, "GET", "/photos?restype=container").send(&server);
+        container
+            .is(200)
+            .has_header("x-ms-blob-public-access", "blob")
+            .has_header("x-ms-meta-owner", "anna");
+        assert!(list(&server, Service::Queue, "/?comp=list").contains("<Name>work<"));
+        assert!(list(&server, Service::Table, "/Tables").contains("\"Customers\""));
+        for service in Service::ALL {
+            let properties = list(&server, service, "/?restype=service&comp=properties");
+            assert!(properties.contains("http://a.example"), "{properties}");
+        }
+    }
+}
+
+#[test]
+fn archive_carries_the_state_from_one_run_to_the_next() {
+    let scratch = TempDir::new().unwrap();
+    let archive = scratch.path().join("state.tar.zst");
+    let launch = || {
+        let launch = Launch::on(scratch.path()).argument("--inMemoryPersistence");
+        let launch = launch
+            .argument("--import")
+            .argument(archive.to_str().unwrap());
+        launch.argument("--export-on-exit")
+    };
+    let put = |server: &Server, name: &str| {
+        let put = Request::new(Service::Blob, "PUT", &format!("/photos/{name}"));
+        put.header("x-ms-blob-type", "BlockBlob")
+            .body(name.as_bytes())
+            .send(server)
+            .is(201);
+    };
+    let server = launch().start();
+    Request::new(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    put(&server, "first");
+    let (status, _) = server.signal("TERM");
+    assert!(status.success());
+    let first = std::fs::read(&archive).unwrap();
+    let server = launch().start();
+    assert_eq!(list(&server, Service::Blob, "/photos/first"), "first");
+    put(&server, "second");
+    // Nothing is written by a run that is killed.
+    server.kill();
+    assert!(std::fs::read(&archive).unwrap() == first);
+    let server = launch().start();
+    put(&server, "third");
+    assert!(server.signal("TERM").0.success());
+    let server = launch().start();
+    for (name, status) in [("first", 200), ("second", 404), ("third", 200)] {
+        let get = Request::new(Service::Blob, "GET", &format!("/photos/{name}"));
+        get.send(&server).is(status);
+    }
+    server.kill();
+    let names = std::fs::read_dir(scratch.path()).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["state.tar.zst"], "nothing is left beside it");
+    std::fs::write(&archive, &first[..first.len() / 2]).unwrap();
+    let (status, text) = launch().refused();
+    assert!(!status.success() && text.contains("--import"), "{text}");
+    let (status, text) = Launch::on(scratch.path())
+        .argument("--import=state.json")
+        .argument("--export-on-exit")
+        .refused();
+    assert!(!status.success() && text.contains(".tar.zst"), "{text}");
+}

@@ -513,7 +513,7 @@ fn a_data_directory_may_hold_a_debug_log_and_other_files() {
     let project = scratch.path().join("work");
     std::fs::write(project.join("__azurite_db_blob__.json"), "{}").unwrap();
     let server = launch("azurite -l .", scratch.path()).start();
-    server.wait_for_log("data of Azurite, which Lazurite does not read");
+    server.wait_for_log("holds data of Azurite: the store is in");
     server.signal("TERM");
     assert!(project.join(".lazurite/CURRENT").exists());
     assert_eq!(

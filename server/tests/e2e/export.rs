@@ -30,7 +30,7 @@ pub(crate) fn ok(server: &Server, words: &[&str]) -> String {
     text
 }
 
-fn refused(server: &Server, words: &[&str]) -> String {
+pub(crate) fn refused(server: &Server, words: &[&str]) -> String {
     let (succeeded, text) = lazurite(server, words, None);
     assert!(!succeeded, "{words:?}: {text}");
     text

@@ -19,6 +19,7 @@ mod access_log;
 mod advisor;
 mod at_start;
 mod auth;
+mod azurite;
 mod blob;
 mod console;
 mod copy;

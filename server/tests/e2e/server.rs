@@ -52,6 +52,16 @@ impl Ports {
         }
     }
 
+    pub(crate) fn connection_string(self, scheme: &str) -> String {
+        let mut text =
+            format!("DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={KEY};");
+        for service in Service::ALL {
+            let port = self.of(service);
+            text += &format!("{service:?}Endpoint={scheme}://127.0.0.1:{port}/{ACCOUNT};");
+        }
+        text
+    }
+
     /// What the ready lines say.
     pub(crate) fn in_lines(lines: &[String]) -> Ports {
         let of = |service: Service| {
@@ -384,13 +394,7 @@ impl Server {
     }
 
     pub(crate) fn connection_string(&self) -> String {
-        let scheme = self.scheme();
-        let mut text =
-            format!("DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={KEY};");
-        for service in Service::ALL {
-            text += &format!("{service:?}Endpoint={};", self.endpoint(service));
-        }
-        text
+        self.ports.connection_string(self.scheme())
     }
 
     /// Kills it as `kill -9` does: no handler runs, nothing is flushed.

@@ -77,6 +77,7 @@ impl Operations for Direct {
             text,
             ttl_seconds: Some(ttl_seconds),
             visibility_seconds,
+            ..PutMessage::default()
         };
         let (put, ticket) = self.queues.put_message(ACCOUNT, QUEUE, message)?;
         ticket.wait()?;

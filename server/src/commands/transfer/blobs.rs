@@ -1,12 +1,13 @@
 //! Containers and their blobs.
 
+use super::content::{Content, Part};
 use super::files::{BlobFiles, Source, Target, name_of};
 use super::import::Import;
 use super::parallel::{Hand, in_parallel};
 use super::progress::Progress;
 use super::{
-    Resource, ask, ask_xml, code_of, header, in_query, metadata_headers, policies, send,
-    send_opened,
+    Resource, ask, ask_xml, code_of, header, in_query, is_refusal, metadata_headers, policies,
+    send, send_opened,
 };
 use super::{text_field, texts_field};
 use crate::clock::system_time;
@@ -19,8 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 
 /// Content that is put in one request. More is put as blocks.
 const PUT_BYTES_MAX: u64 = 64 << 20;
@@ -28,7 +28,6 @@ const BLOCK_BYTES: u64 = 64 << 20;
 /// Source: Append Block, and Put Page, "Request headers", `Content-Length`.
 const PIECE_BYTES: usize = 4 << 20;
 const PAGE_BYTES: usize = 512;
-const MISSING: &str = "the file is missing";
 
 /// The endings of the files of a container.
 pub const ENDINGS: [&str; 2] = ["json", "blobs.jsonl"];
@@ -324,7 +323,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
         lazurite_blob::check_container_name(&container)
             .map_err(|error| format!("blobs/{container}: {error}"))?;
         super::check_settings(import.source, &format!("blobs/{container}.json"))?;
-        each_blob(import.source, &container, &mut |put| {
+        each_blob(import, &container, &mut |put| {
             check_blob(import, &put).map_err(|error| format!("{}: {error}", put.path))
         })?;
     }
@@ -332,7 +331,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
 }
 
 fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
-    import.source.open(&put.path)?.ok_or(MISSING)?;
+    put.content.length(import)?;
     let upload = BlobImport {
         import,
         put,
@@ -367,6 +366,7 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
         let Some(is_new) = import.make("container", &container, &settings, make_container)? else {
             continue;
         };
+        import.progress.add(&import.progress.containers, 1);
         if !is_new {
             import.note_existing(
                 "container",
@@ -424,35 +424,48 @@ pub fn make_container(
     Ok(true)
 }
 
-/// A blob to be put: its line, and the path of its content.
+/// A blob to be put: its line, and its content.
 struct Put {
     fields: Map<String, Value>,
     name: String,
+    content: Content,
+    /// How messages name it.
     path: String,
 }
 
 fn import_container(import: &Import<'_>, container: &str) -> Result<(), String> {
-    let produce = |hand: &mut Hand<'_, Put>| each_blob(import.source, container, hand);
+    let produce = |hand: &mut Hand<'_, Put>| each_blob(import, container, hand);
     in_parallel(produce, |put| {
-        let at_blob = |error| format!("{}: {error}", put.path);
-        import_blob(import, container, &put).map_err(at_blob)
+        let imported = import_blob(import, container, &put);
+        import.or_leave_out(&put.path, imported).map(drop)
     })
 }
 
 /// Hands on the blobs that lines name, and then all other files.
-fn each_blob(source: &Source<'_>, container: &str, hand: &mut Hand<'_, Put>) -> Result<(), String> {
+fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> Result<(), String> {
+    let source = import.source;
     let root = format!("blobs/{container}");
     let lines = format!("{root}.blobs.jsonl");
     let mut named = HashSet::new();
     source.lines(&lines, |line| {
-        let fields: Map<String, Value> =
+        let mut fields: Map<String, Value> =
             serde_json::from_str(line).map_err(|error| error.to_string())?;
         let name = text_field(&fields, "name")?.ok_or("name: every blob has one")?;
         let name = name.to_owned();
+        if let Some(parts) = import.foreign.and_then(|_| fields.remove("parts")) {
+            let parts = serde_json::from_value::<Vec<Part>>(parts);
+            let content = Content::Parts(parts.map_err(|error| error.to_string())?);
+            let path = format!("blob {container}/{name}");
+            return hand(Put {
+                fields,
+                name,
+                content,
+                path,
+            });
+        }
         let path = text_field(&fields, "file")?.unwrap_or(&name).to_owned();
         named.insert(path.clone());
-        let path = format!("{root}/{path}");
-        hand(Put { fields, name, path })
+        hand(Put::of_file(fields, name, format!("{root}/{path}")))
     })?;
     other_files(source, &root, "", &mut |path| {
         if named.contains(path) {
@@ -463,9 +476,19 @@ fn each_blob(source: &Source<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
         };
         let mut fields = Map::new();
         fields.insert("contentType".to_owned(), content_type(&name).into());
-        let path = format!("{root}/{path}");
-        hand(Put { fields, name, path })
+        hand(Put::of_file(fields, name, format!("{root}/{path}")))
     })
+}
+
+impl Put {
+    fn of_file(fields: Map<String, Value>, name: String, path: String) -> Put {
+        Put {
+            fields,
+            name,
+            content: Content::File(path.clone()),
+            path,
+        }
+    }
 }
 
 /// Hands on the paths of all files below a directory, in order.
@@ -517,8 +540,7 @@ fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<(), St
         import.note(format!("{}: it is expired, and left out", put.path));
         return Ok(());
     }
-    let file = import.source.open(&put.path)?.ok_or(MISSING)?;
-    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    let length = put.content.length(import)?;
     let upload = BlobImport {
         import,
         put,
@@ -527,8 +549,8 @@ fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<(), St
     };
     match kind_of(&put.fields)? {
         Kind::Block => upload.put_block_blob()?,
-        Kind::Append => upload.put_append_blob(file)?,
-        Kind::Page => upload.put_page_blob(file)?,
+        Kind::Append => upload.put_append_blob()?,
+        Kind::Page => upload.put_page_blob()?,
     }
     upload.finish()?;
     import.progress.add(&import.progress.bytes, length);
@@ -577,7 +599,7 @@ impl BlobImport<'_> {
         .map(drop)
     }
 
-    /// Sends a part of the file.
+    /// Sends a part of the content.
     fn send_part(
         &self,
         query: &str,
@@ -587,15 +609,8 @@ impl BlobImport<'_> {
     ) -> Result<(), String> {
         let resource = format!("{}{query}", self.resource);
         let open = || {
-            let missing = || MISSING.to_owned();
-            let mut file = self
-                .import
-                .source
-                .open(&self.put.path)?
-                .ok_or_else(missing)?;
-            file.seek(SeekFrom::Start(offset))
-                .map_err(|error| error.to_string())?;
-            Ok(Upload::new(file, length))
+            let content = self.put.content.open(self.import, offset)?;
+            Ok(Upload::new(content, length))
         };
         let client = self.import.client;
         send_opened(client, ServiceKind::Blob, "PUT", &resource, headers, open).map(drop)
@@ -637,18 +652,24 @@ impl BlobImport<'_> {
         Ok(scope.into_iter().collect())
     }
 
-    fn put_append_blob(&self, mut file: File) -> Result<(), String> {
+    fn put_append_blob(&self) -> Result<(), String> {
         let mut headers = self.headers()?;
         headers.push(header("x-ms-blob-type", "AppendBlob"));
         self.send("", &headers, b"")?;
+        let written = self.append_content();
+        self.delete_if_refused(written)
+    }
+
+    fn append_content(&self) -> Result<(), String> {
         let scope = self.scope()?;
-        while let Some(piece) = next_piece(&mut file)? {
+        let mut content = self.put.content.open(self.import, 0)?;
+        while let Some(piece) = next_piece(&mut content)? {
             self.send("?comp=appendblock", &scope, &piece)?;
         }
         Ok(())
     }
 
-    fn put_page_blob(&self, mut file: File) -> Result<(), String> {
+    fn put_page_blob(&self) -> Result<(), String> {
         let mut headers = self.with_tier(self.headers()?)?;
         headers.push(header("x-ms-blob-type", "PageBlob"));
         headers.push(header("x-ms-blob-content-length", &self.length.to_string()));
@@ -656,17 +677,42 @@ impl BlobImport<'_> {
             headers.push(header("x-ms-blob-sequence-number", number));
         }
         self.send("", &headers, b"")?;
+        let mut ranges = self.put.content.written(self.length).into_iter();
+        let written = ranges.try_for_each(|(offset, length)| self.put_pages(offset, length));
+        self.delete_if_refused(written)
+    }
+
+    /// Deletes a blob that was made and whose content is refused, if the import goes on without it.
+    fn delete_if_refused(&self, written: Result<(), String>) -> Result<(), String> {
+        if self.import.foreign.is_some() && written.as_ref().is_err_and(|error| is_refusal(error)) {
+            let _ = ask(
+                self.import.client,
+                ServiceKind::Blob,
+                "DELETE",
+                &self.resource,
+            );
+        }
+        written
+    }
+
+    /// Writes the pages of a range that hold anything but zeros.
+    fn put_pages(&self, mut offset: u64, length: u64) -> Result<(), String> {
         let scope = self.scope()?;
-        let mut offset = 0;
-        while let Some(piece) = next_piece(&mut file)? {
+        let content = self.put.content.open(self.import, offset)?;
+        let mut content = content.take(length);
+        while let Some(piece) = next_piece(&mut content)? {
             for (start, end) in written_runs(&piece) {
-                let range = format!("bytes={}-{}", offset + start, offset + end - 1);
+                let range = format!(
+                    "bytes={}-{}",
+                    offset + start as u64,
+                    offset + end as u64 - 1
+                );
                 let mut headers = scope.clone();
                 headers.push(header("x-ms-page-write", "update"));
                 headers.push(header("x-ms-range", &range));
                 self.send("?comp=page", &headers, &piece[start..end])?;
             }
-            offset += piece.len();
+            offset += piece.len() as u64;
         }
         Ok(())
     }
@@ -710,10 +756,10 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
     Ok(headers)
 }
 
-/// The next piece of a file; `None` at its end.
-fn next_piece(file: &mut File) -> Result<Option<Vec<u8>>, String> {
+/// The next piece of a content; `None` at its end.
+fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>, String> {
     let mut piece = Vec::with_capacity(PIECE_BYTES);
-    let read = file.take(PIECE_BYTES as u64).read_to_end(&mut piece);
+    let read = content.take(PIECE_BYTES as u64).read_to_end(&mut piece);
     read.map_err(|error| error.to_string())?;
     Ok((!piece.is_empty()).then_some(piece))
 }

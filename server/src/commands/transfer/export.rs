@@ -18,8 +18,13 @@ pub struct Exported {
 /// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an archive; any other becomes a directory,
 /// which may be there if it is empty. The error is a sentence.
 pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
-    let is_archive = archive::is_name(path);
     check_place(path)?;
+    replace(client, path)
+}
+
+/// As [`export`], in the place of an archive that may be there.
+pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
+    let is_archive = archive::is_name(path);
     let parent = parent_of(path)?;
     // Beside its place, so that it can be renamed; gone if this fails.
     let scratch = tempfile::Builder::new()

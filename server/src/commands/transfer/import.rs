@@ -2,7 +2,8 @@
 
 use super::files::Source;
 use super::progress::Progress;
-use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path, queues, send, tables};
+use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path};
+use super::{is_refusal, queues, send, tables};
 use crate::commands::client::Client;
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
@@ -29,6 +30,8 @@ pub struct Import<'a> {
     pub source: &'a Source<'a>,
     pub existing: Existing,
     pub progress: &'a Progress,
+    /// The directory of another program, of whose files the contents of blobs are parts. What the service refuses is left out then.
+    pub foreign: Option<&'a Path>,
     /// Sentences about what was there.
     notes: Mutex<Vec<String>>,
 }
@@ -74,12 +77,35 @@ impl Import<'_> {
     ) -> Result<Option<bool>, String> {
         let fields = self.source.read_settings(settings)?;
         let made = make(self.client, name, &fields);
-        let is_new = made.map_err(|error| format!("{settings}: {error}"))?;
+        let what = match self.foreign {
+            Some(_) => format!("{kind} {name}"),
+            None => settings.to_owned(),
+        };
+        let Some(is_new) = self.or_leave_out(&what, made)? else {
+            // It may have been made, without its policies.
+            return Ok(Some(true));
+        };
         if !is_new && self.existing == Existing::Skip {
             self.note_existing(kind, name, "left as it is");
             return Ok(None);
         }
         Ok(Some(is_new))
+    }
+
+    /// Notes what is refused and left out; `None` then. The error begins with the name.
+    pub fn or_leave_out<T>(
+        &self,
+        what: &str,
+        outcome: Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        match outcome {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if self.foreign.is_some() && is_refusal(&error) => {
+                self.progress.leave_out(format!("{what}: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(format!("{what}: {error}")),
+        }
     }
 
     pub fn note_existing(&self, kind: &str, name: &str, what: &str) {
@@ -90,6 +116,28 @@ impl Import<'_> {
     pub fn note(&self, sentence: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.push(sentence);
+    }
+
+    /// Writes everything. Calls `begin` before the first write. Sentences about what was there.
+    fn write(self, begin: &dyn Fn() -> Result<(), String>) -> Result<Vec<String>, String> {
+        if self.existing == Existing::Refuse {
+            check_nothing_is_in_use(&self)?;
+        }
+        begin()?;
+        blobs::import(&self)?;
+        queues::import(&self)?;
+        tables::import(&self)?;
+        // Last: logs and metrics begin with them.
+        for service in ServiceKind::ALL {
+            let path = properties_path(service);
+            if let Some(properties) = self.source.read(&path)? {
+                let resource = "?restype=service&comp=properties";
+                let sent = send(self.client, service, "PUT", resource, &[], &properties);
+                self.or_leave_out(&path, sent.map(drop))?;
+            }
+        }
+        let notes = self.notes.into_inner();
+        Ok(notes.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -143,32 +191,36 @@ fn import_directory(
         source: &source,
         existing,
         progress: &progress,
+        foreign: None,
         notes: Mutex::default(),
     };
     blobs::check(&import)?;
     queues::check(&import)?;
     tables::check(&import)?;
-    if existing == Existing::Refuse {
-        check_nothing_is_in_use(&import)?;
-    }
-    begin()?;
-    blobs::import(&import)?;
-    queues::import(&import)?;
-    tables::import(&import)?;
-    // Last: logs and metrics begin with them.
-    for service in ServiceKind::ALL {
-        let path = properties_path(service);
-        if let Some(properties) = source.read(&path)? {
-            let resource = "?restype=service&comp=properties";
-            let sent = send(client, service, "PUT", resource, &[], &properties);
-            sent.map_err(|error| format!("{path}: {error}"))?;
-        }
-    }
-    let notes = import.notes.into_inner();
-    let notes = notes.unwrap_or_else(PoisonError::into_inner);
+    let notes = import.write(begin)?;
     let counts = progress.counts();
     let _ = progress.end();
     Ok(Imported { counts, notes })
+}
+
+/// Imports a directory that was made from the files of another program, those at `foreign`. Sentences about what was there.
+pub fn import_converted(
+    client: &Client,
+    root: &Path,
+    foreign: &Path,
+    existing: Existing,
+    progress: &Progress,
+) -> Result<Vec<String>, String> {
+    let source = Source { root };
+    let import = Import {
+        client,
+        source: &source,
+        existing,
+        progress,
+        foreign: Some(foreign),
+        notes: Mutex::default(),
+    };
+    import.write(&|| Ok(()))
 }
 
 /// A directory without a manifest was written by people.

@@ -19,8 +19,11 @@
 //! directory or an archive is trusted: paths stay inside, links are refused, lines and settings have limits.
 
 mod archive;
+pub mod azurite;
 mod blobs;
+mod content;
 mod copy;
+mod declaration;
 mod export;
 mod files;
 mod import;
@@ -30,6 +33,7 @@ mod progress;
 mod queues;
 mod tables;
 
+pub use archive::is_name as is_archive_name;
 pub use copy::{Options as CopyOptions, run as run_copy};
 pub use import::Existing;
 
@@ -38,6 +42,7 @@ use crate::commands::client::{Call, Client, Reply};
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use export::properties_path;
 use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
@@ -89,10 +94,28 @@ pub fn seed(
     begin: &dyn Fn() -> Result<(), String>,
 ) -> Result<Vec<String>, String> {
     let client = Client::new(Some(connection_string))?;
-    let imported = import::import(&client, path, Existing::Skip, begin)?;
+    let imported = if declaration::is_name(path) {
+        let layout = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
+        let root = layout.path();
+        declaration::convert(path, &files::Target { root })?;
+        import::import(&client, root, Existing::Skip, begin)?
+    } else {
+        import::import(&client, path, Existing::Skip, begin)?
+    };
     let mut sentences = imported.notes;
     sentences.push(format!("{}: {}", path.display(), imported.counts));
     Ok(sentences)
+}
+
+/// Exports the store of a connection string to an archive, which replaces an earlier one. A sentence about what was done.
+pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
+    let client = Client::new(Some(connection_string))?;
+    let exported = export::replace(&client, path)?;
+    let mut sentence = format!("exported to {}: {}", path.display(), exported.counts);
+    for left_out in &exported.left_out {
+        sentence += &format!("; not exported: {}", plain(left_out));
+    }
+    Ok(sentence)
 }
 
 /// Sends a request without a body, again while the service is busy.
@@ -196,6 +219,12 @@ fn status_of(error: &str) -> Option<u16> {
 fn code_of(refusal: &str) -> &str {
     let after = refusal.split_once(' ').map_or("", |(_, rest)| rest);
     after.split(':').next().unwrap_or_default()
+}
+
+/// Whether the service refused a request for its content, rather than its sender.
+fn is_refusal(error: &str) -> bool {
+    let status = error.split(' ').next().and_then(|word| word.parse().ok());
+    matches!(status, Some(400 | 402 | 404..=499u16))
 }
 
 /// Text that stands in a query.

@@ -9,17 +9,30 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Most sentences about what was left out.
 const LEFT_OUT_SHOWN: usize = 20;
+/// Most of them that are kept.
+const LEFT_OUT_KEPT: usize = 100_000;
 
 /// Counts, and what could not be transferred.
 pub struct Progress {
     /// On a terminal: the line is shown again after this.
     shown: Option<Mutex<Instant>>,
     has_line: AtomicBool,
+    pub containers: AtomicU64,
+    pub queues: AtomicU64,
+    pub tables: AtomicU64,
     pub blobs: AtomicU64,
     pub bytes: AtomicU64,
     pub messages: AtomicU64,
     pub entities: AtomicU64,
-    left_out: Mutex<Vec<String>>,
+    left_out: Mutex<LeftOut>,
+}
+
+/// Sentences about what is not transferred.
+#[derive(Default)]
+struct LeftOut {
+    sentences: Vec<String>,
+    /// How many more there were than are kept.
+    more: usize,
 }
 
 impl Progress {
@@ -28,6 +41,9 @@ impl Progress {
         Progress {
             shown: is_shown.then(|| Mutex::new(Instant::now())),
             has_line: AtomicBool::new(false),
+            containers: AtomicU64::default(),
+            queues: AtomicU64::default(),
+            tables: AtomicU64::default(),
             blobs: AtomicU64::default(),
             bytes: AtomicU64::default(),
             messages: AtomicU64::default(),
@@ -52,7 +68,22 @@ impl Progress {
     /// Notes what is not transferred, as a sentence.
     pub fn leave_out(&self, sentence: String) {
         let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        left_out.push(sentence);
+        if left_out.sentences.len() < LEFT_OUT_KEPT {
+            left_out.sentences.push(sentence);
+        } else {
+            left_out.more += 1;
+        }
+    }
+
+    /// The counts of containers, queues and tables as text.
+    pub fn resources(&self) -> String {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        format!(
+            "{} containers, {} queues, {} tables",
+            of(&self.containers),
+            of(&self.queues),
+            of(&self.tables)
+        )
     }
 
     /// The counts as text.
@@ -67,19 +98,29 @@ impl Progress {
         )
     }
 
-    /// Ends the line of the terminal. The sentences about what was left out; none if nothing was.
+    /// Ends the line of the terminal. The first sentences about what was left out; none if nothing was.
     pub fn end(self) -> Vec<String> {
+        self.end_with(LEFT_OUT_SHOWN)
+    }
+
+    /// As [`Progress::end`], with all sentences that are kept.
+    pub fn end_with_all(self) -> Vec<String> {
+        self.end_with(LEFT_OUT_KEPT)
+    }
+
+    fn end_with(self, most: usize) -> Vec<String> {
         if self.has_line.into_inner() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
         let left_out = self.left_out.into_inner();
-        let mut left_out = left_out.unwrap_or_else(PoisonError::into_inner);
-        left_out.sort();
-        let more = left_out.len().saturating_sub(LEFT_OUT_SHOWN);
+        let left_out = left_out.unwrap_or_else(PoisonError::into_inner);
+        let mut sentences = left_out.sentences;
+        sentences.sort();
+        let more = sentences.len().saturating_sub(most) + left_out.more;
         if more > 0 {
-            left_out.truncate(LEFT_OUT_SHOWN);
-            left_out.push(format!("and {more} more"));
+            sentences.truncate(most);
+            sentences.push(format!("and {more} more"));
         }
-        left_out
+        sentences
     }
 }

@@ -19,6 +19,8 @@ const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
 /// Reads all messages of a queue of Lazurite. Other services ignore it.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
+/// How often a message was delivered. Other services ignore it.
+const DEQUEUE_COUNT: &str = "x-lazurite-dequeue-count";
 /// Messages of a Peek.
 pub const PEEKED_MAX: usize = 32;
 
@@ -166,7 +168,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
         let lines = format!("queues/{queue}.messages.jsonl");
         import
             .source
-            .lines(&lines, |line| request_of(line).map(drop))?;
+            .lines(&lines, |line| MessageRequest::of_line(line).map(drop))?;
     }
     Ok(())
 }
@@ -178,14 +180,20 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
         let Some(is_new) = import.make("queue", &queue, &settings, make_queue)? else {
             continue;
         };
+        import.progress.add(&import.progress.queues, 1);
         if !is_new && is_in_use(import.client, &queue)? {
             import.note_existing("queue", &queue, "its messages are deleted first");
             clear(import.client, &queue)?;
         }
         let lines = format!("queues/{queue}.messages.jsonl");
-        import
-            .source
-            .lines(&lines, |line| put(import, &queue, line))?;
+        import.source.lines(&lines, |line| {
+            let put = put(import, &queue, line);
+            if import.foreign.is_none() {
+                return put;
+            }
+            let what = format!("a message of queue {queue}");
+            import.or_leave_out(&what, put).map(drop)
+        })?;
     }
     Ok(())
 }
@@ -239,10 +247,10 @@ fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<(), String> {
 
 /// Puts the message of a line.
 pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<(), String> {
-    let (query, body) = request_of(line)?;
-    let path = format!("{}/messages{query}", encode(queue));
-    let body = body.as_bytes();
-    send(client, ServiceKind::Queue, "POST", &path, &[], body).map(drop)
+    let message = MessageRequest::of_line(line)?;
+    let path = format!("{}/messages{}", encode(queue), message.query);
+    let (headers, body) = (&message.headers, message.body.as_bytes());
+    send(client, ServiceKind::Queue, "POST", &path, headers, body).map(drop)
 }
 
 /// Deletes all messages of a queue.
@@ -251,20 +259,46 @@ pub fn clear(client: &Client, queue: &str) -> Result<(), String> {
     ask(client, ServiceKind::Queue, "DELETE", &messages).map(drop)
 }
 
-/// The query and the body that put the message of a line.
-fn request_of(line: &str) -> Result<(String, String), String> {
-    let fields: Map<String, Value> =
-        serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let text = super::text_field(&fields, "text")?.ok_or("text: every message has one")?;
-    let query = match fields.get("ttlSeconds") {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::Number(seconds)) => format!("?messagettl={seconds}"),
-        Some(other) => return Err(format!("ttlSeconds: {other} is no number")),
-    };
-    let mut body = String::from("<QueueMessage><MessageText>");
-    escape_into(&mut body, text);
-    body.push_str("</MessageText></QueueMessage>");
-    Ok((query, body))
+/// The request that puts the message of a line.
+struct MessageRequest {
+    query: String,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl MessageRequest {
+    fn of_line(line: &str) -> Result<MessageRequest, String> {
+        let fields: Map<String, Value> =
+            serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let text = super::text_field(&fields, "text")?.ok_or("text: every message has one")?;
+        let number = |name: &str| match fields.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(other) => Err(format!("{name}: {other} is no number")),
+        };
+        let parameters = [
+            ("messagettl", number("ttlSeconds")?),
+            ("visibilitytimeout", number("hiddenSeconds")?),
+        ];
+        let parameters = parameters.into_iter();
+        let parameters: Vec<_> = parameters
+            .filter_map(|(name, value)| Some(format!("{name}={}", value?)))
+            .collect();
+        let query = match parameters.as_slice() {
+            [] => String::new(),
+            parameters => format!("?{}", parameters.join("&")),
+        };
+        let count = number("dequeueCount")?;
+        let headers = count.map(|count| header(DEQUEUE_COUNT, &count));
+        let mut body = String::from("<QueueMessage><MessageText>");
+        escape_into(&mut body, text);
+        body.push_str("</MessageText></QueueMessage>");
+        Ok(MessageRequest {
+            query,
+            headers: headers.into_iter().collect(),
+            body,
+        })
+    }
 }
 
 /// Whether the service has a queue of that name that holds messages.

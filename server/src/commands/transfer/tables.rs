@@ -5,7 +5,7 @@ use super::files::Target;
 use super::import::Import;
 use super::parallel::{Hand, in_parallel, on_threads};
 use super::progress::Progress;
-use super::{code_of, header, in_query, policies, send};
+use super::{code_of, header, in_query, is_refusal, policies, send};
 use crate::commands::client::{Call, Client, Reply, encode};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
@@ -155,6 +155,7 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
         let Some(is_new) = import.make("table", &table, &settings, make_table)? else {
             continue;
         };
+        import.progress.add(&import.progress.tables, 1);
         if !is_new {
             import.note_existing("table", &table, "entities of the same keys are replaced");
         }
@@ -210,8 +211,14 @@ pub fn make_table(
 #[derive(Default)]
 struct Batch {
     partition_key: String,
-    body: String,
-    entities: usize,
+    operations: Vec<Operation>,
+    bytes: usize,
+}
+
+/// The part of a transaction that writes an entity.
+struct Operation {
+    row_key: String,
+    text: String,
 }
 
 /// Writes lines of a table, in transactions on some threads.
@@ -229,7 +236,7 @@ pub fn write_lines(
         each_batch(table, each, hand)
     };
     on_threads(threads, produce, |batch: Batch| {
-        apply(client, &batch).map_err(|error| {
+        apply(client, &batch.operations).map_err(|error| {
             format!(
                 "table {table}, partition {:?}: {error}",
                 batch.partition_key
@@ -264,13 +271,13 @@ fn each_batch(
     let mut batch = Batch::default();
     each(&mut |line| {
         let (partition_key, row_key) = keys_of(line)?;
-        if batch.entities > 0 && !batch.takes(&partition_key, line) {
+        if !batch.operations.is_empty() && !batch.takes(&partition_key, line) {
             hand(std::mem::take(&mut batch))?;
         }
-        batch.add(table, partition_key, &row_key, line);
+        batch.add(table, partition_key, row_key, line);
         Ok(())
     })?;
-    if batch.entities > 0 {
+    if !batch.operations.is_empty() {
         hand(batch)?;
     }
     Ok(())
@@ -282,18 +289,31 @@ fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
         each_batch(table, |take| import.source.lines(&lines, take), hand)
     };
     in_parallel(produce, |batch: Batch| {
-        let applied = apply(import.client, &batch);
-        applied.map_err(|error| {
-            format!(
-                "table {table}, partition {:?}: {error}",
-                batch.partition_key
-            )
-        })?;
-        import
-            .progress
-            .add(&import.progress.entities, batch.entities as u64);
-        Ok(())
+        let what = format!("table {table}, partition {:?}", batch.partition_key);
+        match apply(import.client, &batch.operations) {
+            Err(error) if import.foreign.is_some() && is_refusal(&error) => {
+                apply_each(import, &what, &batch.operations)
+            }
+            Err(error) => Err(format!("{what}: {error}")),
+            Ok(()) => {
+                let count = batch.operations.len() as u64;
+                import.progress.add(&import.progress.entities, count);
+                Ok(())
+            }
+        }
     })
+}
+
+/// Writes the entities of a refused transaction one by one, and leaves out those that are refused.
+fn apply_each(import: &Import<'_>, what: &str, operations: &[Operation]) -> Result<(), String> {
+    for operation in operations {
+        let what = format!("{what}, row {:?}", operation.row_key);
+        let applied = apply(import.client, std::slice::from_ref(operation));
+        if import.or_leave_out(&what, applied)?.is_some() {
+            import.progress.add(&import.progress.entities, 1);
+        }
+    }
+    Ok(())
 }
 
 /// PartitionKey and RowKey of a line.
@@ -312,32 +332,34 @@ fn key(entity: &Fields<'_>, name: &str) -> Result<String, String> {
 impl Batch {
     fn takes(&self, partition_key: &str, line: &str) -> bool {
         self.partition_key == partition_key
-            && self.entities < BATCH_ENTITIES_MAX
-            && self.body.len() + line.len() < BATCH_BYTES_MAX
+            && self.operations.len() < BATCH_ENTITIES_MAX
+            && self.bytes + line.len() < BATCH_BYTES_MAX
     }
 
-    fn add(&mut self, table: &str, partition_key: String, row_key: &str, line: &str) {
+    fn add(&mut self, table: &str, partition_key: String, row_key: String, line: &str) {
         let quoted = |key: &str| in_query(&key.replace('\'', "''"));
-        let _ = write!(
-            self.body,
+        let text = format!(
             "--{CHANGES}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
              PUT http://localhost/{table}(PartitionKey='{}',RowKey='{}') HTTP/1.1\r\n\
              Content-Type: application/json\r\nAccept: {JSON}\r\nContent-Length: {}\r\n\r\n{line}\r\n",
             quoted(&partition_key),
-            quoted(row_key),
+            quoted(&row_key),
             line.len()
         );
         self.partition_key = partition_key;
-        self.entities += 1;
+        self.bytes += text.len();
+        self.operations.push(Operation { row_key, text });
     }
 }
 
 /// Writes the entities, in place of those that have the same keys.
-fn apply(client: &Client, batch: &Batch) -> Result<(), String> {
-    let body = format!(
-        "--{BOUNDARY}\r\nContent-Type: multipart/mixed; boundary={CHANGES}\r\n\r\n{}--{CHANGES}--\r\n--{BOUNDARY}--\r\n",
-        batch.body
-    );
+fn apply(client: &Client, operations: &[Operation]) -> Result<(), String> {
+    let mut body =
+        format!("--{BOUNDARY}\r\nContent-Type: multipart/mixed; boundary={CHANGES}\r\n\r\n");
+    for operation in operations {
+        body.push_str(&operation.text);
+    }
+    let _ = write!(body, "--{CHANGES}--\r\n--{BOUNDARY}--\r\n");
     let kind = format!("multipart/mixed; boundary={BOUNDARY}");
     let headers = [header("Content-Type", &kind), header("Accept", JSON)];
     let reply = send(
@@ -411,11 +433,14 @@ mod tests {
     #[test]
     fn batches_end_with_their_partition_and_at_their_limits() {
         let mut batch = Batch::default();
-        batch.add("T", "p".to_owned(), "r", "{}");
+        let add = |batch: &mut Batch, row_key: &str| {
+            batch.add("T", "p".to_owned(), row_key.to_owned(), "{}");
+        };
+        add(&mut batch, "r");
         assert!(batch.takes("p", "{}") && !batch.takes("q", "{}"));
         assert!(!batch.takes("p", &" ".repeat(BATCH_BYTES_MAX)));
-        (1..BATCH_ENTITIES_MAX).for_each(|_| batch.add("T", "p".to_owned(), "a'b", "{}"));
+        (1..BATCH_ENTITIES_MAX).for_each(|_| add(&mut batch, "a'b"));
         assert!(!batch.takes("p", "{}"));
-        assert!(batch.body.contains("RowKey='a%27%27b'"));
+        assert!(batch.operations[1].text.contains("RowKey='a%27%27b'"));
     }
 }

@@ -428,6 +428,7 @@ async fn put(
             text: &text,
             ttl_seconds,
             visibility_seconds,
+            ..PutMessage::default()
         };
         let services = console.services();
         let queues = &services.queues;

@@ -104,7 +104,7 @@ pub fn put_copy(
     let copy = PutMessage {
         text,
         ttl_seconds: Some(ttl.map_or(-1, |seconds| seconds.max(1))),
-        visibility_seconds: None,
+        ..PutMessage::default()
     };
     let _ = queues.put_message(account, to, copy)?;
     Ok(())

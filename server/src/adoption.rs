@@ -1,0 +1,137 @@
+//! Adoption: the first start on a directory of Azurite's imports its data into the store that lies beside it.
+//!
+//! Three files in the data directory say how far it came. The mark is there from before the first write until the end; a start that finds
+//! it begins again, with an empty store: nobody was served since. The report is written at the end and stays: a start that finds it imports
+//! nothing. The directory of lines is intermediate. Azurite's files are only read.
+
+use crate::app::App;
+use crate::cli::Cli;
+use crate::commands::{azurite, plain};
+use crate::connection::ConnectionThreads;
+use crate::local_services::{LocalAccount, while_served};
+use crate::{output, private_files};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MARK: &str = ".azurite-import-begun";
+const LINES: &str = ".azurite-import";
+const REPORT: &str = "azurite-import.txt";
+
+/// Imports the data of Azurite that lies beside the store, once. A line about it; `None` if there is nothing to do. The error is a
+/// sentence.
+pub async fn adopt(
+    cli: &Cli,
+    app: &Arc<App>,
+    threads: &Arc<ConnectionThreads>,
+) -> Result<Option<String>, String> {
+    let data = &cli.location;
+    let source = cli.azurite.as_ref();
+    let Some(source) = source.filter(|_| !data.join(REPORT).exists()) else {
+        return Ok(None);
+    };
+    let shown = format!("the data of Azurite in {}", source.display());
+    if cli.no_shared_key {
+        let reason = "that needs account keys: start once without --no-shared-key";
+        return Ok(Some(format!("{shown} is not imported: {reason}")));
+    }
+    let imported = import(data, source, app, threads).await;
+    let imported = imported.map_err(|error| {
+        format!("cannot import {shown}: {error}. Another --location starts without it")
+    })?;
+    let Some(report) = imported else {
+        let reason = "the store holds something already. `lazurite import-azurite` imports into a running server";
+        return Ok(Some(format!("{shown} is not imported: {reason}")));
+    };
+    let left_out = report.left_out_line(&data.join(REPORT));
+    Ok(Some(format!(
+        "imported {shown}: {}; {left_out}",
+        report.counts
+    )))
+}
+
+/// Imports, and writes the report once everything is on the disk. `None` if the store holds anything.
+async fn import(
+    data: &Path,
+    source: &Path,
+    app: &Arc<App>,
+    threads: &Arc<ConnectionThreads>,
+) -> Result<Option<Report>, String> {
+    if data.join(MARK).exists() {
+        let reset = app.stores.reset().await;
+        reset.map_err(|failure| format!("the store cannot be emptied: {}", failure.message))?;
+    }
+    let (from, place) = (source.to_path_buf(), data.to_path_buf());
+    let imported = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
+    if let Some(report) = &imported {
+        let synced = app.stores.current().services.db.sync();
+        synced.map_err(|error| error.to_string())?;
+        finish(data, report).map_err(|error| format!("{}: {error}", data.display()))?;
+    }
+    Ok(imported)
+}
+
+/// What was imported, and what was not.
+struct Report {
+    counts: String,
+    left_out: Vec<String>,
+}
+
+impl Report {
+    fn left_out_line(&self, report: &Path) -> String {
+        match self.left_out.as_slice() {
+            [] => "nothing was left out".to_owned(),
+            [one] => format!("not imported: {}", plain(one)),
+            more => format!(
+                "{} things were not imported: {}",
+                more.len(),
+                report.display()
+            ),
+        }
+    }
+}
+
+/// `None` if the store holds anything.
+fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Option<Report>, String> {
+    let accounts: Vec<_> = accounts
+        .iter()
+        .map(|account| (account.name.as_str(), account.connection_string.as_str()))
+        .collect();
+    if !azurite::are_empty(&accounts)? {
+        return Ok(None);
+    }
+    output::say(format!(
+        "lazurite: importing the data of Azurite in {}",
+        source.display()
+    ));
+    let lines = begin(data).map_err(|error| format!("{}: {error}", data.display()))?;
+    let (counts, left_out) = azurite::import_accounts(source, &accounts, &lines)?;
+    Ok(Some(Report { counts, left_out }))
+}
+
+/// Writes the mark. The empty directory of lines.
+fn begin(data: &Path) -> io::Result<PathBuf> {
+    private_files::write_whole(&data.join(MARK), "")?;
+    let lines = data.join(LINES);
+    remove_if_there(fs::remove_dir_all(&lines))?;
+    fs::create_dir(&lines)?;
+    Ok(lines)
+}
+
+fn remove_if_there(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn finish(data: &Path, report: &Report) -> io::Result<()> {
+    let mut text = format!("imported: {}\n", report.counts);
+    for sentence in &report.left_out {
+        text += &format!("not imported: {}\n", plain(sentence));
+    }
+    private_files::write_whole(&data.join(REPORT), &text)?;
+    remove_if_there(fs::remove_file(data.join(MARK)))?;
+    remove_if_there(fs::remove_dir_all(data.join(LINES)))
+}

@@ -1,0 +1,258 @@
+//! `lazurite import-azurite`: the data directory of Azurite 3.3x into a store, without running Azurite.
+//!
+//! Azurite keeps five LokiJS databases, `__azurite_db_*__.json`, and the contents of blobs and messages in files that it calls extents,
+//! below `__blobstorage__` and `__queuestorage__`. A conversion reads the databases once, and writes lines of the layout of an export;
+//! the lines of blobs name ranges of the extents, so contents are not copied. The import is that of `lazurite import`.
+//!
+//! Nothing of the directory is trusted, and it is opened for reading only. It may be damaged: what cannot be read is named and left out,
+//! and the rest is imported.
+
+mod blobs;
+mod database;
+mod documents;
+mod extents;
+mod queues;
+mod staging;
+mod tables;
+
+use super::files::Source;
+use super::import::{self, Existing};
+use super::progress::Progress;
+use super::{ask, at, plain, print_line};
+use crate::commands::client::Client;
+use crate::service_kind::ServiceKind;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use staging::Staging;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The databases of the services. Azurite makes those that it serves.
+const DATABASES: [&str; 3] = [
+    "__azurite_db_blob__.json",
+    "__azurite_db_queue__.json",
+    "__azurite_db_table__.json",
+];
+const BLOB_EXTENTS: &str = "__azurite_db_blob_extent__.json";
+const QUEUE_EXTENTS: &str = "__azurite_db_queue_extent__.json";
+/// The account of Azurite when none is configured.
+const DEFAULT_ACCOUNT: &str = "devstoreaccount1";
+/// Most other accounts that are named.
+const OTHER_ACCOUNTS_MAX: usize = 100;
+
+/// Whether a directory is one of Azurite's.
+pub fn is_directory(path: &Path) -> bool {
+    DATABASES.iter().any(|name| path.join(name).is_file())
+}
+
+/// An account of Azurite's, and where it is imported to.
+struct Account<'a> {
+    name: &'a str,
+    client: &'a Client,
+}
+
+/// The result of an import.
+struct Outcome {
+    /// How much was imported.
+    counts: String,
+    /// Sentences about what was there.
+    notes: Vec<String>,
+    /// Sentences about what was not imported.
+    left_out: Vec<String>,
+}
+
+/// Imports, and says what. The exit status is a failure if anything was left out.
+pub fn run(
+    client: &Client,
+    path: &Path,
+    account: Option<&str>,
+    existing: Existing,
+) -> Result<ExitCode, String> {
+    let staging = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
+    let name = account.unwrap_or_else(|| client.account().unwrap_or(DEFAULT_ACCOUNT));
+    let accounts = [Account { name, client }];
+    let outcome = import(path, &accounts, existing, staging.path())?;
+    for sentence in &outcome.notes {
+        print_line(plain(sentence));
+    }
+    for sentence in &outcome.left_out {
+        eprintln!("not imported: {}", plain(sentence));
+    }
+    print_line(format_args!("{}: {}", path.display(), outcome.counts));
+    Ok(if outcome.left_out.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Whether the stores of all accounts hold nothing. Accounts are names with connection strings.
+pub fn are_empty(accounts: &[(&str, &str)]) -> Result<bool, String> {
+    for (_, connection_string) in accounts {
+        let client = Client::new(Some(connection_string))?;
+        let of_xml = |service, items: &str| {
+            let page = ask(&client, service, "GET", "?comp=list&maxresults=1")?.xml()?;
+            let items = page.child(items);
+            Ok::<bool, String>(items.is_none_or(|items| items.children.is_empty()))
+        };
+        let tables = ask(&client, ServiceKind::Table, "GET", "Tables?$top=1")?.text()?;
+        let tables: Value = serde_json::from_str(&tables).unwrap_or_default();
+        let has_tables = tables["value"]
+            .as_array()
+            .is_none_or(|list| !list.is_empty());
+        if has_tables
+            || !of_xml(ServiceKind::Blob, "Containers")?
+            || !of_xml(ServiceKind::Queue, "Queues")?
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Imports accounts, names with connection strings, into empty stores. The counts, and sentences about what was not imported.
+pub fn import_accounts(
+    path: &Path,
+    accounts: &[(&str, &str)],
+    staging: &Path,
+) -> Result<(String, Vec<String>), String> {
+    let clients: Vec<_> = accounts
+        .iter()
+        .map(|(name, connection_string)| Ok((*name, Client::new(Some(connection_string))?)))
+        .collect::<Result<_, String>>()?;
+    let accounts: Vec<_> = clients
+        .iter()
+        .map(|(name, client)| Account { name, client })
+        .collect();
+    let outcome = import(path, &accounts, Existing::Refuse, staging)?;
+    Ok((outcome.counts, outcome.left_out))
+}
+
+/// Imports the accounts of a directory of Azurite's. `staging` is an empty directory for intermediate files. The error is a sentence.
+fn import(
+    path: &Path,
+    accounts: &[Account<'_>],
+    existing: Existing,
+    staging: &Path,
+) -> Result<Outcome, String> {
+    if !is_directory(path) {
+        return Err(format!(
+            "{}: it holds no data of Azurite: none of {} is there",
+            path.display(),
+            DATABASES.join(", ")
+        ));
+    }
+    let progress = Progress::new();
+    let names: Vec<_> = accounts.iter().map(|account| account.name).collect();
+    let mut conversion = Conversion {
+        source: Source { root: path },
+        staging: Staging::new(staging),
+        accounts: &names,
+        others: BTreeMap::new(),
+        progress: &progress,
+    };
+    blobs::convert(&mut conversion)?;
+    queues::convert(&mut conversion)?;
+    tables::convert(&mut conversion)?;
+    conversion.finish()?;
+    let mut notes = Vec::new();
+    for (index, account) in accounts.iter().enumerate() {
+        let root = staging.join(index.to_string());
+        let imported = import::import_converted(account.client, &root, path, existing, &progress)?;
+        notes.extend(imported);
+    }
+    let counts = format!("{}, {}", progress.resources(), progress.counts());
+    Ok(Outcome {
+        counts,
+        notes,
+        left_out: progress.end_with_all(),
+    })
+}
+
+/// The directory that is read, and the lines that are made of it.
+struct Conversion<'a> {
+    source: Source<'a>,
+    staging: Staging<'a>,
+    /// The accounts that are imported; their lines lie in the directories of their indices.
+    accounts: &'a [&'a str],
+    /// How many documents other accounts have.
+    others: BTreeMap<String, u64>,
+    progress: &'a Progress,
+}
+
+impl<'a> Conversion<'a> {
+    /// Hands on the documents of a database, with the place of each for messages. A database that is not there has none.
+    fn read(
+        &mut self,
+        database: &str,
+        take: &mut dyn FnMut(&mut Conversion<'a>, &Document<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let file = match self.source.open(database) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                self.leave_out(error);
+                return Ok(());
+            }
+        };
+        let damage = database::read(file, &mut |collection, json: &RawValue, end| {
+            let document = Document {
+                collection,
+                json: json.get(),
+                place: format!("{database}, the document that ends at byte {end}"),
+            };
+            take(self, &document)
+        })?;
+        if let Some(damage) = damage {
+            self.leave_out(format!(
+                "{database}: the documents after byte {}: {}",
+                damage.offset, damage.reason
+            ));
+        }
+        Ok(())
+    }
+
+    /// The directory of an account's lines; `None` if it is not imported.
+    fn directory(&mut self, account: &str) -> Option<usize> {
+        let index = self.accounts.iter().position(|name| *name == account);
+        if index.is_none()
+            && (self.others.contains_key(account) || self.others.len() < OTHER_ACCOUNTS_MAX)
+        {
+            *self.others.entry(account.to_owned()).or_default() += 1;
+        }
+        index
+    }
+
+    fn leave_out(&self, sentence: String) {
+        self.progress.leave_out(sentence);
+    }
+
+    /// The value, or a sentence in the report.
+    fn or_leave_out<T>(
+        &self,
+        what: impl FnOnce() -> String,
+        converted: Result<T, String>,
+    ) -> Option<T> {
+        converted
+            .inspect_err(|reason| self.leave_out(format!("{}: {reason}", what())))
+            .ok()
+    }
+
+    fn finish(mut self) -> Result<(), String> {
+        for (account, documents) in &self.others {
+            self.progress.leave_out(format!(
+                "account {account:?} with {documents} containers, blobs, queues, messages, tables and entities: the destination has no such account"
+            ));
+        }
+        self.staging.flush()
+    }
+}
+
+/// A document of a database.
+struct Document<'a> {
+    collection: &'a str,
+    json: &'a str,
+    /// How messages name it.
+    place: String,
+}

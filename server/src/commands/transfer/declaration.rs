@@ -1,0 +1,332 @@
+//! A short TOML file for `--seed`: names of containers, queues and tables with their settings, and CORS rules.
+//!
+//! ```toml
+//! [containers.photos]
+//! access = "blob"
+//! metadata = { owner = "anna" }
+//!
+//! [queues.work]
+//! [tables.Customers]
+//!
+//! [[cors]]
+//! services = ["blob", "table"]
+//! origins = ["http://localhost:3000"]
+//! methods = ["GET", "PUT"]
+//! ```
+//!
+//! The file becomes a directory of the layout of an export. It is checked as a whole before that, so that errors name its lines.
+
+use super::files::Target;
+use super::{at, properties_path};
+use crate::codec::xml::{self, Writer};
+use crate::properties::document::Change;
+use crate::request::metadata;
+use crate::service_kind::ServiceKind;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+
+const BYTES_MAX: u64 = 1 << 20;
+const MAX_AGE_SECONDS_DEFAULT: u32 = 3600;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Declaration {
+    #[serde(default)]
+    containers: BTreeMap<Spanned<String>, Container>,
+    #[serde(default)]
+    queues: BTreeMap<Spanned<String>, Queue>,
+    #[serde(default)]
+    tables: BTreeMap<Spanned<String>, Table>,
+    #[serde(default)]
+    cors: Vec<Spanned<CorsRule>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Container {
+    access: Option<Access>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Access {
+    Blob,
+    Container,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Queue {
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct CorsRule {
+    /// All three without it.
+    services: Option<Vec<Service>>,
+    origins: Vec<String>,
+    methods: Vec<String>,
+    #[serde(default)]
+    headers: Vec<String>,
+    #[serde(default)]
+    exposed_headers: Vec<String>,
+    max_age_seconds: Option<u32>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Service {
+    Blob,
+    Queue,
+    Table,
+}
+
+impl Service {
+    fn kind(&self) -> ServiceKind {
+        match self {
+            Service::Blob => ServiceKind::Blob,
+            Service::Queue => ServiceKind::Queue,
+            Service::Table => ServiceKind::Table,
+        }
+    }
+}
+
+/// Whether a path names such a file.
+pub fn is_name(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "toml")
+}
+
+/// Writes the layout that a file declares. The error names the line.
+pub fn convert(path: &Path, target: &Target<'_>) -> Result<(), String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| at(path, error))?;
+    let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
+    if read.map_err(|error| at(path, error))? as u64 > BYTES_MAX {
+        return Err(format!("it has more than {BYTES_MAX} bytes"));
+    }
+    let file = Checked { text: &text };
+    let declaration: Declaration = toml::from_str(&text).map_err(|error| {
+        let span = error.span().unwrap_or_default();
+        file.error(&span, &error.message())
+    })?;
+    file.write_settings(&declaration, target)?;
+    for (path, document) in file.properties(&declaration.cors)? {
+        target.write(&path, document.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The file, for the places in errors.
+struct Checked<'a> {
+    text: &'a str,
+}
+
+impl Checked<'_> {
+    fn error(&self, span: &Range<usize>, reason: &dyn std::fmt::Display) -> String {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        format!("line {}: {reason}", before.matches('\n').count() + 1)
+    }
+
+    /// Writes the settings of all containers, queues and tables.
+    fn write_settings(&self, declaration: &Declaration, target: &Target<'_>) -> Result<(), String> {
+        for (name, container) in &declaration.containers {
+            let checked = lazurite_blob::check_container_name(name.as_ref());
+            checked.map_err(|error| self.error(&name.span(), &error))?;
+            let mut settings = self.metadata(name, &container.metadata)?;
+            let access = container.access.as_ref().map(|access| match access {
+                Access::Blob => "blob",
+                Access::Container => "container",
+            });
+            settings.extend(access.map(|access| ("publicAccess".to_owned(), json!(access))));
+            target.write_settings(&format!("blobs/{}.json", name.as_ref()), settings)?;
+        }
+        for (name, queue) in &declaration.queues {
+            let checked = lazurite_queue::check_queue_name(name.as_ref());
+            checked.map_err(|error| self.error(&name.span(), &error))?;
+            let settings = self.metadata(name, &queue.metadata)?;
+            target.write_settings(&format!("queues/{}.json", name.as_ref()), settings)?;
+        }
+        for name in declaration.tables.keys() {
+            let checked = lazurite_table::check_table_name(name.as_ref());
+            checked.map_err(|error| self.error(&name.span(), &error))?;
+            target.write_settings(&format!("tables/{}.json", name.as_ref()), Map::new())?;
+        }
+        Ok(())
+    }
+
+    fn metadata(
+        &self,
+        of: &Spanned<String>,
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<Map<String, Value>, String> {
+        let pairs: Vec<_> = metadata.clone().into_iter().collect();
+        let checked = metadata::check(&pairs).map_err(|failure| failure.message.to_string());
+        let is_plain = |text: &String| !text.chars().any(char::is_control);
+        let checked = checked.and_then(|()| {
+            if metadata.values().all(is_plain) {
+                Ok(())
+            } else {
+                Err("it holds a control character".to_owned())
+            }
+        });
+        checked.map_err(|reason| {
+            let reason = format!("metadata of {}: {reason}", of.as_ref());
+            self.error(&of.span(), &reason)
+        })?;
+        Ok(Map::from_iter([("metadata".to_owned(), json!(metadata))]))
+    }
+
+    /// The paths and the documents of service properties.
+    fn properties(&self, rules: &[Spanned<CorsRule>]) -> Result<Vec<(String, String)>, String> {
+        let mut all = Vec::new();
+        for service in [Service::Blob, Service::Queue, Service::Table] {
+            let is_of_service = |rule: &&Spanned<CorsRule>| {
+                let services = rule.as_ref().services.as_ref();
+                services.is_none_or(|services| services.contains(&service))
+            };
+            let rules: Vec<_> = rules.iter().filter(is_of_service).collect();
+            // Rule by rule, so that the error names the place of the wrong one.
+            for end in 1..=rules.len() {
+                let checked = check(service.kind(), &document(&rules[..end]));
+                checked.map_err(|reason| self.error(&rules[end - 1].span(), &reason))?;
+            }
+            if !rules.is_empty() {
+                all.push((properties_path(service.kind()), document(&rules)));
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn check(service: ServiceKind, document: &str) -> Result<(), String> {
+    let element = xml::parse(document.as_bytes()).map_err(|error| error.to_string())?;
+    let change = Change::read(service, &element);
+    change.map(drop).map_err(|failure| {
+        let value = failure.details.iter().map(|(_, value)| value.as_str());
+        let value = value.collect::<Vec<_>>().join(": ");
+        format!("the CORS rule is refused: {} {value}", failure.message)
+    })
+}
+
+fn document(rules: &[&Spanned<CorsRule>]) -> String {
+    let mut document = Writer::new();
+    document.open("StorageServiceProperties");
+    document.open("Cors");
+    for rule in rules {
+        let rule = rule.as_ref();
+        let age = rule.max_age_seconds.unwrap_or(MAX_AGE_SECONDS_DEFAULT);
+        document.open("CorsRule");
+        document.element("AllowedOrigins", &rule.origins.join(","));
+        document.element("AllowedMethods", &rule.methods.join(","));
+        document.element("AllowedHeaders", &rule.headers.join(","));
+        document.element("ExposedHeaders", &rule.exposed_headers.join(","));
+        document.element("MaxAgeInSeconds", &age.to_string());
+        document.close("CorsRule");
+    }
+    document.close("Cors");
+    document.close("StorageServiceProperties");
+    document.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn converted(text: &str) -> Result<tempfile::TempDir, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("seed.toml");
+        std::fs::write(&path, text).unwrap();
+        let root = directory.path().join("layout");
+        let target = Target { root: &root };
+        convert(&path, &target).map(|()| directory)
+    }
+
+    #[test]
+    fn declared_names_become_the_layout_of_an_export() {
+        let text = r#"
+            [containers.photos]
+            access = "blob"
+            metadata = { owner = "anna" }
+            [containers."$web"]
+            [queues.work]
+            [tables.Customers]
+            [[cors]]
+            services = ["blob", "table"]
+            origins = ["http://localhost:3000"]
+            methods = ["GET", "PUT"]
+        "#;
+        let directory = converted(text).unwrap();
+        let read = |path: &str| {
+            std::fs::read_to_string(directory.path().join("layout").join(path)).unwrap_or_default()
+        };
+        assert!(read("blobs/photos.json").contains(r#""publicAccess": "blob""#));
+        assert!(read("blobs/photos.json").contains(r#""owner": "anna""#));
+        for path in [
+            "blobs/$web.json",
+            "queues/work.json",
+            "tables/Customers.json",
+        ] {
+            assert!(!read(path).is_empty(), "{path}");
+        }
+        assert!(read("services/blob.xml").contains("<AllowedMethods>GET,PUT<"));
+        assert_eq!(read("services/queue.xml"), "");
+        assert_eq!(read("services/table.xml"), read("services/blob.xml"));
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        for (text, line, reason) in [
+            ("[containers.photos]\naccess = \"all\"", 2, "all"),
+            ("[containers.photos]\n[containers.Lake]", 2, "name"),
+            ("[queues.work]\n\nmetadta = 1", 3, "metadta"),
+            ("[tables.Customers]\nx = 1", 2, "x"),
+            ("[tables.1st]", 1, "name"),
+            ("[queues.work]\n[queues.work]", 2, "duplicate"),
+            (
+                "[queues.work]\nmetadata = { \"a b\" = \"c\" }",
+                1,
+                "metadata of work",
+            ),
+            ("[queues.work]\nmetadata = { a = \"c\\n\" }", 1, "control"),
+            ("\n[[cors]]\norigins = [\"*\"]", 2, "methods"),
+            (
+                "[[cors]]\norigins=[\"*\"]\nmethods=[\"GET\"]\n[[cors]]\norigins=[\"*\"]\nmethods=[\"FLY\"]",
+                4,
+                "FLY",
+            ),
+            ("[queues", 1, ""),
+            ("blobs = 1", 1, "blobs"),
+        ] {
+            let error = converted(text).map(drop).unwrap_err();
+            let place = format!("line {line}: ");
+            assert!(
+                error.starts_with(&place) && error.contains(reason),
+                "{text:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn deep_and_long_files_are_errors() {
+        for text in [
+            "a = ".to_owned() + &"[".repeat(500_000),
+            "#".repeat(2 << 20),
+        ] {
+            assert!(converted(&text).is_err());
+        }
+    }
+}
