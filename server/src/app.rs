@@ -77,42 +77,39 @@ impl Server for App {
 }
 
 /// The layers of a request, from the outside to the inside and back. [`handle`] has the inner ones.
-async fn serve(
+#[expect(
+    clippy::manual_async_fn,
+    reason = "the future of an async function holds its arguments twice"
+)]
+fn serve(
     app: Arc<App>,
     client: Client,
     request: Request<Incoming>,
     notes: HeaderNames,
-) -> Response<Body> {
-    let (store, no_store) = addressed_store::find(&app, &client, &request).await;
-    let origin = store.request_origin(&client);
-    let outer = OuterLayers::of(&app, &request);
-    let mut facts = ResponseFacts {
-        request_copy: outer.begun.as_ref().and_then(Begun::request_copy),
-        ..ResponseFacts::default()
-    };
-    let outcome = {
-        let head = notes.take_head();
-        let handling = pin!(handle(&app, &store, &origin, request, head, &mut facts));
-        match no_store {
-            None => within(app.request_timeout, handling).await,
-            Some(failure) => Err(*failure),
-        }
-    };
-    let (mut response, refusal) = outer.render(&app, &origin, outcome);
-    if let Some(memory) = facts.memory.take() {
-        response = long_responses::hold(memory, response);
+) -> impl Future<Output = Response<Body>> {
+    // Lent to the inner layers, which take it: passed by value, it would be in their future once more.
+    let mut request = Some(request);
+    async move {
+        let Some(outside) = &request else {
+            unreachable!("only the inner layers take the request");
+        };
+        let (store, no_store) = addressed_store::find(&app, &client, outside).await;
+        let origin = store.request_origin(&client);
+        let outer = OuterLayers::of(&app, outside);
+        let mut facts = ResponseFacts {
+            request_copy: outer.begun.as_ref().and_then(Begun::request_copy),
+            ..ResponseFacts::default()
+        };
+        let outcome = {
+            let head = notes.take_head();
+            let handling = handle(&app, &store, &origin, &mut request, head, &mut facts);
+            match no_store {
+                None => within(app.request_timeout, pin!(handling)).await,
+                Some(failure) => Err(*failure),
+            }
+        };
+        outer.finish(&app, &store, &origin, outcome, facts, &notes)
     }
-    outer.put_headers(&facts, &store, &origin, &mut response);
-    let names = headers::take_metadata_names(&mut response);
-    notes.set_response_names(&origin.request_id, names);
-    facts.report(&app, &store, &mut response);
-    let ending = facts.ending.take();
-    let refusal = refusal.or_else(|| response.extensions_mut().remove());
-    outer.end(&app, &origin, facts, refusal, &mut response);
-    if let Some(ending) = ending {
-        ending.put(&mut response);
-    }
-    response
 }
 
 /// The layers that see each request before anything may refuse it, and each response.
@@ -139,6 +136,33 @@ impl OuterLayers {
             of_client: wrong_service::of_client(request),
             log,
         }
+    }
+
+    /// Makes the response of an outcome, and hands what is known of the request to those who keep it.
+    fn finish(
+        self,
+        app: &App,
+        store: &Store,
+        origin: &RequestOrigin,
+        outcome: Result<Response<Body>>,
+        mut facts: ResponseFacts,
+        notes: &HeaderNames,
+    ) -> Response<Body> {
+        let (mut response, refusal) = self.render(app, origin, outcome);
+        if let Some(memory) = facts.memory.take() {
+            response = long_responses::hold(memory, response);
+        }
+        self.put_headers(&facts, store, origin, &mut response);
+        let names = headers::take_metadata_names(&mut response);
+        notes.set_response_names(&origin.request_id, names);
+        facts.report(app, store, &mut response);
+        let ending = facts.ending.take();
+        let refusal = refusal.or_else(|| response.extensions_mut().remove());
+        self.end(app, origin, facts, refusal, &mut response);
+        if let Some(ending) = ending {
+            ending.put(&mut response);
+        }
+        response
     }
 
     /// The response, and why the request was refused if it was.
@@ -268,15 +292,18 @@ impl ResponseFacts {
     }
 }
 
-/// The inner part, where any step may refuse the request.
+/// The inner part, where any step may refuse the request. Takes the request.
 async fn handle(
     app: &Arc<App>,
     store: &Arc<Store>,
     origin: &RequestOrigin,
-    request: Request<Incoming>,
+    request: &mut Option<Request<Incoming>>,
     raw: RawHead,
     facts: &mut ResponseFacts,
 ) -> Result<Response<Body>> {
+    let Some(request) = request.take() else {
+        unreachable!("a request is handled once");
+    };
     check_framing(&request, &raw)?;
     let (parts, body) = request.into_parts();
     let copy = facts.request_copy.take();

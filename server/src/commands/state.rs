@@ -15,7 +15,7 @@ pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<Ex
     let answer = match action {
         StateAction::List => list(&target)?,
         _ => {
-            let (method, page, body) = request(action);
+            let (method, page, body) = request(action, &target.account);
             target.administer(method, &page, &body)?
         }
     };
@@ -23,7 +23,9 @@ pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<Ex
         // JSON escapes control characters, which could act on a terminal.
         print_line(answer);
     } else {
-        sentences(action, &answer).iter().for_each(print_line);
+        sentences(action, &target.account, &answer)
+            .iter()
+            .for_each(print_line);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -34,7 +36,7 @@ fn list(target: &Target) -> Result<Value, String> {
     Ok(json!({ "snapshots": snapshots["snapshots"], "forks": forks["forks"] }))
 }
 
-fn request(action: &StateAction) -> (&'static str, String, String) {
+fn request(action: &StateAction, own_account: &str) -> (&'static str, String, String) {
     let page = |kind: &str, name: &str, end: &str| {
         let name = encode(name).replace('/', "%2F");
         format!("/_lazurite/state/{kind}/{name}{end}")
@@ -47,18 +49,24 @@ fn request(action: &StateAction) -> (&'static str, String, String) {
             queue,
             table,
         } => {
+            // A part is of the account of the connection string, which may be a fork, unless another is named.
+            let is_of_all = [account, service, container, queue, table]
+                .iter()
+                .all(|name| name.is_none());
+            let page = "/_lazurite/state/reset".to_owned();
+            if is_of_all {
+                return ("POST", page, String::new());
+            }
+            let own_account = Some(own_account).filter(|name| !name.is_empty());
+            let account = account.as_deref().or(own_account);
             let body = json!({
                 "account": account, "service": service, "container": container, "queue": queue, "table": table,
             });
-            return (
-                "POST",
-                "/_lazurite/state/reset".to_owned(),
-                body.to_string(),
-            );
+            return ("POST", page, body.to_string());
         }
         StateAction::List => ("GET", "/_lazurite/state/snapshots".to_owned()),
         StateAction::Snapshot { name } => ("PUT", page("snapshots", name, "")),
-        StateAction::Diff { .. } => ("GET", diff_page(action)),
+        StateAction::Diff { .. } => ("GET", diff_page(action, own_account)),
         StateAction::Restore { name } => ("POST", page("snapshots", name, "/restore")),
         StateAction::Delete { name } => ("DELETE", page("snapshots", name, "")),
         StateAction::Release { name } => ("DELETE", page("forks", name, "")),
@@ -71,7 +79,7 @@ fn request(action: &StateAction) -> (&'static str, String, String) {
     (method, page, String::new())
 }
 
-fn diff_page(action: &StateAction) -> String {
+fn diff_page(action: &StateAction, own_account: &str) -> String {
     let StateAction::Diff {
         from,
         to,
@@ -81,9 +89,16 @@ fn diff_page(action: &StateAction) -> String {
     else {
         return String::new();
     };
-    let given = [("from", from), ("to", to), ("fork", fork)];
+    // The account of the connection string may be that of a fork.
+    let own_fork = own_account.split_once("--").map(|(_, fork)| fork);
+    let fork = fork.as_deref().or(own_fork);
+    let given = [
+        ("from", from.as_deref()),
+        ("to", to.as_deref()),
+        ("fork", fork),
+    ];
     let parameters = given.into_iter().filter_map(|(name, value)| {
-        let value = encode(value.as_deref()?).replace('/', "%2F");
+        let value = encode(value?).replace('/', "%2F");
         Some(format!("&{name}={value}"))
     });
     let parameters: String = parameters.collect();
@@ -148,17 +163,24 @@ fn change_lines(change: &Value) -> Vec<String> {
 }
 
 /// The outcome of a reset of the part with these names, the innermost first.
-fn reset_sentence<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<_> = names.map(|name| plain(name)).collect();
+fn reset_sentence<'a>(
+    names: impl Iterator<Item = &'a String>,
+    own_account: &str,
+    account: &Option<String>,
+) -> String {
+    let mut names: Vec<_> = names.map(|name| plain(name)).collect();
     if names.is_empty() {
         "the store is empty".to_owned()
     } else {
+        if account.is_none() {
+            names.push(plain(own_account));
+        }
         format!("deleted everything of {}", names.join(" of "))
     }
 }
 
 /// What an answer says, for people.
-fn sentences(action: &StateAction, answer: &Value) -> Vec<String> {
+fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
     match action {
         StateAction::Reset {
@@ -169,7 +191,11 @@ fn sentences(action: &StateAction, answer: &Value) -> Vec<String> {
             table,
         } => {
             let names = [table, queue, container, service, account];
-            vec![reset_sentence(names.into_iter().flatten())]
+            vec![reset_sentence(
+                names.into_iter().flatten(),
+                own_account,
+                account,
+            )]
         }
         StateAction::Diff { .. } => changes(answer),
         StateAction::Snapshot { name } => vec![format!("kept the store as {name}")],
@@ -209,8 +235,38 @@ mod tests {
     #[test]
     fn names_stay_one_segment_of_the_path() {
         let name = "../a/b?c".to_owned();
-        let (_, page, _) = request(&StateAction::Delete { name });
+        let (_, page, _) = request(&StateAction::Delete { name }, "a");
         assert_eq!(page, "/_lazurite/state/snapshots/..%2Fa%2Fb%3Fc");
+    }
+
+    #[test]
+    fn part_and_fork_are_those_of_the_connection_string_unless_others_are_named() {
+        let reset = |account: Option<&str>, container: Option<&str>| StateAction::Reset {
+            account: account.map(str::to_owned),
+            service: None,
+            container: container.map(str::to_owned),
+            queue: None,
+            table: None,
+        };
+        let account = |action: &StateAction| {
+            let (_, _, body) = request(action, "a--f");
+            let body = serde_json::from_str::<Value>(&body).unwrap_or_default();
+            body["account"].clone()
+        };
+        assert_eq!(account(&reset(None, Some("c"))), "a--f");
+        assert_eq!(account(&reset(Some("b"), Some("c"))), "b");
+        assert_eq!(account(&reset(None, None)), Value::Null);
+        let action = reset(None, Some("c"));
+        let said = sentences(&action, "a--f", &Value::Null);
+        assert_eq!(said, ["deleted everything of c of a--f"]);
+        let diff = StateAction::Diff {
+            from: None,
+            to: None,
+            fork: None,
+            limit: 7,
+        };
+        let (_, page, _) = request(&diff, "a--f");
+        assert_eq!(page, "/_lazurite/state/diff?limit=7&fork=f");
     }
 
     #[test]
@@ -221,7 +277,7 @@ mod tests {
             fork: Some("f".to_owned()),
             limit: 7,
         };
-        let (_, page, _) = request(&action);
+        let (_, page, _) = request(&action, "a--other");
         assert_eq!(page, "/_lazurite/state/diff?limit=7&from=a%2Fb&fork=f");
         let answer = json!({"count": 3, "truncated": true, "changes": [
             {"change": "created", "kind": "container", "container": "c", "values": []},
@@ -234,9 +290,9 @@ mod tests {
             "    properties N: \"1\" -> nothing",
             "3 changes, of which 2 are printed (--limit)",
         ];
-        assert_eq!(sentences(&action, &answer), expected);
+        assert_eq!(sentences(&action, "a", &answer), expected);
         let none = json!({"count": 0, "truncated": false, "changes": []});
-        assert_eq!(sentences(&action, &none), ["nothing differs"]);
+        assert_eq!(sentences(&action, "a", &none), ["nothing differs"]);
     }
 
     #[test]
@@ -246,7 +302,7 @@ mod tests {
             "forks": [{"name": "f\u{1b}", "from": "seed", "time": "T", "idleSeconds": 7}],
         });
         assert_eq!(
-            sentences(&StateAction::List, &answer),
+            sentences(&StateAction::List, "a", &answer),
             [
                 "snapshot  T  seed  2.0 kB",
                 "snapshot  T  m  in memory",

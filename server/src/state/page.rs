@@ -7,7 +7,9 @@ use crate::state::forks::{ForkFacts, ForkSource};
 use crate::state::operations::SnapshotFacts;
 use crate::state::partial_reset::WantedReset;
 use crate::state::stores::Stores;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Value, json};
+use std::fmt;
 use std::sync::Arc;
 
 /// Empties the store, or the part of it that the body names: a JSON object with the optional texts `account`, `service`, `container`,
@@ -22,6 +24,12 @@ pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
         queue,
         table,
     };
+    if wanted.is_of_all() && !matches!(body.trim_ascii(), b"" | b"{}") {
+        // A program whose name of a container is null does not mean everything.
+        let message =
+            "The body names nothing. A reset of everything has no body, or an empty object.";
+        return Err(Failure::new(400, "InvalidInput", message));
+    }
     if wanted.is_of_all() {
         stores.reset().await?;
     } else {
@@ -128,6 +136,37 @@ impl WantedDiff {
     }
 }
 
+/// The fields of a JSON object, each once: of two of one name, it would be a guess which is meant.
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(document: D) -> std::result::Result<Fields, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut object: A,
+            ) -> std::result::Result<Fields, A::Error> {
+                let mut fields: Vec<(String, Value)> = Vec::new();
+                while let Some((name, value)) = object.next_entry()? {
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        return Err(A::Error::custom(format_args!("{name} comes twice")));
+                    }
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        document.deserialize_map(Object)
+    }
+}
+
 /// The fields of a JSON object, each a text or null. An empty body stands for an empty object.
 fn texts<const N: usize>(body: &[u8], names: [&str; N]) -> Result<[Option<String>; N]> {
     let body = if body.trim_ascii().is_empty() {
@@ -136,12 +175,10 @@ fn texts<const N: usize>(body: &[u8], names: [&str; N]) -> Result<[Option<String
         body
     };
     let invalid = |message: String| Failure::new(400, "InvalidInput", message);
-    let document: Value = serde_json::from_slice(body)
-        .map_err(|error| invalid(format!("The body is no JSON document: {error}.")))?;
-    let fields = document.as_object();
-    let fields = fields.ok_or_else(|| invalid("The body is no JSON object.".to_owned()))?;
+    let fields: Fields = serde_json::from_slice(body)
+        .map_err(|error| invalid(format!("The body is not what is asked for: {error}.")))?;
     let mut texts = [const { None }; N];
-    for (field, value) in fields {
+    for (field, value) in &fields.0 {
         let index = names.iter().position(|name| name == field);
         let index = index.ok_or_else(|| {
             let known = names.join(", ");

@@ -6,9 +6,9 @@
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Counters of writes. Names share them by their hash.
 const SLOTS: usize = 64;
@@ -52,52 +52,99 @@ impl Scope {
 /// The writes of one store.
 #[derive(Debug)]
 pub struct Writes {
-    slots: [Slot; SLOTS],
+    /// Counts of the writes under way, by the hashes of their targets.
+    slots: [AtomicU32; SLOTS],
+    /// The scopes of resets that did not wait longer for writes under way.
+    overtaking: Mutex<Vec<Hashes>>,
+    /// The number of these.
+    overtaken: AtomicU32,
     /// The scope of the reset that is under way.
     resetting: RwLock<Option<Scope>>,
     is_resetting: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    under_way: AtomicU32,
-    /// Resets that stopped waiting for writes under way.
-    resets: AtomicU32,
+/// Hashes of an account, of a service in it, and of a name in that; 0 for none. Two targets of the same hashes cost one of them an
+/// unneeded `503`, no more.
+#[derive(Debug, Clone, Copy)]
+struct Hashes {
+    account: u32,
+    service: u32,
+    name: u32,
+}
+
+impl Hashes {
+    fn new(account: &str, service: Option<ServiceKind>, name: &str) -> Hashes {
+        let of_account = xxh3_64(account.as_bytes());
+        let of_service = service.map_or(0, |service| service as u64 + 1);
+        // Names of tables ignore case.
+        let mut lower = [0; NAME_BYTES_MAX];
+        for (lower, byte) in lower.iter_mut().zip(name.bytes()) {
+            *lower = byte.to_ascii_lowercase();
+        }
+        let seed = of_account ^ of_service;
+        let of_name = xxh3_64_with_seed(&lower, seed);
+        Hashes {
+            account: of_account as u32,
+            service: of_service as u32,
+            name: if name.is_empty() {
+                0
+            } else {
+                of_name as u32 | 1
+            },
+        }
+    }
+
+    /// Whether a scope with these hashes may cover a target with those.
+    fn may_cover(self, target: Hashes) -> bool {
+        let is_same = |own: u32, other: u32| own == 0 || other == 0 || own == other;
+        self.account == target.account
+            && is_same(self.service, target.service)
+            && is_same(self.name, target.name)
+    }
+
+    fn slot(self) -> usize {
+        if self.name == 0 {
+            UNNAMED
+        } else {
+            1 + (self.name >> 1) as usize % (SLOTS - 1)
+        }
+    }
 }
 
 /// A write that is under way, until it is dropped.
 #[derive(Debug)]
 pub struct Write<'a> {
-    slot: &'a Slot,
-    /// Resets when it began.
-    resets: u32,
+    writes: &'a Writes,
+    slot: u32,
+    /// Overtaking resets when it began.
+    overtaken: u32,
+    /// Its target; `None` if it may be any.
+    target: Option<Hashes>,
 }
 
 impl Write<'_> {
     /// Refuses to acknowledge the write if its target was reset meanwhile.
     pub fn check(&self) -> Result<()> {
-        if self.slot.resets.load(Ordering::SeqCst) == self.resets {
-            Ok(())
-        } else {
+        if self.writes.overtaken.load(Ordering::SeqCst) == self.overtaken {
+            return Ok(());
+        }
+        let overtaking = self.writes.overtaking.lock();
+        let overtaking = overtaking.unwrap_or_else(PoisonError::into_inner);
+        let later = overtaking.get(self.overtaken as usize..);
+        let covers = |scope: &Hashes| self.target.is_none_or(|target| scope.may_cover(target));
+        if later.unwrap_or_default().iter().any(covers) {
             Err(being_reset())
+        } else {
+            Ok(())
         }
     }
 }
 
 impl Drop for Write<'_> {
     fn drop(&mut self) {
-        self.slot.under_way.fetch_sub(1, Ordering::SeqCst);
+        let slot = &self.writes.slots[self.slot as usize];
+        slot.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// The counter of writes to a name. Names of tables ignore case.
-fn slot_of(service: ServiceKind, name: &str) -> usize {
-    let mut key = [0; NAME_BYTES_MAX + 1];
-    key[0] = service as u8;
-    for (lower, byte) in key[1..].iter_mut().zip(name.bytes()) {
-        *lower = byte.to_ascii_lowercase();
-    }
-    1 + (xxh3_64(&key) % (SLOTS as u64 - 1)) as usize
 }
 
 fn being_reset() -> Failure {
@@ -107,7 +154,9 @@ fn being_reset() -> Failure {
 impl Default for Writes {
     fn default() -> Writes {
         Writes {
-            slots: std::array::from_fn(|_| Slot::default()),
+            slots: [const { AtomicU32::new(0) }; SLOTS],
+            overtaking: Mutex::default(),
+            overtaken: AtomicU32::new(0),
             resetting: RwLock::default(),
             is_resetting: AtomicBool::new(false),
         }
@@ -117,14 +166,16 @@ impl Default for Writes {
 impl Writes {
     /// Counts a write to a target; `None` may be any. Errors: `503` if the target is being reset.
     pub fn begin(&self, target: Option<WriteTarget<'_>>) -> Result<Write<'_>> {
-        let named = target.filter(|target| !target.name.is_empty());
-        let slot =
-            &self.slots[named.map_or(UNNAMED, |target| slot_of(target.service, target.name))];
+        let hashes =
+            target.map(|target| Hashes::new(target.account, Some(target.service), target.name));
+        let slot = hashes.map_or(UNNAMED, Hashes::slot);
         // Counted before the look at the scope: a reset announces its scope before it looks at the count.
-        slot.under_way.fetch_add(1, Ordering::SeqCst);
+        self.slots[slot].fetch_add(1, Ordering::SeqCst);
         let write = Write {
-            slot,
-            resets: slot.resets.load(Ordering::SeqCst),
+            writes: self,
+            slot: slot as u32,
+            overtaken: self.overtaken.load(Ordering::SeqCst),
+            target: hashes,
         };
         if self.is_resetting.load(Ordering::SeqCst) {
             let scope = self
@@ -148,19 +199,22 @@ impl Writes {
             .unwrap_or_else(PoisonError::into_inner) = Some(scope.clone());
         self.is_resetting.store(true, Ordering::SeqCst);
         let _announced = Announced(self);
-        let slots = match (scope.service, &scope.name) {
-            (Some(service), Some(name)) => {
-                vec![&self.slots[UNNAMED], &self.slots[slot_of(service, name)]]
-            }
-            _ => self.slots.iter().collect(),
+        let name = scope.name.as_deref().unwrap_or_default();
+        let hashes = Hashes::new(&scope.account, scope.service, name);
+        let slots = match &scope.name {
+            Some(_) => vec![&self.slots[UNNAMED], &self.slots[hashes.slot()]],
+            None => self.slots.iter().collect(),
         };
+        let is_busy = || slots.iter().any(|slot| slot.load(Ordering::SeqCst) > 0);
         let began = Instant::now();
-        let is_busy = |slot: &&Slot| slot.under_way.load(Ordering::SeqCst) > 0;
-        while slots.iter().any(is_busy) && began.elapsed() < WAIT_MAX {
+        while is_busy() && began.elapsed() < WAIT_MAX {
             std::thread::sleep(WAIT_STEP);
         }
-        for slot in slots.iter().filter(|slot| is_busy(slot)) {
-            slot.resets.fetch_add(1, Ordering::SeqCst);
+        if is_busy() {
+            let overtaking = self.overtaking.lock();
+            let mut overtaking = overtaking.unwrap_or_else(PoisonError::into_inner);
+            overtaking.push(hashes);
+            self.overtaken.fetch_add(1, Ordering::SeqCst);
         }
         delete()
     }
@@ -241,5 +295,38 @@ mod tests {
         writes.while_resetting(&scope(Some("things")), || ());
         let refused = long.check().unwrap_err();
         assert_eq!(refused.status, 503);
+    }
+
+    #[test]
+    fn reset_that_does_not_wait_longer_refuses_no_write_to_anything_else() {
+        let writes = Writes::default();
+        let of = |account, service, name| {
+            let target = WriteTarget {
+                account,
+                service,
+                name,
+            };
+            writes.begin(Some(target)).unwrap()
+        };
+        let others = [
+            of("b", ServiceKind::Table, "things"),
+            of("a", ServiceKind::Blob, "things"),
+            of("a", ServiceKind::Table, "others"),
+        ];
+        let unnamed = of("a", ServiceKind::Table, "");
+        let any = writes.begin(None).unwrap();
+        let own = of("a", ServiceKind::Table, "Things");
+        writes.while_resetting(&scope(Some("things")), || ());
+        others.iter().for_each(|write| write.check().unwrap());
+        for write in [unnamed, any, own] {
+            assert_eq!(write.check().unwrap_err().status, 503);
+        }
+        writes.while_resetting(&scope(None), || ());
+        others[..2].iter().for_each(|write| write.check().unwrap());
+        assert!(others[2].check().is_err());
+        assert!(target("things").is_some_and(|target| {
+            let later = writes.begin(Some(target)).unwrap();
+            later.check().is_ok()
+        }));
     }
 }

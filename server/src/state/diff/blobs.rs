@@ -164,7 +164,7 @@ impl Comparison<'_> {
 
 impl Comparison<'_> {
     /// Facts that differ if the contents do, or else the values of Content-MD5. The same ETag, length and MD5 stand for the same content;
-    /// other contents of one length are read.
+    /// other contents of one length are read. An ETag alone says nothing: stores that began as one snapshot may give the same ones.
     fn content_facts(
         &self,
         container: &str,
@@ -173,7 +173,8 @@ impl Comparison<'_> {
     ) -> Result<[Option<Fact>; 2]> {
         let same_length = old.blob.length == new.blob.length;
         let [old_md5, new_md5] = [old, new].map(|record| record.blob.headers.content_md5.clone());
-        let is_same_write = old.blob.etag == new.blob.etag && old_md5 == new_md5;
+        let is_same_write =
+            old.blob.etag == new.blob.etag && old_md5.is_some() && old_md5 == new_md5;
         if !same_length || is_same_write {
             // The fact of the length shows a change of it.
             return Ok([None, None]);
@@ -190,8 +191,8 @@ impl Comparison<'_> {
         })
     }
 
-    /// The MD5 of the content. Of one that cannot be read, in the archive or encrypted with a key of the client, it is the one in the
-    /// record, or the ETag.
+    /// The MD5 of the content. Of one that cannot be read (in the archive, encrypted with a key of the client, or expired meanwhile) it is
+    /// the one in the record, or the ETag.
     fn digest(
         &self,
         services: &Services,
@@ -212,7 +213,8 @@ impl Comparison<'_> {
             Err(
                 Error::BlobArchived
                 | Error::BlobBeingRehydrated
-                | Error::BlobUsesCustomerSpecifiedEncryption,
+                | Error::BlobUsesCustomerSpecifiedEncryption
+                | Error::BlobNotFound,
             ) => {
                 let blob = &record.blob;
                 let etag = || blob.etag.quoted().into_bytes();

@@ -7,8 +7,10 @@ use std::fmt;
 /// Most changes of an answer, and those of one that names no limit.
 pub const LIMIT_MAX: usize = 10_000;
 pub const LIMIT_DEFAULT: usize = 1000;
-/// Bytes of names and values after which no more changes are listed.
+/// Bytes of an answer after which no more changes are listed.
 const BYTES_MAX: usize = 4 << 20;
+/// What a change, and each value in it, adds to an answer beside its texts.
+const FIELDS_BYTES: usize = 100;
 /// Characters of a value that are shown.
 const VALUE_CHARACTERS_MAX: usize = 200;
 
@@ -136,12 +138,14 @@ impl Change {
         })
     }
 
+    /// About what it adds to an answer.
     fn bytes(&self) -> usize {
         let names = self.resource.names.iter().map(|(_, name)| name.len());
         let shown = |shown: &Option<Shown>| shown.as_ref().map_or(0, |shown| shown.text.len());
         let values = self.differences.iter();
-        let values = values.map(|value| value.name.len() + shown(&value.old) + shown(&value.new));
-        names.chain(values).sum()
+        let values = values
+            .map(|value| FIELDS_BYTES + value.name.len() + shown(&value.old) + shown(&value.new));
+        FIELDS_BYTES + names.chain(values).sum::<usize>()
     }
 
     fn json(&self) -> Value {
