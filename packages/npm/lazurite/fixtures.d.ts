@@ -18,5 +18,8 @@ export type CurrentStore = Pick<
   /** With isolation by fork only. */
   Pick<Fork, "diff" | "requests">;
 
-/** Gives each test of the file, or of the `describe` it is called in, a store of its own. */
+/**
+ * Gives each test of the file, or of the `describe` it is called in, a store of its own. Tests that run at once are refused: a test fails if
+ * it begins while another one has a store.
+ */
 export function useLazurite(options?: FixtureOptions): CurrentStore;

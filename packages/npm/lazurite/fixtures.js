@@ -5,11 +5,18 @@
 const { Fork, Lazurite } = require("./index.js");
 const report = require("./report.js");
 
+// The way in which `await using` ends a fork.
+const DISPOSE = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
 // The snapshot that the forks begin as.
 const SEED = "lazurite-seed";
 
 // How many tests one server serves. Every account takes some memory of the server.
 const ACCOUNTS_OF_SERVER = 256;
+
+const ONE_AT_A_TIME =
+  "useLazurite serves one test at a time, and another test still runs: run the tests without concurrency, or make a fork in each test " +
+  "with fork() of a server from Lazurite.start().";
 
 /** Servers, and the accounts that no test has had. */
 class Pool {
@@ -18,6 +25,9 @@ class Pool {
   #seed;
   #servers = [];
   #unused = [];
+  // The start of the server of the forks, and of a server of further accounts. Concurrent takes await the same promise.
+  #forForks;
+  #forAccounts;
 
   constructor({ isolation = "account", seed, ...options } = {}) {
     if (!["account", "fork", "server"].includes(isolation)) {
@@ -29,39 +39,52 @@ class Pool {
     this.#options = options;
   }
 
-  /** A store with nothing in it, or a fork with what the seed has written. With isolation by server, the server before is stopped. */
+  /** An empty store, or a fork of the seeded store. If the seed fails, this call and all later ones are rejected with its error. */
   async take() {
     if (this.#isolation === "fork") {
-      if (this.#servers.length === 0) await this.#startForForks();
-      return this.#servers[0].fork(SEED);
+      this.#forForks ??= this.#startForForks();
+      const server = await this.#forForks;
+      return server.fork(SEED);
     }
-    if (this.#isolation === "server") {
-      await this.stop();
-      const server = await Lazurite.start(this.#options);
-      this.#servers.push(server);
-      return server;
-    }
-    if (this.#unused.length === 0) {
-      const accounts = Array.from({ length: ACCOUNTS_OF_SERVER }, (_, index) => `test${String(index).padStart(5, "0")}`);
-      const server = await Lazurite.start({ ...this.#options, accounts });
-      this.#servers.push(server);
-      this.#unused = accounts.reverse().map((name) => server.account(name));
+    if (this.#isolation === "server") return this.#start(this.#options);
+    while (this.#unused.length === 0) {
+      this.#forAccounts ??= this.#startForAccounts().finally(() => (this.#forAccounts = undefined));
+      await this.#forAccounts;
     }
     return this.#unused.pop();
   }
 
-  async #startForForks() {
-    const server = await Lazurite.start(this.#options);
+  async #start(options) {
+    const server = await Lazurite.start(options);
     this.#servers.push(server);
-    await this.#seed?.(server);
-    await server.snapshot(SEED);
+    return server;
   }
 
-  /** Ends the store of a test. Returns a report of what happened in a fork, if the test has failed. */
+  async #startForForks() {
+    const server = await this.#start(this.#options);
+    await this.#seed?.(server);
+    await server.snapshot(SEED);
+    return server;
+  }
+
+  async #startForAccounts() {
+    const accounts = Array.from({ length: ACCOUNTS_OF_SERVER }, (_, index) => `test${String(index).padStart(5, "0")}`);
+    const server = await this.#start({ ...this.#options, accounts });
+    this.#unused = accounts.reverse().map((name) => server.account(name));
+  }
+
+  /**
+   * Ends the store of a test: releases a fork, which may be gone already, and stops a server of one test. Returns a report of what happened
+   * in a fork, if the test has failed.
+   */
   async giveBack(store, hasFailed) {
+    if (store instanceof Lazurite) {
+      this.#servers = this.#servers.filter((server) => server !== store);
+      await store.stop();
+    }
     if (!(store instanceof Fork)) return undefined;
     const text = hasFailed ? await report.ofFork(store) : undefined;
-    await store.release();
+    await store[DISPOSE]();
     return text;
   }
 
@@ -69,36 +92,92 @@ class Pool {
     const servers = this.#servers;
     this.#servers = [];
     this.#unused = [];
+    this.#forForks = undefined;
     await Promise.all(servers.map((server) => server.stop()));
   }
 }
 
+/** Holds the stores of the running tests of one `useLazurite`: a test, its subtest, and so on. */
+class RunningTests {
+  #runner;
+  #pool;
+  // Outermost test first. `store` is undefined until the pool has handed it out.
+  #taken = [];
+
+  constructor(runner, pool) {
+    this.#runner = runner;
+    this.#pool = pool;
+  }
+
+  get store() {
+    return this.#taken.at(-1)?.store;
+  }
+
+  /** Takes a store for the test of `context`. Throws if another test has one: a property could not know which of the two reads it. */
+  async begin(context) {
+    await this.#endSkipped();
+    const outer = this.#taken.at(-1);
+    if (outer !== undefined && !this.#runner.isSubtest(context, outer.context)) throw new Error(ONE_AT_A_TIME);
+    const entry = { context, store: undefined };
+    this.#taken.push(entry);
+    try {
+      entry.store = await this.#pool.take();
+    } catch (error) {
+      this.#remove(entry);
+      throw error;
+    }
+  }
+
+  /** Gives back the store of the test of `context`, if it has one. Returns the report of a failed test. */
+  async end(context, hasFailed) {
+    const entry = this.#taken.find((one) => one.context === context);
+    if (entry === undefined) return undefined;
+    this.#remove(entry);
+    return this.#pool.giveBack(entry.store, hasFailed);
+  }
+
+  /** node:test has no `afterEach` for a test that skips itself while it runs. */
+  async #endSkipped() {
+    const ended = this.#taken.filter(({ context }) => this.#runner.hasEnded(context));
+    await Promise.all(ended.map(({ context }) => this.end(context, false)));
+  }
+
+  #remove(entry) {
+    this.#taken = this.#taken.filter((one) => one !== entry);
+  }
+}
+
 /**
- * `useLazurite` in terms of the hooks of a test runner. `hasFailed` takes what the runner hands to `afterEach`, and `show` that and the
- * report of a failed test.
+ * `useLazurite` for a test runner, which passes the context of the test to its hooks, or nothing (Jest):
+ * - `hasFailed(context)`, in `afterEach`: whether the test has failed.
+ * - `show(text, context)`: shows the report of a failed test.
+ * - `isSubtest(context, outer)`: whether a test is part of another that runs.
+ * - `hasEnded(context)`: whether the test has ended.
  */
-function useLazuriteWith({ beforeEach, afterEach, afterAll, hasFailed = () => false, show = () => {} }) {
+function useLazuriteWith(hooks) {
+  const runner = { hasFailed: () => false, show: () => {}, isSubtest: () => false, hasEnded: () => false, ...hooks };
   return function useLazurite(options) {
     const pool = new Pool(options);
-    let store;
-    beforeEach(async () => {
-      store = await pool.take();
+    const tests = new RunningTests(runner, pool);
+    // Hooks declare no parameters: Jest takes the first one for a callback, and Vitest parses it for the names of fixtures.
+    runner.beforeEach(async function () {
+      await tests.begin(arguments[0]);
     });
-    afterEach(async (...handed) => {
-      const ended = store;
-      store = undefined;
-      const text = await pool.giveBack(ended, hasFailed(...handed));
-      if (text !== undefined) show(text, ...handed);
+    runner.afterEach(async function () {
+      const [context] = arguments;
+      const text = await tests.end(context, runner.hasFailed(context));
+      if (text !== undefined) runner.show(text, context);
     });
-    afterAll(() => pool.stop());
+    runner.afterAll(() => pool.stop());
     const current = (name) => ({
       enumerable: true,
       get() {
+        const { store } = tests;
         if (store === undefined) throw new Error(`${name} is there inside a test only`);
         return store[name];
       },
     });
-    const methods = ["diff", "requests"].map((name) => [name, { value: (...words) => current(name).get().apply(store, words) }]);
+    const methods = ["diff", "requests"].map((name) => [name, { value: (...words) => current(name).get().apply(tests.store, words) }]);
     const names = ["accountName", "accountKey", "blobEndpoint", "queueEndpoint", "tableEndpoint", "connectionString"];
     return Object.defineProperties({}, Object.fromEntries([...names.map((name) => [name, current(name)]), ...methods]));
   };

@@ -41,11 +41,11 @@ export interface Diff {
 export class Fork extends Store {
   private constructor();
   readonly name: string;
-  /** Ends the fork, with everything in it. */
+  /** Ends the fork, with everything in it. Rejected with an error whose `code` is `ForkNotFound` if it has ended already. */
   release(): Promise<void>;
   /** What differs from the snapshot that the fork began as, or from the store of the server. Lists up to 1000 changes by default. */
   diff(limit?: number): Promise<Diff>;
-  /** The latest requests to the fork, oldest first: `GET /_lazurite/api/requests`. */
+  /** The latest requests to the fork that name its account in the path, at most 2,000, oldest first: `GET /_lazurite/api/requests`. */
   requests(): Promise<Record<string, unknown>[]>;
 }
 

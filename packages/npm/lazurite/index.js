@@ -16,6 +16,8 @@ const DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVEr
 const POLL_MILLISECONDS = 5;
 const STOP_MILLISECONDS = 10_000;
 const ANSWER_MILLISECONDS = 60_000;
+// Most requests of a fork in one list: as many as a server keeps, if no flag says otherwise.
+const REQUESTS_MAX = 2000;
 
 /** An account of a running server. */
 class Store {
@@ -53,20 +55,29 @@ class Fork extends Store {
     return this.#ask("GET", `state/diff?fork=${this.name}&limit=${limit}`);
   }
 
-  /** The latest requests to the fork, oldest first. */
+  /** The latest requests to the fork, at most 2,000, oldest first. */
   async requests() {
+    // The filter finds the name anywhere in a request.
     const filter = encodeURIComponent(`/${this.accountName}`);
-    const requests = [];
+    const accounts = [this.accountName, `${this.accountName}-secondary`];
+    let requests = [];
     for (let after = 0; ; ) {
-      const page = await this.#ask("GET", `api/requests?filter=${filter}&after=${after}`);
-      if (page.requests.length === 0) return requests;
-      requests.push(...page.requests);
-      after = page.next;
+      const { requests: found, next } = await this.#ask("GET", `api/requests?filter=${filter}&after=${after}`);
+      const ours = found.filter(({ target }) => accounts.includes(target.split(/[/?]/)[1]));
+      requests = [...requests, ...ours].slice(-REQUESTS_MAX);
+      // A page may be empty although later ones are not.
+      if (next === after) return requests;
+      after = next;
     }
   }
 
   async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
-    await this.release();
+    try {
+      await this.release();
+    } catch (error) {
+      // It has ended already: it was released, or no request has used it for its lifetime.
+      if (error.code !== "ForkNotFound") throw error;
+    }
   }
 }
 
@@ -149,7 +160,7 @@ class Lazurite extends Store {
   async #ask(method, page, body) {
     const what = `${method} /_lazurite/${page}`;
     const { status, text } = await answer(this.#scheme, this.#ports.blob, method, `/_lazurite/${page}`, body);
-    if (status >= 300) throw new Error(`${what}: ${status} ${text}`);
+    if (status >= 300) throw Object.assign(new Error(`${what}: ${status} ${text}`), { code: codeOf(text) });
     return JSON.parse(text);
   }
 
@@ -188,6 +199,15 @@ function answer(scheme, port, method, path, body) {
     request.on("error", reject);
     request.end(body === undefined ? undefined : JSON.stringify(body));
   });
+}
+
+/** The code of a refusal, or undefined if the text is not one of ours. */
+function codeOf(text) {
+  try {
+    return JSON.parse(text).error?.code;
+  } catch {
+    return undefined;
+  }
 }
 
 function keysOf(accounts) {

@@ -8,6 +8,8 @@ module.exports = {
     afterEach,
     afterAll: after,
     hasFailed: (context) => context.passed === false,
+    isSubtest: (context, outer) => context.fullName?.startsWith(`${outer.fullName} > `) ?? false,
+    hasEnded: (context) => context.signal.aborted,
     show: (text, context) => text.split("\n").forEach((line) => context.diagnostic(line)),
   }),
 };

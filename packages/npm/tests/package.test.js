@@ -12,6 +12,8 @@ const { QueueServiceClient } = require("@azure/storage-queue");
 const { TableServiceClient } = require("@azure/data-tables");
 const { Lazurite } = require("lazurite");
 const { useLazurite } = require("lazurite/node-test");
+// The package exports only what suites use.
+const { Pool, useLazuriteWith } = require(path.join(path.dirname(require.resolve("lazurite")), "fixtures.js"));
 
 const lazurite = useLazurite();
 const bin = path.join(process.cwd(), "node_modules", ".bin");
@@ -48,23 +50,150 @@ describe("with isolation by fork", () => {
   }
 });
 
+/** Runs a file of tests in a process of its own. Each file has a name of its own, because files run at the same time. */
+function runTests(name, code) {
+  const file = path.join(process.cwd(), `${name}.js`);
+  fs.writeFileSync(file, code);
+  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  const { status, stdout } = spawnSync(process.execPath, ["--test", "--test-reporter=tap", file], { encoding: "utf8", env });
+  fs.rmSync(file);
+  return { status, stdout };
+}
+
 test("a failed test with a fork reports its requests and its changes", () => {
-  const code = `
+  const { status, stdout } = runTests("failing", `
     const { test } = require("node:test");
     const lazurite = require("lazurite/node-test").useLazurite({ isolation: "fork" });
     test("fails", async () => {
       const { BlobServiceClient } = require("@azure/storage-blob");
       await BlobServiceClient.fromConnectionString(lazurite.connectionString).getContainerClient("photos").create();
       throw new Error("on purpose");
-    });`;
-  const file = path.join(process.cwd(), "failing.js");
-  fs.writeFileSync(file, code);
-  const { NODE_TEST_CONTEXT, ...env } = process.env;
-  const { status, stdout } = spawnSync(process.execPath, ["--test", "--test-reporter=tap", file], { encoding: "utf8", env });
-  fs.rmSync(file);
+    });`);
   assert.equal(status, 1, stdout);
   assert.match(stdout, /201 PUT \/devstoreaccount1--\S+\/photos\S*  CreateContainer/);
   assert.match(stdout, /\+ container photos/);
+});
+
+test("tests that run at once are refused", () => {
+  const { stdout } = runTests("concurrent", `
+    const { describe, test } = require("node:test");
+    const { useLazurite } = require("lazurite/node-test");
+    describe("concurrent", { concurrency: true }, () => {
+      const lazurite = useLazurite({ isolation: "fork" });
+      test("slow", async () => {
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        await lazurite.diff();
+      });
+      test("quick", () => {});
+    });`);
+  // node:test keeps the error of a hook in one place, so it may fail both.
+  assert.match(stdout, /not ok 2 - quick/);
+  assert.match(stdout, /useLazurite serves one test at a time/);
+  assert.doesNotMatch(stdout, /ForkNotFound|inside a test only/);
+});
+
+test("a refused test leaves the fork of the other one", async (context) => {
+  const runner = {};
+  const hooks = Object.fromEntries(["beforeEach", "afterEach", "afterAll"].map((name) => [name, (hook) => (runner[name] = hook)]));
+  const current = useLazuriteWith(hooks)({ isolation: "fork" });
+  context.after(() => runner.afterAll());
+  const [slow, quick] = [{}, {}];
+  await runner.beforeEach(slow);
+  const name = current.accountName;
+  await assert.rejects(runner.beforeEach(quick), /one test at a time/);
+  await runner.afterEach(quick);
+  assert.equal(current.accountName, name);
+  assert.equal((await current.diff()).count, 0);
+  await runner.afterEach(slow);
+  assert.throws(() => current.accountName, /inside a test only/);
+  await runner.beforeEach(quick);
+  assert.notEqual(current.accountName, name);
+  await runner.afterEach(quick);
+});
+
+test("a test that skips itself does not hold up the next one", () => {
+  const { status, stdout } = runTests("skipping", `
+    const { test } = require("node:test");
+    const lazurite = require("lazurite/node-test").useLazurite({ isolation: "fork" });
+    let name;
+    test("skips itself", (context) => {
+      name = lazurite.accountName;
+      context.skip();
+    });
+    test("next", async () => {
+      if (lazurite.accountName === name) throw new Error("the fork of another test");
+      const { forks } = await (await fetch(new URL("/_lazurite/state/forks", lazurite.blobEndpoint))).json();
+      if (forks.length !== 1) throw new Error(JSON.stringify(forks));
+    });`);
+  assert.equal(status, 0, stdout);
+});
+
+test("a subtest has a store of its own, and its test has its own again afterwards", async (context) => {
+  const name = lazurite.accountName;
+  await context.test("subtest", () => assert.notEqual(lazurite.accountName, name));
+  assert.equal(lazurite.accountName, name);
+  await createEverything(lazurite.connectionString);
+});
+
+test("every test after a failed seed has the error of the seed", () => {
+  const { status, stdout } = runTests("seedless", `
+    const { test } = require("node:test");
+    const { useLazurite } = require("lazurite/node-test");
+    useLazurite({ isolation: "fork", seed: async () => { throw new Error("the seed is broken"); } });
+    for (const name of ["one", "two", "three"]) test(name, () => {});`);
+  assert.equal(status, 1, stdout);
+  assert.equal(stdout.match(/error: '?the seed is broken/g)?.length, 3, stdout);
+  assert.doesNotMatch(stdout, /SnapshotNotFound/);
+});
+
+test("forks that are taken at once begin with the whole seed", async (context) => {
+  let pool;
+  const forks = [];
+  const seed = async (server) => {
+    forks.push(pool.take());
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await createEverything(server.connectionString);
+  };
+  pool = new Pool({ isolation: "fork", seed });
+  context.after(() => pool.stop());
+  forks.push(pool.take(), pool.take());
+  await forks[0];
+  // The seed has run once.
+  assert.equal(forks.length, 3);
+  for (const fork of await Promise.all(forks)) assert.deepEqual(await containers(fork.connectionString), ["same"]);
+});
+
+test("a test passes although its fork has ended already", () => {
+  const { status, stdout } = runTests("released", `
+    const { test } = require("node:test");
+    const lazurite = require("lazurite/node-test").useLazurite({ isolation: "fork" });
+    test("releases its fork", async () => {
+      const [, name] = lazurite.accountName.split("--");
+      const page = new URL("/_lazurite/state/forks/" + name, lazurite.blobEndpoint);
+      const { status } = await fetch(page, { method: "DELETE" });
+      if (status !== 200) throw new Error(String(status));
+    });`);
+  assert.equal(status, 0, stdout);
+});
+
+test("the requests of a fork are those of its account, and the latest ones", async (context) => {
+  const server = await Lazurite.start({ args: ["--requests-kept", "4000"] });
+  context.after(() => server.stop());
+  const fork = await server.fork(undefined, "ta");
+  const longer = await server.fork(undefined, "tab");
+  const send = async (store, count, path) => {
+    for (let sent = 0; sent < count; sent += 50) {
+      await Promise.all(Array.from({ length: Math.min(50, count - sent) }, () => fetch(`${store.blobEndpoint}/${path}`)));
+    }
+  };
+  await send(longer, 600, "devstoreaccount1--ta/photo");
+  assert.deepEqual(await fork.requests(), []);
+  await send(fork, 1, "first");
+  await send({ blobEndpoint: `${fork.blobEndpoint}-secondary` }, 1, "second");
+  const targets = async () => (await fork.requests()).map((request) => request.target);
+  assert.deepEqual(await targets(), ["/devstoreaccount1--ta/first", "/devstoreaccount1--ta-secondary/second"]);
+  await send(fork, 2000, "third");
+  assert.deepEqual([(await targets()).length, new Set(await targets()).size], [2000, 1]);
 });
 
 test("forks and snapshots of a server are stores of their own", async () => {
@@ -78,7 +207,9 @@ test("forks and snapshots of a server are stores of their own", async () => {
   assert.deepEqual((await fork.requests()).map((request) => request.operation), ["ListContainers"]);
   assert.deepEqual(await containers(server.connectionString), []);
   await fork.release();
-  await assert.rejects(fork.release(), /ForkNotFound/);
+  await assert.rejects(fork.release(), { code: "ForkNotFound" });
+  // As `await using` does.
+  await fork[Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]();
   await server.restore("full");
   assert.deepEqual(await containers(server.connectionString), ["same"]);
   await server.stop();

@@ -28,8 +28,17 @@ _STOP_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
 
 
+#: Most requests of a fork in one list: as many as a server keeps, if no flag says otherwise.
+_REQUESTS_MAX = 2000
+
+
 class LazuriteError(RuntimeError):
-    """The server did not start, with its output on standard error in the text, or it refused a change of its state."""
+    """The server did not start, with its output on standard error in the text, or it refused a change of its state.
+
+    `code` is that of a refusal, such as `ForkNotFound`, and None otherwise.
+    """
+
+    code: Optional[str] = None
 
 
 class Store:
@@ -67,7 +76,7 @@ class Fork(Store):
         self._server = server
 
     def release(self) -> None:
-        """Ends the fork, with everything in it."""
+        """Ends the fork, with everything in it. Raises LazuriteError with the code `ForkNotFound` if it has ended already."""
         self._server._ask("DELETE", f"state/forks/{self.name}")
 
     def diff(self, limit: int = 1000) -> Dict[str, Any]:
@@ -76,15 +85,19 @@ class Fork(Store):
         return answer
 
     def requests(self) -> List[Dict[str, Any]]:
-        """The latest requests to the fork, oldest first: `GET /_lazurite/api/requests`."""
+        """The latest requests to the fork that name its account in the path, at most 2,000, oldest first: `GET /_lazurite/api/requests`."""
+        # The filter finds the name anywhere in a request.
         words = urllib.parse.quote(f"/{self.account_name}")
+        accounts = (self.account_name, f"{self.account_name}-secondary")
         requests: List[Dict[str, Any]] = []
         after = 0
         while True:
             page: Dict[str, Any] = self._server._ask("GET", f"api/requests?filter={words}&after={after}")
-            if not page["requests"]:
+            requests += [one for one in page["requests"] if _account_of(one["target"]) in accounts]
+            del requests[:-_REQUESTS_MAX]
+            # A page may be empty although later ones are not.
+            if page["next"] == after:
                 return requests
-            requests += page["requests"]
             after = page["next"]
 
     def __enter__(self) -> "Fork":
@@ -96,7 +109,12 @@ class Fork(Store):
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        self.release()
+        try:
+            self.release()
+        except LazuriteError as refusal:
+            # It has ended already: it was released, or no request has used it for its lifetime.
+            if refusal.code != "ForkNotFound":
+                raise
 
 
 class Lazurite:
@@ -276,7 +294,10 @@ class Lazurite:
             with opener.open(urllib.request.Request(url, data, method=method), timeout=_ANSWER_SECONDS) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise LazuriteError(f"{method} /_lazurite/{page}: {error.code} {error.read().decode('utf-8', 'replace')}") from None
+            text = error.read().decode("utf-8", "replace")
+            refusal = LazuriteError(f"{method} /_lazurite/{page}: {error.code} {text}")
+            refusal.code = _code_of(text)
+            raise refusal from None
         except OSError as error:
             raise LazuriteError(f"{method} /_lazurite/{page}: {error}") from None
 
@@ -314,6 +335,20 @@ class Lazurite:
             reason = f"it ended with status {status}" if status is not None else f"it was not ready after {self._timeout} s"
             self.stop()
             raise LazuriteError(f"Lazurite did not start: {reason}\n{said}")
+
+
+def _account_of(target: str) -> str:
+    """The first segment of the path of a request."""
+    return target.partition("?")[0].lstrip("/").partition("/")[0]
+
+
+def _code_of(text: str) -> Optional[str]:
+    """The code of a refusal, or None if the text is not one of ours."""
+    try:
+        code: Optional[str] = json.loads(text)["error"]["code"]
+        return code
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _random_key() -> str:

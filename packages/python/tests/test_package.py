@@ -1,9 +1,11 @@
 """The installed package: the program, the API, the fixtures. Run by `cargo test` and by `.ci/package test`."""
 
+import http.client
 import os
 import subprocess
 import sys
 import time
+import urllib.parse
 
 import pytest
 from azure.core.exceptions import HttpResponseError
@@ -93,6 +95,12 @@ def test_isolation_by_fork_gives_the_seed_to_each_test_and_reports_a_failed_one(
     )
 
 
+def test_a_test_passes_although_its_fork_has_ended_already(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_release(lazurite): lazurite.release()")
+    result = pytester.runpytest_subprocess("-o", "lazurite_isolation=fork", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+
+
 def test_a_fork_of_a_server_is_a_store_of_its_own() -> None:
     with Lazurite() as server:
         create_everything(server.connection_string)
@@ -112,8 +120,40 @@ def test_a_fork_of_a_server_is_a_store_of_its_own() -> None:
         assert containers(server.connection_string) == []
         server.restore("full")
         assert containers(server.connection_string) == ["same"]
-        with pytest.raises(LazuriteError, match="SnapshotNotFound"):
+        with pytest.raises(LazuriteError, match="SnapshotNotFound") as refused:
             server.fork("none")
+        assert refused.value.code == "SnapshotNotFound"
+
+
+def test_a_fork_that_has_ended_already_counts_as_released() -> None:
+    with Lazurite() as server:
+        with server.fork() as fork:
+            fork.release()
+        with pytest.raises(LazuriteError) as refused:
+            fork.release()
+        assert refused.value.code == "ForkNotFound"
+
+
+def test_the_requests_of_a_fork_are_those_of_its_account_and_the_latest_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    def send(url: str, count: int) -> None:
+        connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc)
+        for _ in range(count):
+            connection.request("GET", urllib.parse.urlsplit(url).path)
+            connection.getresponse().read()
+        connection.close()
+
+    monkeypatch.setattr("lazurite._server._REQUESTS_MAX", 20)
+    with Lazurite() as server, server.fork(name="ta") as fork, server.fork(name="tab") as longer:
+        # More than a page of the server's answer.
+        send(f"{longer.blob_endpoint}/devstoreaccount1--ta/photo", 600)
+        assert fork.requests() == []
+        send(f"{fork.blob_endpoint}/first", 1)
+        send(f"{fork.blob_endpoint}-secondary/second", 1)
+        targets = [request["target"] for request in fork.requests()]
+        assert targets == ["/devstoreaccount1--ta/first", "/devstoreaccount1--ta-secondary/second"]
+        send(f"{fork.blob_endpoint}/third", 30)
+        targets = [request["target"] for request in fork.requests()]
+        assert targets == ["/devstoreaccount1--ta/third"] * 20
 
 
 def test_a_server_in_memory_serves_all_services() -> None:
