@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What happens to containers, queues and tables that are there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,12 +34,16 @@ pub struct Import<'a> {
     pub foreign: Option<&'a Path>,
     /// Sentences about what was there.
     notes: Mutex<Vec<String>>,
+    /// The first container, queue or table that was skipped.
+    skipped: OnceLock<String>,
 }
 
 /// What was imported: the counts, and sentences about what was there.
 pub struct Imported {
     pub counts: String,
     pub notes: Vec<String>,
+    /// The first container, queue or table that was there and stayed as it was.
+    pub skipped: Option<String>,
 }
 
 impl Import<'_> {
@@ -87,6 +91,7 @@ impl Import<'_> {
         };
         if !is_new && self.existing == Existing::Skip {
             self.note_existing(kind, name, "left as it is");
+            let _ = self.skipped.set(format!("{kind} {name}"));
             return Ok(None);
         }
         Ok(Some(is_new))
@@ -118,15 +123,15 @@ impl Import<'_> {
         notes.push(sentence);
     }
 
-    /// Writes everything. Calls `begin` before the first write. Sentences about what was there.
-    fn write(self, begin: &dyn Fn() -> Result<(), String>) -> Result<Vec<String>, String> {
+    /// Writes everything. Calls `begin` before the first write.
+    fn write(&self, begin: &dyn Fn() -> Result<(), String>) -> Result<(), String> {
         if self.existing == Existing::Refuse {
-            check_nothing_is_in_use(&self)?;
+            check_nothing_is_in_use(self)?;
         }
         begin()?;
-        blobs::import(&self)?;
-        queues::import(&self)?;
-        tables::import(&self)?;
+        blobs::import(self)?;
+        queues::import(self)?;
+        tables::import(self)?;
         // Last: logs and metrics begin with them.
         for service in ServiceKind::ALL {
             let path = properties_path(service);
@@ -136,8 +141,13 @@ impl Import<'_> {
                 self.or_leave_out(&path, sent.map(drop))?;
             }
         }
+        Ok(())
+    }
+
+    /// Sentences about what was there.
+    fn into_notes(self) -> Vec<String> {
         let notes = self.notes.into_inner();
-        Ok(notes.unwrap_or_else(PoisonError::into_inner))
+        notes.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,14 +203,21 @@ fn import_directory(
         progress: &progress,
         foreign: None,
         notes: Mutex::default(),
+        skipped: OnceLock::new(),
     };
     blobs::check(&import)?;
     queues::check(&import)?;
     tables::check(&import)?;
-    let notes = import.write(begin)?;
+    import.write(begin)?;
+    let skipped = import.skipped.get().cloned();
+    let notes = import.into_notes();
     let counts = progress.counts();
     let _ = progress.end();
-    Ok(Imported { counts, notes })
+    Ok(Imported {
+        counts,
+        notes,
+        skipped,
+    })
 }
 
 /// Imports a directory that was made from the files of another program, those at `foreign`. Sentences about what was there.
@@ -219,8 +236,10 @@ pub fn import_converted(
         progress,
         foreign: Some(foreign),
         notes: Mutex::default(),
+        skipped: OnceLock::new(),
     };
-    import.write(&|| Ok(()))
+    import.write(&|| Ok(()))?;
+    Ok(import.into_notes())
 }
 
 /// A directory without a manifest was written by people.

@@ -86,13 +86,19 @@ pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Imports into the server of a connection string. Calls `begin` after all checks and before the first write. Sentences about what was
-/// done.
+/// What [`seed`] has done.
+pub struct Seeded {
+    pub sentences: Vec<String>,
+    /// The first container, queue or table that was there already and stayed as it was.
+    pub skipped: Option<String>,
+}
+
+/// Imports into the server of a connection string, and skips what is there. Calls `begin` after all checks and before the first write.
 pub fn seed(
     connection_string: &str,
     path: &Path,
     begin: &dyn Fn() -> Result<(), String>,
-) -> Result<Vec<String>, String> {
+) -> Result<Seeded, String> {
     let client = Client::new(Some(connection_string))?;
     let imported = if declaration::is_name(path) {
         let layout = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
@@ -104,7 +110,10 @@ pub fn seed(
     };
     let mut sentences = imported.notes;
     sentences.push(format!("{}: {}", path.display(), imported.counts));
-    Ok(sentences)
+    Ok(Seeded {
+        sentences,
+        skipped: imported.skipped,
+    })
 }
 
 /// Exports the store of a connection string to an archive, which replaces an earlier one. A sentence about what was done.
