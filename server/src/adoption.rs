@@ -27,12 +27,30 @@ pub async fn adopt(
     threads: &Arc<ConnectionThreads>,
 ) -> Result<Option<String>, String> {
     let data = &cli.location;
-    let source = cli.azurite.as_ref();
-    let Some(source) = source.filter(|_| !data.join(REPORT).exists()) else {
+    if cli.in_memory {
         return Ok(None);
+    }
+    if data.join(REPORT).exists() {
+        // Ends an adoption that was killed after its last write: a mark that stays would empty the store once the report is deleted.
+        return match remove_intermediate(data) {
+            Ok(()) => Ok(None),
+            Err(error) => Err(format!("{}: {error}", data.display())),
+        };
+    }
+    let has_begun = data.join(MARK).exists();
+    let Some(source) = cli.azurite.as_ref() else {
+        let advice = "Start with the same --location as before and Azurite's files in it";
+        return if has_begun {
+            Err(broken_off(data, advice))
+        } else {
+            Ok(None)
+        };
     };
     let shown = format!("the data of Azurite in {}", source.display());
     if cli.no_shared_key {
+        if has_begun {
+            return Err(broken_off(data, "Start once without --no-shared-key"));
+        }
         let reason = "that needs account keys: start once without --no-shared-key";
         return Ok(Some(format!("{shown} is not imported: {reason}")));
     }
@@ -49,6 +67,15 @@ pub async fn adopt(
         "imported {shown}: {}; {left_out}",
         report.counts
     )))
+}
+
+/// Why a store that an adoption has filled in part is not served: the import begins with an empty store, so that writes would be lost.
+fn broken_off(data: &Path, advice: &str) -> String {
+    format!(
+        "an import of Azurite's data broke off, so that the store in {0} holds a part of it. {advice}, which begins the import again; or delete \
+         {0} to begin with an empty store",
+        data.display()
+    )
 }
 
 /// Imports, and writes the report once everything is on the disk. `None` if the store holds anything.
@@ -132,6 +159,10 @@ fn finish(data: &Path, report: &Report) -> io::Result<()> {
         text += &format!("not imported: {}\n", plain(sentence));
     }
     private_files::write_whole(&data.join(REPORT), &text)?;
+    remove_intermediate(data)
+}
+
+fn remove_intermediate(data: &Path) -> io::Result<()> {
     remove_if_there(fs::remove_file(data.join(MARK)))?;
     remove_if_there(fs::remove_dir_all(data.join(LINES)))
 }

@@ -649,6 +649,17 @@ fn import_that_is_killed_in_its_middle_begins_again_at_the_next_start() {
     let store = directory.path().join(".lazurite");
     assert!(store.join(".azurite-import-begun").exists());
     assert!(!store.join("azurite-import.txt").exists());
+    // Nothing is written to a store that the next start empties.
+    for launch in [
+        launch()
+            .argument("--no-shared-key")
+            .argument("--oauth=basic"),
+        Launch::on(&store),
+    ] {
+        let (status, text) = launch.refused();
+        let reason = "an import of Azurite's data broke off";
+        assert!(!status.success() && text.contains(reason), "{text}");
+    }
     let server = launch().start();
     assert_eq!(blob_count(&server), 2000);
     server.wait_for_log("2000 blobs");
