@@ -59,7 +59,8 @@ pub async fn adopt(
         format!("cannot import {shown}: {error}. Another --location starts without it")
     })?;
     let Some(report) = imported else {
-        let reason = "the store holds something already. `lazurite import-azurite` imports into a running server";
+        let reason =
+            "the store is not new. `lazurite import-azurite` imports into a running server";
         return Ok(Some(format!("{shown} is not imported: {reason}")));
     };
     let left_out = report.left_out_line(&data.join(REPORT));
@@ -78,7 +79,8 @@ fn broken_off(data: &Path, advice: &str) -> String {
     )
 }
 
-/// Imports, and writes the report once everything is on the disk. `None` if the store holds anything.
+/// Imports, and writes the report once everything is on the disk. `None` if anything was ever written to the store, also for accounts
+/// that this start does not name: an import that breaks off empties the store.
 async fn import(
     data: &Path,
     source: &Path,
@@ -88,15 +90,15 @@ async fn import(
     if data.join(MARK).exists() {
         let reset = app.stores.reset().await;
         reset.map_err(|failure| format!("the store cannot be emptied: {}", failure.message))?;
+    } else if app.stores.current().services.db.stats().last_sequence > 0 {
+        return Ok(None);
     }
     let (from, place) = (source.to_path_buf(), data.to_path_buf());
-    let imported = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
-    if let Some(report) = &imported {
-        let synced = app.stores.current().services.db.sync();
-        synced.map_err(|error| error.to_string())?;
-        finish(data, report).map_err(|error| format!("{}: {error}", data.display()))?;
-    }
-    Ok(imported)
+    let report = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
+    let synced = app.stores.current().services.db.sync();
+    synced.map_err(|error| error.to_string())?;
+    finish(data, &report).map_err(|error| format!("{}: {error}", data.display()))?;
+    Ok(Some(report))
 }
 
 /// What was imported, and what was not.
@@ -119,22 +121,18 @@ impl Report {
     }
 }
 
-/// `None` if the store holds anything.
-fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Option<Report>, String> {
+fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Report, String> {
     let accounts: Vec<_> = accounts
         .iter()
         .map(|account| (account.name.as_str(), account.connection_string.as_str()))
         .collect();
-    if !azurite::are_empty(&accounts)? {
-        return Ok(None);
-    }
     output::say(format!(
         "lazurite: importing the data of Azurite in {}",
         source.display()
     ));
     let lines = begin(data).map_err(|error| format!("{}: {error}", data.display()))?;
     let (counts, left_out) = azurite::import_accounts(source, &accounts, &lines)?;
-    Ok(Some(Report { counts, left_out }))
+    Ok(Report { counts, left_out })
 }
 
 /// Writes the mark. The empty directory of lines.

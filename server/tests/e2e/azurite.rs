@@ -680,9 +680,25 @@ fn store_that_holds_something_is_not_mixed_with_data_of_azurite() {
     server.signal("TERM");
     write_many(directory.path(), 1);
     let server = Launch::on(directory.path()).start();
-    server.wait_for_log("is not imported: the store holds something already");
+    server.wait_for_log("is not imported: the store is not new");
     get(&server, Service::Blob, "/photos?restype=container").is(404);
     get(&server, Service::Queue, "/mine?comp=metadata").is(200);
+}
+
+#[test]
+fn store_with_an_account_that_the_start_does_not_name_is_not_emptied() {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("other.txt"), "").unwrap();
+    let server = Launch::on(directory.path())
+        .environment("AZURITE_ACCOUNTS", &format!("other:{KEY}"))
+        .argument("--queues=mine")
+        .start();
+    server.signal("TERM");
+    write_many(directory.path(), 1);
+    let server = Launch::on(directory.path()).start();
+    server.wait_for_log("is not imported: the store is not new");
+    let mark = directory.path().join(".lazurite/.azurite-import-begun");
+    assert!(!mark.exists());
 }
 
 #[test]

@@ -18,10 +18,8 @@ mod tables;
 use super::files::Source;
 use super::import::{self, Existing};
 use super::progress::Progress;
-use super::{ask, at, plain, print_line};
+use super::{at, plain, print_line};
 use crate::commands::client::Client;
-use crate::service_kind::ServiceKind;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use staging::Staging;
 use std::collections::BTreeMap;
@@ -85,30 +83,6 @@ pub fn run(
     } else {
         ExitCode::FAILURE
     })
-}
-
-/// Whether the stores of all accounts hold nothing. Accounts are names with connection strings.
-pub fn are_empty(accounts: &[(&str, &str)]) -> Result<bool, String> {
-    for (_, connection_string) in accounts {
-        let client = Client::new(Some(connection_string))?;
-        let of_xml = |service, items: &str| {
-            let page = ask(&client, service, "GET", "?comp=list&maxresults=1")?.xml()?;
-            let items = page.child(items);
-            Ok::<bool, String>(items.is_none_or(|items| items.children.is_empty()))
-        };
-        let tables = ask(&client, ServiceKind::Table, "GET", "Tables?$top=1")?.text()?;
-        let tables: Value = serde_json::from_str(&tables).unwrap_or_default();
-        let has_tables = tables["value"]
-            .as_array()
-            .is_none_or(|list| !list.is_empty());
-        if has_tables
-            || !of_xml(ServiceKind::Blob, "Containers")?
-            || !of_xml(ServiceKind::Queue, "Queues")?
-        {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Imports accounts, names with connection strings, into empty stores. The counts, and sentences about what was not imported.
