@@ -194,6 +194,33 @@ fn archive_is_imported_before_names_are_made_and_never_replaced_by_less() {
 }
 
 #[test]
+fn export_on_exit_that_is_not_whole_keeps_the_earlier_archive() {
+    let scratch = TempDir::new().unwrap();
+    let archive = scratch.path().join("state.tar.zst");
+    let launch = || {
+        let launch = Launch::on(scratch.path()).argument("--inMemoryPersistence");
+        let launch = launch
+            .argument("--import")
+            .argument(archive.to_str().unwrap());
+        launch
+            .argument("--containers=photos")
+            .argument("--export-on-exit")
+    };
+    assert!(launch().start().signal("TERM").0.success());
+    let whole = std::fs::read(&archive).unwrap();
+    let server = launch().start();
+    Request::new(Service::Blob, "PUT", "/photos/frozen")
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-access-tier", "Archive")
+        .body("a")
+        .send(&server)
+        .is(201);
+    assert!(!server.signal("TERM").0.success());
+    assert!(std::fs::read(&archive).unwrap() == whole);
+    assert!(scratch.path().join("state.tar.zst.incomplete").exists());
+}
+
+#[test]
 fn archive_carries_the_state_from_one_run_to_the_next() {
     let scratch = TempDir::new().unwrap();
     let archive = scratch.path().join("state.tar.zst");
