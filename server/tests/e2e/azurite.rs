@@ -455,6 +455,7 @@ fn hostile_files_of_azurite_are_named_and_what_is_sound_is_imported() {
     let mut documents = vec![
         blob("sound", json!({})),
         blob("con", json!({"containerName": "../photos"})),
+        blob("log", json!({"containerName": "$logs"})),
     ];
     documents.extend(
         hostile
@@ -474,6 +475,7 @@ fn hostile_files_of_azurite_are_named_and_what_is_sound_is_imported() {
     documents.extend(wrong);
     let containers = [
         json!({"accountName": "devstoreaccount1", "name": "../../up", "properties": {}}),
+        json!({"accountName": "devstoreaccount1", "name": "$logs", "properties": {}}),
         json!({"accountName": "devstoreaccount1", "name": "photos", "properties": {}, "containerAcl": [{"id": "x", "accessPolicy": {"expiry": "never"}}]}),
     ];
     write_database(
@@ -504,6 +506,8 @@ fn hostile_files_of_azurite_are_named_and_what_is_sound_is_imported() {
     );
     for part in [
         "container ../../up",
+        "container $logs: only the service itself",
+        "blob $logs/log: only the service itself",
         "blob ../photos/con: ",
         "container photos: 400",
         "queue UPPER",
