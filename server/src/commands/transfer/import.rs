@@ -3,7 +3,7 @@
 use super::files::Source;
 use super::progress::Progress;
 use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path};
-use super::{is_refusal, queues, send, tables};
+use super::{code_of, is_refusal, queues, send, tables};
 use crate::commands::client::Client;
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
@@ -79,12 +79,20 @@ impl Import<'_> {
         settings: &str,
         make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
     ) -> Result<Option<bool>, String> {
-        let fields = self.source.read_settings(settings)?;
-        let made = make(self.client, name, &fields);
+        let mut fields = self.source.read_settings(settings)?;
+        let mut made = make(self.client, name, &fields);
         let what = match self.foreign {
             Some(_) => format!("{kind} {name}"),
             None => settings.to_owned(),
         };
+        let is_forbidden = |refusal: &String| code_of(refusal) == "PublicAccessNotPermitted";
+        if self.foreign.is_some() && made.as_ref().is_err_and(is_forbidden) {
+            fields.remove("publicAccess");
+            self.progress.leave_out(format!(
+                "{what}: its public access, which the server does not permit"
+            ));
+            made = make(self.client, name, &fields);
+        }
         let Some(is_new) = self.or_leave_out(&what, made)? else {
             // It may have been made, without its policies.
             return Ok(Some(true));

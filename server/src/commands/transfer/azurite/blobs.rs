@@ -285,6 +285,9 @@ impl Blob {
         };
         let mut parts = Parts::default();
         for range in ranges {
+            if range.is_of_zeros() {
+                return Err("its parts name zeros, which only page blobs have".to_owned());
+            }
             parts.add(extents.part(&conversion.source, range)?)?;
         }
         let expected = self.properties.content_length;
@@ -294,6 +297,7 @@ impl Blob {
                 parts.length
             ));
         }
+        extents.check(&parts.list)?;
         Ok(parts.list)
     }
 
@@ -320,6 +324,7 @@ impl Blob {
             parts.add(part)?;
         }
         parts.add(zeros(length - parts.length))?;
+        extents.check(&parts.list)?;
         Ok(parts.list)
     }
 }

@@ -50,6 +50,15 @@ struct Account<'a> {
     client: &'a Client,
 }
 
+/// What happens if a database or the directory of the extents is there, and the system does not let it be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unopened {
+    /// It is named, and the rest is imported.
+    LeaveOut,
+    /// Nothing is imported: an import that is done once would lose it.
+    Refuse,
+}
+
 /// The result of an import.
 struct Outcome {
     /// How much was imported.
@@ -70,7 +79,13 @@ pub fn run(
     let staging = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
     let name = account.unwrap_or_else(|| client.account().unwrap_or(DEFAULT_ACCOUNT));
     let accounts = [Account { name, client }];
-    let outcome = import(path, &accounts, existing, staging.path())?;
+    let outcome = import(
+        path,
+        &accounts,
+        existing,
+        staging.path(),
+        Unopened::LeaveOut,
+    )?;
     for sentence in &outcome.notes {
         print_line(plain(sentence));
     }
@@ -99,7 +114,7 @@ pub fn import_accounts(
         .iter()
         .map(|(name, client)| Account { name, client })
         .collect();
-    let outcome = import(path, &accounts, Existing::Refuse, staging)?;
+    let outcome = import(path, &accounts, Existing::Refuse, staging, Unopened::Refuse)?;
     Ok((outcome.counts, outcome.left_out))
 }
 
@@ -109,6 +124,7 @@ fn import(
     accounts: &[Account<'_>],
     existing: Existing,
     staging: &Path,
+    unopened: Unopened,
 ) -> Result<Outcome, String> {
     if !is_directory(path) {
         return Err(format!(
@@ -124,6 +140,7 @@ fn import(
         staging: Staging::new(staging),
         accounts: &names,
         others: BTreeMap::new(),
+        unopened,
         progress: &progress,
     };
     blobs::convert(&mut conversion)?;
@@ -152,6 +169,7 @@ struct Conversion<'a> {
     accounts: &'a [&'a str],
     /// How many documents other accounts have.
     others: BTreeMap<String, u64>,
+    unopened: Unopened,
     progress: &'a Progress,
 }
 
@@ -165,10 +183,7 @@ impl<'a> Conversion<'a> {
         let file = match self.source.open(database) {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(()),
-            Err(error) => {
-                self.leave_out(error);
-                return Ok(());
-            }
+            Err(error) => return self.leave_out_unopened(error),
         };
         let damage = database::read(file, &mut |collection, json: &RawValue, end| {
             let document = Document {
@@ -178,11 +193,23 @@ impl<'a> Conversion<'a> {
             };
             take(self, &document)
         })?;
-        if let Some(damage) = damage {
-            self.leave_out(format!(
-                "{database}: the documents after byte {}: {}",
-                damage.offset, damage.reason
-            ));
+        let Some(damage) = damage else { return Ok(()) };
+        let sentence = format!(
+            "{database}: the documents after byte {}: {}",
+            damage.offset, damage.reason
+        );
+        if damage.is_unreadable {
+            return self.leave_out_unopened(sentence);
+        }
+        self.leave_out(sentence);
+        Ok(())
+    }
+
+    /// Leaves out a database or a directory that the system does not let be read, or refuses the import.
+    fn leave_out_unopened(&self, sentence: String) -> Result<(), String> {
+        match self.unopened {
+            Unopened::LeaveOut => self.leave_out(sentence),
+            Unopened::Refuse => return Err(sentence),
         }
         Ok(())
     }
