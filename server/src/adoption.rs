@@ -27,12 +27,30 @@ pub async fn adopt(
     threads: &Arc<ConnectionThreads>,
 ) -> Result<Option<String>, String> {
     let data = &cli.location;
-    let source = cli.azurite.as_ref();
-    let Some(source) = source.filter(|_| !data.join(REPORT).exists()) else {
+    if cli.in_memory {
         return Ok(None);
+    }
+    if data.join(REPORT).exists() {
+        // Ends an adoption that was killed after its last write: a mark that stays would empty the store once the report is deleted.
+        return match remove_intermediate(data) {
+            Ok(()) => Ok(None),
+            Err(error) => Err(format!("{}: {error}", data.display())),
+        };
+    }
+    let has_begun = data.join(MARK).exists();
+    let Some(source) = cli.azurite.as_ref() else {
+        let advice = "Start with the same --location as before and Azurite's files in it";
+        return if has_begun {
+            Err(broken_off(data, advice))
+        } else {
+            Ok(None)
+        };
     };
     let shown = format!("the data of Azurite in {}", source.display());
     if cli.no_shared_key {
+        if has_begun {
+            return Err(broken_off(data, "Start once without --no-shared-key"));
+        }
         let reason = "that needs account keys: start once without --no-shared-key";
         return Ok(Some(format!("{shown} is not imported: {reason}")));
     }
@@ -41,7 +59,8 @@ pub async fn adopt(
         format!("cannot import {shown}: {error}. Another --location starts without it")
     })?;
     let Some(report) = imported else {
-        let reason = "the store holds something already. `lazurite import-azurite` imports into a running server";
+        let reason =
+            "the store is not new. `lazurite import-azurite` imports into a running server";
         return Ok(Some(format!("{shown} is not imported: {reason}")));
     };
     let left_out = report.left_out_line(&data.join(REPORT));
@@ -51,7 +70,17 @@ pub async fn adopt(
     )))
 }
 
-/// Imports, and writes the report once everything is on the disk. `None` if the store holds anything.
+/// Why a store that an adoption has filled in part is not served: the import begins with an empty store, so that writes would be lost.
+fn broken_off(data: &Path, advice: &str) -> String {
+    format!(
+        "an import of Azurite's data broke off, so that the store in {0} holds a part of it. {advice}, which begins the import again; or delete \
+         {0} to begin with an empty store",
+        data.display()
+    )
+}
+
+/// Imports, and writes the report once everything is on the disk. `None` if anything was ever written to the store, also for accounts
+/// that this start does not name: an import that breaks off empties the store.
 async fn import(
     data: &Path,
     source: &Path,
@@ -61,15 +90,15 @@ async fn import(
     if data.join(MARK).exists() {
         let reset = app.stores.reset().await;
         reset.map_err(|failure| format!("the store cannot be emptied: {}", failure.message))?;
+    } else if app.stores.current().services.db.stats().last_sequence > 0 {
+        return Ok(None);
     }
     let (from, place) = (source.to_path_buf(), data.to_path_buf());
-    let imported = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
-    if let Some(report) = &imported {
-        let synced = app.stores.current().services.db.sync();
-        synced.map_err(|error| error.to_string())?;
-        finish(data, report).map_err(|error| format!("{}: {error}", data.display()))?;
-    }
-    Ok(imported)
+    let report = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
+    let synced = app.stores.current().services.db.sync();
+    synced.map_err(|error| error.to_string())?;
+    finish(data, &report).map_err(|error| format!("{}: {error}", data.display()))?;
+    Ok(Some(report))
 }
 
 /// What was imported, and what was not.
@@ -92,22 +121,18 @@ impl Report {
     }
 }
 
-/// `None` if the store holds anything.
-fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Option<Report>, String> {
+fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Report, String> {
     let accounts: Vec<_> = accounts
         .iter()
         .map(|account| (account.name.as_str(), account.connection_string.as_str()))
         .collect();
-    if !azurite::are_empty(&accounts)? {
-        return Ok(None);
-    }
     output::say(format!(
         "lazurite: importing the data of Azurite in {}",
         source.display()
     ));
     let lines = begin(data).map_err(|error| format!("{}: {error}", data.display()))?;
     let (counts, left_out) = azurite::import_accounts(source, &accounts, &lines)?;
-    Ok(Some(Report { counts, left_out }))
+    Ok(Report { counts, left_out })
 }
 
 /// Writes the mark. The empty directory of lines.
@@ -132,6 +157,10 @@ fn finish(data: &Path, report: &Report) -> io::Result<()> {
         text += &format!("not imported: {}\n", plain(sentence));
     }
     private_files::write_whole(&data.join(REPORT), &text)?;
+    remove_intermediate(data)
+}
+
+fn remove_intermediate(data: &Path) -> io::Result<()> {
     remove_if_there(fs::remove_file(data.join(MARK)))?;
     remove_if_there(fs::remove_dir_all(data.join(LINES)))
 }

@@ -136,7 +136,8 @@ pub struct Cli {
     #[arg(long = "import", value_name = "FILE", help_heading = "Storage")]
     pub import: Option<PathBuf>,
 
-    /// Export everything in the first account to the archive of --import when the server stops. It is written beside and renamed
+    /// Export everything in the first account to the archive of --import when the server stops. It is written beside and renamed; one
+    /// that is not whole stays beside it as FILE.incomplete
     #[arg(long = "export-on-exit", requires = "import", help_heading = "Storage")]
     pub export_on_exit: bool,
 

@@ -13,6 +13,8 @@ pub struct Flag {
     pub name: &'static str,
     pub path: PathBuf,
     pub mark: Option<PathBuf>,
+    /// The store replaces the archive at the end, so that nothing of it may be skipped.
+    pub is_carried: bool,
 }
 
 /// Imports what the path holds into the first account. What is there stays as it is, so that a seed does nothing at the second start.
@@ -48,7 +50,13 @@ fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
     if let Some(mark) = mark {
         std::fs::remove_file(mark).map_err(|error| failed(error.to_string()))?;
     }
-    Ok(done)
+    if let Some(skipped) = done.skipped.filter(|_| flag.is_carried) {
+        return Err(failed(format!(
+            "{skipped} is in the store already, so that it is not imported, and --export-on-exit would replace the archive without it. Begin \
+             with an empty store, or start without --export-on-exit"
+        )));
+    }
+    Ok(done.sentences)
 }
 
 /// Exports the first account to an archive, in the place of an earlier one. A sentence; so is the error.

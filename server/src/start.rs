@@ -26,7 +26,7 @@ use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
     Config, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -258,7 +258,7 @@ fn open_app(
     Ok(Arc::new(app))
 }
 
-/// Makes the names and imports the seed that the flags ask for, before the first request.
+/// Imports what the flags ask for and makes their names, before the first request. `--import` comes first: it skips what is there.
 async fn fill(
     cli: &Cli,
     app: &Arc<App>,
@@ -267,17 +267,26 @@ async fn fill(
 ) -> Result<(), String> {
     let mut done = Vec::new();
     done.extend(adoption::adopt(cli, app, threads).await?);
+    let import = async |name, path: Option<&PathBuf>, is_carried| {
+        let Some(path) = path.cloned() else {
+            return Ok::<_, String>(None);
+        };
+        let mark = (!cli.in_memory).then(|| cli.location.join(format!(".{name}-begun")));
+        let flag = Flag {
+            name,
+            path,
+            mark,
+            is_carried,
+        };
+        let sentences = seed::seed(app, threads, flag).await?;
+        Ok(Some(format!("{name}: {}", sentences.join("; "))))
+    };
+    let carried = cli.import.as_ref().filter(|path| path.exists());
+    done.extend(import("import", carried, cli.export_on_exit).await?);
     let account = app.stores.accounts().first().0;
     let services = app.stores.current().services.clone();
     done.extend(cli.names_at_start().make(&services, account)?);
-    let carried = cli.import.as_ref().filter(|path| path.exists());
-    for (name, path) in [("seed", cli.seed.as_ref()), ("import", carried)] {
-        let Some(path) = path.cloned() else { continue };
-        let mark = (!cli.in_memory).then(|| cli.location.join(format!(".{name}-begun")));
-        let flag = Flag { name, path, mark };
-        let sentences = seed::seed(app, threads, flag).await?;
-        done.push(format!("{name}: {}", sentences.join("; ")));
-    }
+    done.extend(import("seed", cli.seed.as_ref(), false).await?);
     if matches!(host, Host::Program(_)) {
         for line in done {
             output::say(format!("lazurite: {line}"));

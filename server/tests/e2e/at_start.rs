@@ -147,6 +147,80 @@ fn short_toml_file_seeds_containers_queues_tables_and_cors_rules() {
 }
 
 #[test]
+fn archive_is_imported_before_names_are_made_and_never_replaced_by_less() {
+    let scratch = TempDir::new().unwrap();
+    let archive = scratch.path().join("state.tar.zst");
+    let seed = scratch.path().join("seed.toml");
+    std::fs::write(&seed, "[containers.seeded]\n").unwrap();
+    let carrying = |launch: Launch| {
+        let launch = launch
+            .argument("--import")
+            .argument(archive.to_str().unwrap());
+        let launch = launch
+            .argument("--containers=photos")
+            .argument("--seed")
+            .argument(seed.to_str().unwrap());
+        launch.argument("--export-on-exit")
+    };
+    let launch = || carrying(Launch::on(scratch.path()).argument("--inMemoryPersistence"));
+    let server = launch().start();
+    for container in ["photos", "seeded"] {
+        let put = Request::new(Service::Blob, "PUT", &format!("/{container}/a"));
+        let put = put.header("x-ms-blob-type", "BlockBlob").body(b"a");
+        put.send(&server).is(201);
+    }
+    assert!(server.signal("TERM").0.success());
+    for _ in 0..2 {
+        let server = launch().start();
+        for container in ["photos", "seeded"] {
+            let blob = list(&server, Service::Blob, &format!("/{container}/a"));
+            assert_eq!(blob, "a");
+        }
+        assert!(server.signal("TERM").0.success());
+    }
+    let before = std::fs::read(&archive).unwrap();
+    let disk = TempDir::new().unwrap();
+    let server = Launch::on(disk.path()).start();
+    Request::new(Service::Blob, "PUT", "/photos?restype=container")
+        .send(&server)
+        .is(201);
+    assert!(server.signal("TERM").0.success());
+    let (status, text) = carrying(Launch::on(disk.path())).refused();
+    assert!(
+        !status.success() && text.contains("container photos is in the store already"),
+        "{text}"
+    );
+    assert!(std::fs::read(&archive).unwrap() == before);
+}
+
+#[test]
+fn export_on_exit_that_is_not_whole_keeps_the_earlier_archive() {
+    let scratch = TempDir::new().unwrap();
+    let archive = scratch.path().join("state.tar.zst");
+    let launch = || {
+        let launch = Launch::on(scratch.path()).argument("--inMemoryPersistence");
+        let launch = launch
+            .argument("--import")
+            .argument(archive.to_str().unwrap());
+        launch
+            .argument("--containers=photos")
+            .argument("--export-on-exit")
+    };
+    assert!(launch().start().signal("TERM").0.success());
+    let whole = std::fs::read(&archive).unwrap();
+    let server = launch().start();
+    Request::new(Service::Blob, "PUT", "/photos/frozen")
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-access-tier", "Archive")
+        .body("a")
+        .send(&server)
+        .is(201);
+    assert!(!server.signal("TERM").0.success());
+    assert!(std::fs::read(&archive).unwrap() == whole);
+    assert!(scratch.path().join("state.tar.zst.incomplete").exists());
+}
+
+#[test]
 fn archive_carries_the_state_from_one_run_to_the_next() {
     let scratch = TempDir::new().unwrap();
     let archive = scratch.path().join("state.tar.zst");

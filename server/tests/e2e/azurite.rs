@@ -388,7 +388,18 @@ fn hostile_blobs() -> Vec<(&'static str, Value, &'static str)> {
             "overflow",
             json!({"committedBlocksInOrder": [
             {"persistency": part("*ZERO*", 0, u64::MAX)}, {"persistency": part("*ZERO*", 0, u64::MAX)}]}),
-            "longer than any",
+            "only page blobs",
+        ),
+        (
+            "zeros",
+            json!({"properties": {"blobType": "AppendBlob", "contentLength": 1 << 40}, "persistency": part("*ZERO*", 0, 1 << 40)}),
+            "only page blobs",
+        ),
+        (
+            "again",
+            json!({"properties": {"blobType": "BlockBlob", "contentLength": 3000},
+                "committedBlocksInOrder": vec![json!({"persistency": part("good", 0, 3)}); 1000]}),
+            "have 3000 bytes, and all extents have 3",
         ),
         (
             "other",
@@ -455,6 +466,7 @@ fn hostile_files_of_azurite_are_named_and_what_is_sound_is_imported() {
     let mut documents = vec![
         blob("sound", json!({})),
         blob("con", json!({"containerName": "../photos"})),
+        blob("log", json!({"containerName": "$logs"})),
     ];
     documents.extend(
         hostile
@@ -474,6 +486,7 @@ fn hostile_files_of_azurite_are_named_and_what_is_sound_is_imported() {
     documents.extend(wrong);
     let containers = [
         json!({"accountName": "devstoreaccount1", "name": "../../up", "properties": {}}),
+        json!({"accountName": "devstoreaccount1", "name": "$logs", "properties": {}}),
         json!({"accountName": "devstoreaccount1", "name": "photos", "properties": {}, "containerAcl": [{"id": "x", "accessPolicy": {"expiry": "never"}}]}),
     ];
     write_database(
@@ -504,12 +517,16 @@ fn hostile_files_of_azurite_are_named_and_what_is_sound_is_imported() {
     );
     for part in [
         "container ../../up",
+        "container $logs: only the service itself",
+        "blob $logs/log: only the service itself",
         "blob ../photos/con: ",
         "container photos: 400",
         "queue UPPER",
         "message huge of queue work",
         "table 1st",
         "an entity of table Tab",
+        "PartitionKey: it is no text",
+        "message control of queue work: its text has a character that XML does not allow",
         "__azurite_db_table__.json: the documents after byte",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -551,10 +568,16 @@ fn write_hostile_queues_and_tables(directory: &Path) {
             json!({"persistency": {"id": "*ZERO*", "offset": 0, "count": u64::MAX}}),
         ),
         message("time", json!({"expirationTime": "x"})),
+        message(
+            "control",
+            json!({"persistency": {"id": "control", "offset": 0, "count": 3}}),
+        ),
         message("late", json!({"timeNextVisible": u64::MAX})),
         message("count", json!({"dequeueCount": -1})),
         message("up", json!({"queueName": "../up"})),
     ];
+    fs::create_dir(directory.join("__queuestorage__")).unwrap();
+    fs::write(directory.join("__queuestorage__/control"), "a\u{1}b").unwrap();
     let queues = [json!({"accountName": "devstoreaccount1", "name": "UPPER"})];
     write_database(
         directory,
@@ -572,6 +595,7 @@ fn write_hostile_queues_and_tables(directory: &Path) {
         entity("wrong", "{\"A\":{}}"),
         entity("number", "{\"A\":1e999}"),
         entity("guid", "{\"A\":7,\"A@odata.type\":\"Edm.Guid\"}"),
+        "{\"PartitionKey\":7,\"RowKey\":\"r\",\"properties\":{}}".to_owned(),
         entity("sound", "{\"N\":1}"),
         "7".to_owned(),
         entity("deep", &format!("{{\"A\":{deep}")),
@@ -649,6 +673,17 @@ fn import_that_is_killed_in_its_middle_begins_again_at_the_next_start() {
     let store = directory.path().join(".lazurite");
     assert!(store.join(".azurite-import-begun").exists());
     assert!(!store.join("azurite-import.txt").exists());
+    // Nothing is written to a store that the next start empties.
+    for launch in [
+        launch()
+            .argument("--no-shared-key")
+            .argument("--oauth=basic"),
+        Launch::on(&store),
+    ] {
+        let (status, text) = launch.refused();
+        let reason = "an import of Azurite's data broke off";
+        assert!(!status.success() && text.contains(reason), "{text}");
+    }
     let server = launch().start();
     assert_eq!(blob_count(&server), 2000);
     server.wait_for_log("2000 blobs");
@@ -669,9 +704,59 @@ fn store_that_holds_something_is_not_mixed_with_data_of_azurite() {
     server.signal("TERM");
     write_many(directory.path(), 1);
     let server = Launch::on(directory.path()).start();
-    server.wait_for_log("is not imported: the store holds something already");
+    server.wait_for_log("is not imported: the store is not new");
     get(&server, Service::Blob, "/photos?restype=container").is(404);
     get(&server, Service::Queue, "/mine?comp=metadata").is(200);
+}
+
+#[test]
+fn store_with_an_account_that_the_start_does_not_name_is_not_emptied() {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("other.txt"), "").unwrap();
+    let server = Launch::on(directory.path())
+        .environment("AZURITE_ACCOUNTS", &format!("other:{KEY}"))
+        .argument("--queues=mine")
+        .start();
+    server.signal("TERM");
+    write_many(directory.path(), 1);
+    let server = Launch::on(directory.path()).start();
+    server.wait_for_log("is not imported: the store is not new");
+    let mark = directory.path().join(".lazurite/.azurite-import-begun");
+    assert!(!mark.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn adoption_waits_for_files_that_cannot_be_read() {
+    let directory = TempDir::new().unwrap();
+    write_many(directory.path(), 3);
+    for name in ["__blobstorage__", BLOBS] {
+        let (path, aside) = (directory.path().join(name), directory.path().join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        std::os::unix::fs::symlink("aside", &path).unwrap();
+        let (status, text) = Launch::on(directory.path()).refused();
+        assert!(!status.success() && text.contains(name), "{text}");
+        fs::remove_file(&path).unwrap();
+        fs::rename(&aside, &path).unwrap();
+    }
+    let server = Launch::on(directory.path()).start();
+    server.wait_for_log("nothing was left out");
+    assert_eq!(blob_count(&server), 3);
+}
+
+#[test]
+fn container_is_imported_as_private_where_public_access_is_not_permitted() {
+    let directory = TempDir::new().unwrap();
+    let containers = [
+        json!({"accountName": "devstoreaccount1", "name": "photos", "properties": {"publicAccess": "blob"}}),
+    ];
+    let collections: [(&str, &[Value]); 1] = [("$CONTAINERS_COLLECTION$", &containers)];
+    write_database(directory.path(), BLOBS, &collections);
+    let server = Launch::on(directory.path())
+        .argument("--no-public-access")
+        .start();
+    server.wait_for_log("container photos: its public access");
+    get(&server, Service::Blob, "/photos?restype=container").is(200);
 }
 
 #[test]

@@ -144,7 +144,7 @@ impl Checked<'_> {
     /// Writes the settings of all containers, queues and tables.
     fn write_settings(&self, declaration: &Declaration, target: &Target<'_>) -> Result<(), String> {
         for (name, container) in &declaration.containers {
-            let checked = lazurite_blob::check_container_name(name.as_ref());
+            let checked = super::check_container_name(name.as_ref());
             checked.map_err(|error| self.error(&name.span(), &error))?;
             let mut settings = self.metadata(name, &container.metadata)?;
             let access = container.access.as_ref().map(|access| match access {
@@ -295,6 +295,11 @@ mod tests {
             ("[queues.work]\n\nmetadta = 1", 3, "metadta"),
             ("[tables.Customers]\nx = 1", 2, "x"),
             ("[tables.1st]", 1, "name"),
+            (
+                "[queues.work]\n[containers.\"$logs\"]",
+                2,
+                "the service itself",
+            ),
             ("[queues.work]\n[queues.work]", 2, "duplicate"),
             (
                 "[queues.work]\nmetadata = { \"a b\" = \"c\" }",

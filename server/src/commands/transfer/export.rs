@@ -2,7 +2,7 @@
 
 use super::files::Target;
 use super::progress::Progress;
-use super::{FORMAT, MANIFEST, archive, ask, at, blobs, queues, tables};
+use super::{FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, tables};
 use crate::commands::client::Client;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
@@ -19,11 +19,44 @@ pub struct Exported {
 /// which may be there if it is empty. The error is a sentence.
 pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
     check_place(path)?;
-    replace(client, path)
+    write_beside(client, path, |_| path.to_path_buf())
 }
 
-/// As [`export`], in the place of an archive that may be there.
+/// As [`export`], in the place of an archive that may be there. An archive that something was left out of replaces nothing: it becomes
+/// `FILE.incomplete`, and the error says so.
 pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
+    let exported = write_beside(client, path, |left_out| {
+        if left_out.is_empty() {
+            path.to_path_buf()
+        } else {
+            incomplete(path)
+        }
+    })?;
+    if exported.left_out.is_empty() {
+        return Ok(exported);
+    }
+    let left_out: Vec<_> = exported.left_out.iter().map(|one| plain(one)).collect();
+    Err(format!(
+        "the export is not whole, so that {} stays as it was, and the export is {}. Not exported: {}",
+        path.display(),
+        incomplete(path).display(),
+        left_out.join("; ")
+    ))
+}
+
+fn incomplete(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".incomplete");
+    name.into()
+}
+
+/// Exports to a place beside `path`, of the kind that its name says, and renames the export to the path that `place` chooses by the
+/// sentences about what was left out.
+fn write_beside(
+    client: &Client,
+    path: &Path,
+    place: impl FnOnce(&[String]) -> PathBuf,
+) -> Result<Exported, String> {
     let is_archive = archive::is_name(path);
     let parent = parent_of(path)?;
     // Beside its place, so that it can be renamed; gone if this fails.
@@ -34,19 +67,19 @@ pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
     let root = scratch.path().join("export");
     let progress = Progress::new();
     write(client, &Target { root: &root }, &progress)?;
-    if is_archive {
+    let counts = progress.counts();
+    let left_out = progress.end();
+    let place = place(&left_out);
+    let written = if is_archive {
         let packed = scratch.path().join("archive");
         archive::pack(&root, &packed)?;
-        fs::rename(&packed, path).map_err(|error| at(path, error))?;
+        packed
     } else {
-        fs::rename(&root, path).map_err(|error| at(path, error))?;
-    }
+        root
+    };
+    fs::rename(&written, &place).map_err(|error| at(&place, error))?;
     sync(&parent);
-    let counts = progress.counts();
-    Ok(Exported {
-        counts,
-        left_out: progress.end(),
-    })
+    Ok(Exported { counts, left_out })
 }
 
 /// Makes a rename durable. Not all systems open directories.

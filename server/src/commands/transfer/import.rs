@@ -3,7 +3,7 @@
 use super::files::Source;
 use super::progress::Progress;
 use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path};
-use super::{is_refusal, queues, send, tables};
+use super::{code_of, is_refusal, queues, send, tables};
 use crate::commands::client::Client;
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What happens to containers, queues and tables that are there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,12 +34,16 @@ pub struct Import<'a> {
     pub foreign: Option<&'a Path>,
     /// Sentences about what was there.
     notes: Mutex<Vec<String>>,
+    /// The first container, queue or table that was skipped.
+    skipped: OnceLock<String>,
 }
 
 /// What was imported: the counts, and sentences about what was there.
 pub struct Imported {
     pub counts: String,
     pub notes: Vec<String>,
+    /// The first container, queue or table that was there and stayed as it was.
+    pub skipped: Option<String>,
 }
 
 impl Import<'_> {
@@ -75,18 +79,27 @@ impl Import<'_> {
         settings: &str,
         make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
     ) -> Result<Option<bool>, String> {
-        let fields = self.source.read_settings(settings)?;
-        let made = make(self.client, name, &fields);
+        let mut fields = self.source.read_settings(settings)?;
+        let mut made = make(self.client, name, &fields);
         let what = match self.foreign {
             Some(_) => format!("{kind} {name}"),
             None => settings.to_owned(),
         };
+        let is_forbidden = |refusal: &String| code_of(refusal) == "PublicAccessNotPermitted";
+        if self.foreign.is_some() && made.as_ref().is_err_and(is_forbidden) {
+            fields.remove("publicAccess");
+            self.progress.leave_out(format!(
+                "{what}: its public access, which the server does not permit"
+            ));
+            made = make(self.client, name, &fields);
+        }
         let Some(is_new) = self.or_leave_out(&what, made)? else {
             // It may have been made, without its policies.
             return Ok(Some(true));
         };
         if !is_new && self.existing == Existing::Skip {
             self.note_existing(kind, name, "left as it is");
+            let _ = self.skipped.set(format!("{kind} {name}"));
             return Ok(None);
         }
         Ok(Some(is_new))
@@ -118,15 +131,15 @@ impl Import<'_> {
         notes.push(sentence);
     }
 
-    /// Writes everything. Calls `begin` before the first write. Sentences about what was there.
-    fn write(self, begin: &dyn Fn() -> Result<(), String>) -> Result<Vec<String>, String> {
+    /// Writes everything. Calls `begin` before the first write.
+    fn write(&self, begin: &dyn Fn() -> Result<(), String>) -> Result<(), String> {
         if self.existing == Existing::Refuse {
-            check_nothing_is_in_use(&self)?;
+            check_nothing_is_in_use(self)?;
         }
         begin()?;
-        blobs::import(&self)?;
-        queues::import(&self)?;
-        tables::import(&self)?;
+        blobs::import(self)?;
+        queues::import(self)?;
+        tables::import(self)?;
         // Last: logs and metrics begin with them.
         for service in ServiceKind::ALL {
             let path = properties_path(service);
@@ -136,8 +149,13 @@ impl Import<'_> {
                 self.or_leave_out(&path, sent.map(drop))?;
             }
         }
+        Ok(())
+    }
+
+    /// Sentences about what was there.
+    fn into_notes(self) -> Vec<String> {
         let notes = self.notes.into_inner();
-        Ok(notes.unwrap_or_else(PoisonError::into_inner))
+        notes.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,14 +211,21 @@ fn import_directory(
         progress: &progress,
         foreign: None,
         notes: Mutex::default(),
+        skipped: OnceLock::new(),
     };
     blobs::check(&import)?;
     queues::check(&import)?;
     tables::check(&import)?;
-    let notes = import.write(begin)?;
+    import.write(begin)?;
+    let skipped = import.skipped.get().cloned();
+    let notes = import.into_notes();
     let counts = progress.counts();
     let _ = progress.end();
-    Ok(Imported { counts, notes })
+    Ok(Imported {
+        counts,
+        notes,
+        skipped,
+    })
 }
 
 /// Imports a directory that was made from the files of another program, those at `foreign`. Sentences about what was there.
@@ -219,8 +244,10 @@ pub fn import_converted(
         progress,
         foreign: Some(foreign),
         notes: Mutex::default(),
+        skipped: OnceLock::new(),
     };
-    import.write(&|| Ok(()))
+    import.write(&|| Ok(()))?;
+    Ok(import.into_notes())
 }
 
 /// A directory without a manifest was written by people.

@@ -52,6 +52,8 @@ use std::time::{Duration, Instant};
 /// The version of the layout.
 const FORMAT: u64 = 1;
 const MANIFEST: &str = "lazurite-export.json";
+/// Containers that the service refuses to make for clients.
+const SYSTEM_CONTAINERS: [&str; 2] = ["$logs", "$blobchangefeed"];
 /// How often a request is sent again that was answered 503.
 const BUSY_TRIES_MAX: u32 = 30;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
@@ -86,13 +88,19 @@ pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Imports into the server of a connection string. Calls `begin` after all checks and before the first write. Sentences about what was
-/// done.
+/// What [`seed`] has done.
+pub struct Seeded {
+    pub sentences: Vec<String>,
+    /// The first container, queue or table that was there already and stayed as it was.
+    pub skipped: Option<String>,
+}
+
+/// Imports into the server of a connection string, and skips what is there. Calls `begin` after all checks and before the first write.
 pub fn seed(
     connection_string: &str,
     path: &Path,
     begin: &dyn Fn() -> Result<(), String>,
-) -> Result<Vec<String>, String> {
+) -> Result<Seeded, String> {
     let client = Client::new(Some(connection_string))?;
     let imported = if declaration::is_name(path) {
         let layout = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
@@ -104,18 +112,22 @@ pub fn seed(
     };
     let mut sentences = imported.notes;
     sentences.push(format!("{}: {}", path.display(), imported.counts));
-    Ok(sentences)
+    Ok(Seeded {
+        sentences,
+        skipped: imported.skipped,
+    })
 }
 
-/// Exports the store of a connection string to an archive, which replaces an earlier one. A sentence about what was done.
+/// Exports the store of a connection string to an archive, which replaces an earlier one. A sentence about what was done. Error: also if
+/// something was left out, and then the earlier archive stays.
 pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
     let client = Client::new(Some(connection_string))?;
     let exported = export::replace(&client, path)?;
-    let mut sentence = format!("exported to {}: {}", path.display(), exported.counts);
-    for left_out in &exported.left_out {
-        sentence += &format!("; not exported: {}", plain(left_out));
-    }
-    Ok(sentence)
+    Ok(format!(
+        "exported to {}: {}",
+        path.display(),
+        exported.counts
+    ))
 }
 
 /// Sends a request without a body, again while the service is busy.
@@ -221,10 +233,21 @@ fn code_of(refusal: &str) -> &str {
     after.split(':').next().unwrap_or_default()
 }
 
-/// Whether the service refused a request for its content, rather than its sender.
+/// Whether the service refused a request for its content or its resource, rather than its sender.
 fn is_refusal(error: &str) -> bool {
-    let status = error.split(' ').next().and_then(|word| word.parse().ok());
-    matches!(status, Some(400 | 402 | 404..=499u16))
+    match status_of(error) {
+        Some(403) => code_of(error) != "AuthenticationFailed",
+        status => matches!(status, Some(400 | 402 | 404..=499)),
+    }
+}
+
+/// Error: no container of that name can be made by an import.
+fn check_container_name(name: &str) -> Result<(), String> {
+    lazurite_blob::check_container_name(name).map_err(|error| error.to_string())?;
+    if SYSTEM_CONTAINERS.contains(&name) {
+        return Err("only the service itself makes this container and writes to it".to_owned());
+    }
+    Ok(())
 }
 
 /// Text that stands in a query.
@@ -290,4 +313,29 @@ fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>
 /// As [`io::Error`], with the path of the file.
 fn at(path: &std::path::Path, error: io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refusals_of_the_sender_and_failures_end_an_import_of_foreign_data() {
+        for error in [
+            "403 AuthorizationFailure: no",
+            "403 AccountBeingCreated: no",
+            "409 PublicAccessNotPermitted: no",
+            "400 InvalidInput: no",
+        ] {
+            assert!(is_refusal(error), "{error}");
+        }
+        for error in [
+            "403 AuthenticationFailed: no",
+            "401 NoAuthenticationInformation: no",
+            "500 InternalError: no",
+            "connection refused",
+        ] {
+            assert!(!is_refusal(error), "{error}");
+        }
+    }
 }

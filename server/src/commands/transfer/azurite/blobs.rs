@@ -1,5 +1,6 @@
 //! Containers, blobs and blocks.
 
+use super::super::check_container_name;
 use super::super::content::Part;
 use super::documents::{self, Policy, SERVICES};
 use super::extents::{Extents, Range};
@@ -137,7 +138,7 @@ fn convert_container(
 }
 
 fn container_settings(container: Container) -> Result<Map<String, Value>, String> {
-    lazurite_blob::check_container_name(&container.name).map_err(|error| error.to_string())?;
+    check_container_name(&container.name)?;
     let mut settings = documents::settings(container.metadata, container.container_acl)?;
     let access = container.properties.public_access;
     // Private containers have none, or `none`.
@@ -168,9 +169,8 @@ fn convert_blob(
         conversion.leave_out(format!("{}: its snapshot of {time}", what()));
         return Ok(());
     }
-    let line = lazurite_blob::check_container_name(&blob.container_name)
-        .map_err(|error| error.to_string())
-        .and_then(|()| blob.line(conversion, extents));
+    let line =
+        check_container_name(&blob.container_name).and_then(|()| blob.line(conversion, extents));
     let Some(line) = conversion.or_leave_out(what, line) else {
         return Ok(());
     };
@@ -285,6 +285,9 @@ impl Blob {
         };
         let mut parts = Parts::default();
         for range in ranges {
+            if range.is_of_zeros() {
+                return Err("its parts name zeros, which only page blobs have".to_owned());
+            }
             parts.add(extents.part(&conversion.source, range)?)?;
         }
         let expected = self.properties.content_length;
@@ -294,6 +297,7 @@ impl Blob {
                 parts.length
             ));
         }
+        extents.check(&parts.list)?;
         Ok(parts.list)
     }
 
@@ -320,6 +324,7 @@ impl Blob {
             parts.add(part)?;
         }
         parts.add(zeros(length - parts.length))?;
+        extents.check(&parts.list)?;
         Ok(parts.list)
     }
 }

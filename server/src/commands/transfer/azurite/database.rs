@@ -21,6 +21,8 @@ pub struct Damage {
     /// The end of the last whole document.
     pub offset: u64,
     pub reason: String,
+    /// The system could not read on, so that a later try may.
+    pub is_unreadable: bool,
 }
 
 /// Hands on every document in the order of the file, up to the first damage. Error: that of `take`.
@@ -44,6 +46,7 @@ pub fn read(source: impl Read, take: &mut Take<'_>) -> Result<Option<Damage>, St
     Ok(read.err().map(|error| Damage {
         offset: reading.end,
         reason: reason_of(&error, meter.has_ended.get()),
+        is_unreadable: meter.has_failed.get(),
     }))
 }
 
@@ -64,6 +67,8 @@ struct Meter {
     most: Cell<Option<u64>>,
     /// The end of the file was seen.
     has_ended: Cell<bool>,
+    /// The file could not be read.
+    has_failed: Cell<bool>,
 }
 
 impl Meter {
@@ -86,7 +91,10 @@ struct Metered<'a, R> {
 impl<R: Read> Read for Metered<'_, R> {
     /// The parser reads byte by byte, so the count is where it is.
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let count = self.source.read(room)?;
+        let count = self.source.read(room).inspect_err(|error| {
+            let has_failed = error.kind() != io::ErrorKind::Interrupted;
+            self.meter.has_failed.set(has_failed);
+        })?;
         if count == 0 && !room.is_empty() {
             self.meter.has_ended.set(true);
         }
@@ -322,6 +330,21 @@ mod tests {
         let damage = read(start.as_bytes().chain(text), &mut take).unwrap();
         let reason = damage.unwrap().reason;
         assert!(reason.contains("has more than 67108864 bytes"), "{reason}");
+    }
+
+    #[test]
+    fn failure_of_the_disk_is_no_damage_of_the_file() {
+        struct Failing;
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("the disk has failed"))
+            }
+        }
+        let mut take = |_: &str, _: &RawValue, _| Ok(());
+        let cut = &WHOLE.as_bytes()[..60];
+        let damage = read(cut.chain(Failing), &mut take).unwrap().unwrap();
+        assert!(damage.is_unreadable && damage.reason.contains("the disk has failed"));
+        assert!(!read(cut, &mut take).unwrap().unwrap().is_unreadable);
     }
 
     #[test]

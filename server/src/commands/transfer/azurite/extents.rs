@@ -1,12 +1,14 @@
 //! Extents: the files that hold the contents of blobs and messages, many in one.
 
+use super::super::at;
 use super::super::content::Part;
 use super::super::files::Source;
 use super::{Conversion, documents};
 use serde::Deserialize;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::Path;
 
 /// The id of zeros that are in no file.
 const ZEROS: &str = "*ZERO*";
@@ -26,6 +28,15 @@ pub struct Extents {
     paths: HashMap<String, String>,
     /// Lengths of files that were found.
     lengths: HashMap<String, u64>,
+    /// Bytes of all files.
+    bytes: u64,
+}
+
+impl Range {
+    /// Whether it names bytes that are in no file.
+    pub fn is_of_zeros(&self) -> bool {
+        self.id == ZEROS && self.count > 0
+    }
 }
 
 #[derive(Deserialize)]
@@ -41,6 +52,13 @@ impl Extents {
         database: &str,
         directory: &'static str,
     ) -> Result<Extents, String> {
+        let bytes = match bytes_in(&conversion.source.root.join(directory)) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                conversion.leave_out_unopened(error)?;
+                0
+            }
+        };
         let mut paths = HashMap::new();
         conversion.read(database, &mut |conversion, document| {
             let extent = documents::parse::<Extent>(document);
@@ -55,6 +73,7 @@ impl Extents {
             directory,
             paths,
             lengths: HashMap::new(),
+            bytes,
         })
     }
 
@@ -89,6 +108,19 @@ impl Extents {
         }
     }
 
+    /// Error: the parts have more bytes than all extents, so that they name the same bytes again and again.
+    pub fn check(&self, parts: &[Part]) -> Result<(), String> {
+        let parts = parts.iter().filter(|part| part.path.is_some());
+        let bytes = parts.fold(0u64, |bytes, part| bytes.saturating_add(part.count));
+        if bytes > self.bytes {
+            return Err(format!(
+                "its parts have {bytes} bytes, and all extents have {}",
+                self.bytes
+            ));
+        }
+        Ok(())
+    }
+
     /// The bytes of a range. Error: as of [`Extents::part`]; there are more than `most`.
     pub fn bytes(
         &mut self,
@@ -120,6 +152,25 @@ impl Extents {
         let name = self.paths.get(id).map_or(id, String::as_str);
         format!("{}/{name}", self.directory)
     }
+}
+
+/// Bytes of the files in a directory; 0 if it is not there. Error: it cannot be read, or is a link.
+fn bytes_in(directory: &Path) -> Result<u64, String> {
+    let unread = |error| at(directory, error);
+    match fs::symlink_metadata(directory) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(format!("{}: it is no directory", directory.display())),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(unread(error)),
+    }
+    let mut bytes = 0u64;
+    for entry in fs::read_dir(directory).map_err(unread)? {
+        let metadata = entry.and_then(|entry| entry.metadata()).map_err(unread)?;
+        if metadata.is_file() {
+            bytes = bytes.saturating_add(metadata.len());
+        }
+    }
+    Ok(bytes)
 }
 
 fn open(source: &Source<'_>, path: &str, id: &str) -> Result<File, String> {

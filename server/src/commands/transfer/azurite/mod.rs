@@ -18,10 +18,8 @@ mod tables;
 use super::files::Source;
 use super::import::{self, Existing};
 use super::progress::Progress;
-use super::{ask, at, plain, print_line};
+use super::{at, plain, print_line};
 use crate::commands::client::Client;
-use crate::service_kind::ServiceKind;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use staging::Staging;
 use std::collections::BTreeMap;
@@ -52,6 +50,15 @@ struct Account<'a> {
     client: &'a Client,
 }
 
+/// What happens if a database or the directory of the extents is there, and the system does not let it be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unopened {
+    /// It is named, and the rest is imported.
+    LeaveOut,
+    /// Nothing is imported: an import that is done once would lose it.
+    Refuse,
+}
+
 /// The result of an import.
 struct Outcome {
     /// How much was imported.
@@ -72,7 +79,13 @@ pub fn run(
     let staging = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
     let name = account.unwrap_or_else(|| client.account().unwrap_or(DEFAULT_ACCOUNT));
     let accounts = [Account { name, client }];
-    let outcome = import(path, &accounts, existing, staging.path())?;
+    let outcome = import(
+        path,
+        &accounts,
+        existing,
+        staging.path(),
+        Unopened::LeaveOut,
+    )?;
     for sentence in &outcome.notes {
         print_line(plain(sentence));
     }
@@ -85,30 +98,6 @@ pub fn run(
     } else {
         ExitCode::FAILURE
     })
-}
-
-/// Whether the stores of all accounts hold nothing. Accounts are names with connection strings.
-pub fn are_empty(accounts: &[(&str, &str)]) -> Result<bool, String> {
-    for (_, connection_string) in accounts {
-        let client = Client::new(Some(connection_string))?;
-        let of_xml = |service, items: &str| {
-            let page = ask(&client, service, "GET", "?comp=list&maxresults=1")?.xml()?;
-            let items = page.child(items);
-            Ok::<bool, String>(items.is_none_or(|items| items.children.is_empty()))
-        };
-        let tables = ask(&client, ServiceKind::Table, "GET", "Tables?$top=1")?.text()?;
-        let tables: Value = serde_json::from_str(&tables).unwrap_or_default();
-        let has_tables = tables["value"]
-            .as_array()
-            .is_none_or(|list| !list.is_empty());
-        if has_tables
-            || !of_xml(ServiceKind::Blob, "Containers")?
-            || !of_xml(ServiceKind::Queue, "Queues")?
-        {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Imports accounts, names with connection strings, into empty stores. The counts, and sentences about what was not imported.
@@ -125,7 +114,7 @@ pub fn import_accounts(
         .iter()
         .map(|(name, client)| Account { name, client })
         .collect();
-    let outcome = import(path, &accounts, Existing::Refuse, staging)?;
+    let outcome = import(path, &accounts, Existing::Refuse, staging, Unopened::Refuse)?;
     Ok((outcome.counts, outcome.left_out))
 }
 
@@ -135,6 +124,7 @@ fn import(
     accounts: &[Account<'_>],
     existing: Existing,
     staging: &Path,
+    unopened: Unopened,
 ) -> Result<Outcome, String> {
     if !is_directory(path) {
         return Err(format!(
@@ -150,6 +140,7 @@ fn import(
         staging: Staging::new(staging),
         accounts: &names,
         others: BTreeMap::new(),
+        unopened,
         progress: &progress,
     };
     blobs::convert(&mut conversion)?;
@@ -178,6 +169,7 @@ struct Conversion<'a> {
     accounts: &'a [&'a str],
     /// How many documents other accounts have.
     others: BTreeMap<String, u64>,
+    unopened: Unopened,
     progress: &'a Progress,
 }
 
@@ -191,10 +183,7 @@ impl<'a> Conversion<'a> {
         let file = match self.source.open(database) {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(()),
-            Err(error) => {
-                self.leave_out(error);
-                return Ok(());
-            }
+            Err(error) => return self.leave_out_unopened(error),
         };
         let damage = database::read(file, &mut |collection, json: &RawValue, end| {
             let document = Document {
@@ -204,11 +193,23 @@ impl<'a> Conversion<'a> {
             };
             take(self, &document)
         })?;
-        if let Some(damage) = damage {
-            self.leave_out(format!(
-                "{database}: the documents after byte {}: {}",
-                damage.offset, damage.reason
-            ));
+        let Some(damage) = damage else { return Ok(()) };
+        let sentence = format!(
+            "{database}: the documents after byte {}: {}",
+            damage.offset, damage.reason
+        );
+        if damage.is_unreadable {
+            return self.leave_out_unopened(sentence);
+        }
+        self.leave_out(sentence);
+        Ok(())
+    }
+
+    /// Leaves out a database or a directory that the system does not let be read, or refuses the import.
+    fn leave_out_unopened(&self, sentence: String) -> Result<(), String> {
+        match self.unopened {
+            Unopened::LeaveOut => self.leave_out(sentence),
+            Unopened::Refuse => return Err(sentence),
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use super::staging::SortedLines;
 use super::{Conversion, DATABASES, Document, QUEUE_EXTENTS};
 use crate::clock::system_time;
 use crate::codec::date;
+use crate::codec::xml::is_xml_character;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -129,6 +130,9 @@ impl Message {
         let most = lazurite_queue::MESSAGE_BYTES_MAX as u64;
         let text = extents.bytes(&conversion.source, &self.persistency, most)?;
         let text = String::from_utf8(text).map_err(|_| "its text is no UTF-8")?;
+        if !text.chars().all(is_xml_character) {
+            return Err("its text has a character that XML does not allow".to_owned());
+        }
         let visible_at = self.visible_at()?;
         let hidden = visible_at.duration_since(now).unwrap_or_default();
         let hidden = hidden.as_millis().div_ceil(1000);

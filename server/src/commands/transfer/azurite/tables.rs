@@ -95,8 +95,8 @@ impl Entity<'_> {
     fn line(&self) -> Result<String, String> {
         let mut line = format!(
             r#"{{"PartitionKey":{},"RowKey":{}"#,
-            one_line(self.partition_key.get())?,
-            one_line(self.row_key.get())?
+            key("PartitionKey", self.partition_key)?,
+            key("RowKey", self.row_key)?
         );
         for (name, value) in &self.properties {
             let property = name.strip_suffix(TYPE).unwrap_or(name);
@@ -125,6 +125,13 @@ impl Entity<'_> {
             _ => Ok(value.to_owned()),
         }
     }
+}
+
+/// The JSON of a key.
+fn key(name: &str, value: &RawValue) -> Result<String, String> {
+    let key = serde_json::from_str::<String>(value.get());
+    let key = key.map_err(|_| format!("{name}: it is no text"))?;
+    Ok(json!(key).to_string())
 }
 
 /// Azurite keeps the text of a GUID in base64, in some releases as it is.
@@ -179,6 +186,13 @@ mod tests {
         ] {
             let json = format!(r#"{{"PartitionKey":"p","RowKey":"r","properties":{properties}}}"#);
             assert!(line(&json).is_err(), "{properties}");
+        }
+        for key in ["7", "null", "{}", r#""\ud800""#] {
+            for (partition, row) in [(key, r#""r""#), (r#""p""#, key)] {
+                let json =
+                    format!(r#"{{"PartitionKey":{partition},"RowKey":{row},"properties":{{}}}}"#);
+                assert!(line(&json).unwrap_err().contains("no text"), "{json}");
+            }
         }
     }
 }
