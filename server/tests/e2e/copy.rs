@@ -177,6 +177,20 @@ fn copy_does_with_what_is_there_as_it_is_told() {
     assert_equal_exports(&from, &to);
 }
 
+#[test]
+fn copy_of_a_store_onto_itself_is_refused_and_deletes_nothing() {
+    let server = Server::fresh();
+    fill(&server);
+    let before = exported(&server);
+    let from = server.connection_string();
+    let to = from.replace("127.0.0.1", "localhost");
+    for existing in ["refuse", "skip", "replace"] {
+        let text = not_copied(&from, &to, &["--existing", existing]);
+        assert!(text.contains("are the same Blob service"), "{text}");
+    }
+    assert!(before == exported(&server));
+}
+
 /// Starts a copy, and kills it as soon as this is true.
 fn kill_when(from: &str, to: &str, words: &[&str], is_reached: impl Fn() -> bool) {
     let mut command = command(from, to, words);

@@ -69,6 +69,7 @@ pub fn run(from: &str, to: &str, options: &Options) -> Result<ExitCode, String> 
         notes: Mutex::default(),
     };
     let services = copy.services()?;
+    copy.check_stores(&services)?;
     copy.check_access(&services)?;
     if let Some(path) = &options.journal {
         copy.journal = Journal::open(path, &copy.places(&services)?)?;
@@ -125,6 +126,20 @@ impl CopyRun<'_> {
         let options = self.options;
         let names = [&options.containers, &options.queues, &options.tables];
         names.iter().any(|names| !names.is_empty())
+    }
+
+    /// Error: source and destination are the same, and a copy would delete what it reads.
+    fn check_stores(&self, services: &[ServiceKind]) -> Result<(), String> {
+        for service in services {
+            if self.from.shares_store(&self.to, *service)? {
+                let place = self.to.place(*service)?;
+                let title = service.title();
+                return Err(format!(
+                    "FROM and TO are the same {title} service, {place}. Nothing was copied"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Asks every service once, so that a wrong key or address is found before anything is written.

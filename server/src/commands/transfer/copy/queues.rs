@@ -70,11 +70,19 @@ fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>, Str
     Ok(Some(count.saturating_sub(listed)))
 }
 
-/// Empties the copy and puts all messages, each once. Their number.
+/// Empties the copy once the source has shown its first messages, and puts all, each once. Their number.
 fn copy_messages(copy: &CopyRun<'_>, queue: &str) -> Result<usize, String> {
-    clear(&copy.to, queue)?;
     let to = copy.to.with_retry(Duration::ZERO);
-    each_message(&copy.from, queue, &mut |line: &Value| {
+    let mut is_clear = false;
+    let count = each_message(&copy.from, queue, &mut |line: &Value| {
+        if !is_clear {
+            clear(&copy.to, queue)?;
+            is_clear = true;
+        }
         put_message(&to, queue, &line.to_string())
-    })
+    })?;
+    if !is_clear {
+        clear(&copy.to, queue)?;
+    }
+    Ok(count)
 }
