@@ -33,6 +33,8 @@ pub struct Journal {
     file: Option<Mutex<File>>,
     /// Containers, queues and tables that this copy has begun, as `container/name`.
     begun: HashSet<String>,
+    /// Hashes of container and name of blobs that this copy has begun to write.
+    begun_blobs: HashSet<u128>,
     /// Hash of container and name, with the hash of both ETags.
     blobs: HashMap<u128, u128>,
     queues: HashSet<String>,
@@ -111,6 +113,8 @@ impl Journal {
             (text("blob"), text("etag"), text("copyEtag"))
         {
             self.blobs.insert(hash(&name), hash_of_etags(&etag, &copy));
+        } else if let Some(name) = text("blob") {
+            self.begun_blobs.insert(hash(&name));
         }
     }
 
@@ -135,6 +139,19 @@ impl Journal {
             return Ok(());
         }
         self.note(&json!({ "begun": resource }))
+    }
+
+    /// Whether an earlier run of this copy has begun to write a blob of this name.
+    pub fn has_begun_blob(&self, name: &str) -> bool {
+        self.begun_blobs.contains(&hash(name)) || self.knows_blob(name)
+    }
+
+    /// Notes that a blob is about to be written: after a kill, it is known as this copy's.
+    pub fn begin_blob(&self, name: &str) -> Result<(), String> {
+        if self.has_begun_blob(name) {
+            return Ok(());
+        }
+        self.note(&json!({ "blob": name }))
     }
 
     /// Whether a blob of this name was copied.
@@ -200,6 +217,7 @@ mod tests {
         let journal = Journal::open(&path, &places).unwrap();
         journal.begin("container c").unwrap();
         journal.note_blob("c/one", "1", "2").unwrap();
+        journal.begin_blob("c/begun").unwrap();
         let place = TablePlace {
             next: Some("&NextRowKey=r".to_owned()),
             entities: 7,
@@ -215,7 +233,8 @@ mod tests {
         let journal = Journal::open(&path, &places).unwrap();
         assert!(journal.has_begun("container c") && journal.has_queue("q"));
         assert!(journal.has_blob("c/one", "1", "2") && !journal.has_blob("c/one", "1", "3"));
-        assert!(!journal.knows_blob("c/two"));
+        assert!(!journal.knows_blob("c/two") && !journal.has_begun_blob("c/two"));
+        assert!(!journal.knows_blob("c/begun") && journal.has_begun_blob("c/begun"));
         assert_eq!(journal.table("T"), Some(&place));
     }
 

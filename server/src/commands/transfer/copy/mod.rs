@@ -220,12 +220,13 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Makes a container, queue or table, if it is not there.
+    /// Makes a container, queue or table, if it is not there. Error: something was put there after [`CopyRun::check_unused`].
     fn make(
         &self,
         kind: &str,
         (name, settings): &Resource,
         policies: Result<Vec<Value>, String>,
+        is_in_use: fn(&Client, &str) -> Result<bool, String>,
         make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
     ) -> Result<Made, String> {
         let resource = format!("{kind} {name}");
@@ -243,10 +244,15 @@ impl CopyRun<'_> {
             }
             return Ok(Made::Others);
         }
+        if !is_ours && is_refused && is_in_use(&self.to, name)? {
+            return Err(
+                "something was put there while the copy ran, and stays as it is".to_owned(),
+            );
+        }
         // Before it is made: after a kill, it is known as this copy's.
         self.journal.begin(&resource)?;
         make(&self.to, name, &settings)?;
-        Ok(Made::Ours)
+        Ok(if is_ours { Made::Ours } else { Made::New })
     }
 
     /// The properties of the services, such as CORS rules, of a whole copy into an account of its own.
@@ -344,7 +350,9 @@ struct Plan {
 /// What is at the destination after [`CopyRun::make`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {
-    /// Made by this copy, now or in an earlier run; or it was there and empty.
+    /// Made by this run; or it was there and empty.
+    New,
+    /// Begun by an earlier run of this copy.
     Ours,
     /// It was there.
     Others,

@@ -10,6 +10,7 @@ use crate::commands::transfer::queues::{
     PEEKED_MAX, clear, each_message, is_in_use, make_queue, messages_in, policies_of, put_message,
 };
 use serde_json::Value;
+use std::cell::Cell;
 use std::time::Duration;
 
 pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<(), String> {
@@ -31,7 +32,8 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         return Ok(());
     };
     let policies = policies_of(&copy.from, name);
-    match copy.make("queue", resource, policies, make_queue)? {
+    let made = copy.make("queue", resource, policies, is_in_use, make_queue)?;
+    match made {
         Made::Left => return Ok(()),
         Made::Others if is_in_use(&copy.to, name)? => {
             copy.note(format!(
@@ -40,7 +42,11 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         }
         _ => {}
     }
-    let copied = patiently(&copy.to, || copy_messages(copy, name))?;
+    // Only messages of this copy are deleted, unless it is to replace others.
+    let is_fresh = Cell::new(made == Made::New);
+    let copied = patiently(&copy.to, || {
+        copy_messages(copy, name, !is_fresh.replace(false))
+    })?;
     copy.progress.add(&copy.progress.messages, copied as u64);
     let arrived = messages_in(&copy.to, name)?;
     if arrived != copied {
@@ -70,10 +76,10 @@ fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>, Str
     Ok(Some(count.saturating_sub(listed)))
 }
 
-/// Empties the copy once the source has shown its first messages, and puts all, each once. Their number.
-fn copy_messages(copy: &CopyRun<'_>, queue: &str) -> Result<usize, String> {
+/// Empties the copy if it may hold messages, once the source has shown its first ones, and puts all, each once. Their number.
+fn copy_messages(copy: &CopyRun<'_>, queue: &str, holds_messages: bool) -> Result<usize, String> {
     let to = copy.to.with_retry(Duration::ZERO);
-    let mut is_clear = false;
+    let mut is_clear = !holds_messages;
     let count = each_message(&copy.from, queue, &mut |line: &Value| {
         if !is_clear {
             clear(&copy.to, queue)?;

@@ -2,7 +2,9 @@
 //! again. The journal notes where the next page begins.
 
 use super::{CopyRun, Made, Resource};
-use crate::commands::transfer::tables::{make_table, policies_of, read_page, write_lines};
+use crate::commands::transfer::tables::{
+    is_in_use, make_table, policies_of, read_page, write_lines,
+};
 
 pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<(), String> {
     tables.iter().try_for_each(|resource| {
@@ -22,13 +24,19 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         copy.add_known();
         return Ok(());
     }
-    let made = copy.make("table", resource, policies_of(&copy.from, name), make_table)?;
+    let made = copy.make(
+        "table",
+        resource,
+        policies_of(&copy.from, name),
+        is_in_use,
+        make_table,
+    )?;
     match made {
         Made::Left => return Ok(()),
         Made::Others => copy.note(format!(
             "table {name} is there: entities of the same keys are replaced"
         )),
-        Made::Ours => {}
+        Made::New | Made::Ours => {}
     }
     loop {
         let more = place.next.take().unwrap_or_default();
@@ -43,7 +51,7 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         place.next = Some(more);
         copy.journal.note_table(name, &place)?;
     }
-    if made == Made::Ours {
+    if made != Made::Others {
         check_count(copy, name, place.entities)?;
     }
     copy.journal.note_table(name, &place)
