@@ -18,11 +18,21 @@ const FORMAT: u64 = 1;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// How far the copy of a table came.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePlace {
     /// The parameters of the next page of the source; `None` if the table is whole.
     pub next: Option<String>,
     pub entities: u64,
+}
+
+impl TablePlace {
+    /// Before the first page.
+    pub fn beginning() -> TablePlace {
+        TablePlace {
+            next: Some(String::new()),
+            entities: 0,
+        }
+    }
 }
 
 /// What a copy has done before, and the file that notes what it does.
@@ -37,7 +47,8 @@ pub struct Journal {
     begun_blobs: HashSet<u128>,
     /// Hash of container and name, with the hash of both ETags.
     blobs: HashMap<u128, u128>,
-    queues: HashSet<String>,
+    /// Queues that were copied, with the number of their messages.
+    queues: HashMap<String, usize>,
     tables: HashMap<String, TablePlace>,
 }
 
@@ -102,7 +113,8 @@ impl Journal {
         if let Some(name) = text("begun") {
             self.begun.insert(name);
         } else if let Some(name) = text("queue") {
-            self.queues.insert(name);
+            let messages = line["messages"].as_u64().unwrap_or(0);
+            self.queues.insert(name, messages as usize);
         } else if let Some(name) = text("table") {
             let place = TablePlace {
                 next: text("next"),
@@ -168,12 +180,13 @@ impl Journal {
         self.note(&json!({ "blob": name, "etag": etag, "copyEtag": copy_etag }))
     }
 
-    pub fn has_queue(&self, queue: &str) -> bool {
-        self.queues.contains(queue)
+    /// How many messages were copied into a queue; `None` if it was not copied as a whole.
+    pub fn queue(&self, queue: &str) -> Option<usize> {
+        self.queues.get(queue).copied()
     }
 
-    pub fn note_queue(&self, queue: &str) -> Result<(), String> {
-        self.note(&json!({ "queue": queue }))
+    pub fn note_queue(&self, queue: &str, messages: usize) -> Result<(), String> {
+        self.note(&json!({ "queue": queue, "messages": messages }))
     }
 
     /// How far a table was copied; `None` if it was not begun.
@@ -228,10 +241,10 @@ mod tests {
         file.write_all(b"{\"blob\":\"c/tw").unwrap();
         drop(file);
         let journal = Journal::open(&path, &places).unwrap();
-        journal.note_queue("q").unwrap();
+        journal.note_queue("q", 3).unwrap();
         drop(journal);
         let journal = Journal::open(&path, &places).unwrap();
-        assert!(journal.has_begun("container c") && journal.has_queue("q"));
+        assert!(journal.has_begun("container c") && journal.queue("q") == Some(3));
         assert!(journal.has_blob("c/one", "1", "2") && !journal.has_blob("c/one", "1", "3"));
         assert!(!journal.knows_blob("c/two") && !journal.has_begun_blob("c/two"));
         assert!(!journal.knows_blob("c/begun") && journal.has_begun_blob("c/begun"));

@@ -5,10 +5,10 @@
 
 use super::{CopyRun, Made, Resource};
 use crate::commands::transfer::parallel::{Hand, on_threads};
-use crate::commands::transfer::patiently;
 use crate::commands::transfer::queues::{
     PEEKED_MAX, clear, each_message, is_in_use, make_queue, messages_in, policies_of, put_message,
 };
+use crate::commands::transfer::{patiently, status_of};
 use serde_json::Value;
 use std::cell::Cell;
 use std::time::Duration;
@@ -24,8 +24,7 @@ pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<(), String> {
 
 fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
     let name = &resource.0;
-    if copy.journal.has_queue(name) {
-        copy.add_known();
+    if is_known(copy, name)? {
         return Ok(());
     }
     let Some(hidden) = hidden_messages(copy, name)? else {
@@ -59,8 +58,28 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         copy.progress.leave_out(format!(
             "queue {name}: {hidden} of its messages, which this server shows to consumers only"
         ));
+        return Ok(());
     }
-    copy.journal.note_queue(name)
+    copy.journal.note_queue(name, copied)
+}
+
+/// Whether an earlier run has copied the queue, and it is still there. Consumers may have taken messages since: it is never emptied.
+fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool, String> {
+    let Some(copied) = copy.journal.queue(queue) else {
+        return Ok(false);
+    };
+    let left = match messages_in(&copy.to, queue) {
+        Err(refusal) if status_of(&refusal) == Some(404) => return Ok(false),
+        left => left?,
+    };
+    if left == copied {
+        copy.add_known();
+    } else {
+        copy.progress.leave_out(format!(
+            "queue {queue}: an earlier run copied {copied} messages, and the destination has {left}: left as it is"
+        ));
+    }
+    Ok(true)
 }
 
 /// The number of messages that the source does not show. `None`: the queue is left out, because it shows the first ones only.

@@ -1,7 +1,8 @@
 //! Tables: a page of entities at a time, written in transactions that replace what has the same keys, so that any of them can be sent
 //! again. The journal notes where the next page begins.
 
-use super::{CopyRun, Made, Resource};
+use super::journal::TablePlace;
+use super::{CopyRun, Made, Resource, exists};
 use crate::commands::transfer::tables::{
     is_in_use, make_table, policies_of, read_page, write_lines,
 };
@@ -15,15 +16,10 @@ pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<(), String> {
 
 fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
     let name = &resource.0;
-    let mut place = copy.journal.table(name).cloned().unwrap_or_default();
-    let is_whole = copy
-        .journal
-        .table(name)
-        .is_some_and(|place| place.next.is_none());
-    if is_whole {
+    let Some(mut place) = place_of(copy, name)? else {
         copy.add_known();
         return Ok(());
-    }
+    };
     let made = copy.make(
         "table",
         resource,
@@ -51,14 +47,25 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         place.next = Some(more);
         copy.journal.note_table(name, &place)?;
     }
-    if made != Made::Others {
-        check_count(copy, name, place.entities)?;
+    if made != Made::Others && !has_count(copy, name, place.entities)? {
+        // A later run copies the table from its beginning.
+        return copy.journal.note_table(name, &TablePlace::beginning());
     }
     copy.journal.note_table(name, &place)
 }
 
-/// Compares the number of entities at the destination with that of the copied ones.
-fn check_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<(), String> {
+/// Where the copy of a table begins. `None`: an earlier run has copied it as a whole, and it is still there.
+fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>, String> {
+    match copy.journal.table(table) {
+        Some(place) if exists(&copy.to, "table", table)? => {
+            Ok(place.next.is_some().then(|| place.clone()))
+        }
+        _ => Ok(Some(TablePlace::beginning())),
+    }
+}
+
+/// Whether the destination has as many entities as were copied.
+fn has_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<bool, String> {
     let (mut more, mut arrived) = (String::new(), 0);
     loop {
         let lines;
@@ -73,5 +80,5 @@ fn check_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<(), Strin
             "table {table}: {copied} entities were sent, and the destination has {arrived}: does something else use it?"
         ));
     }
-    Ok(())
+    Ok(arrived == copied)
 }
