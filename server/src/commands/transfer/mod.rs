@@ -209,6 +209,15 @@ fn is_broken(error: &str) -> bool {
     status_of(error).is_none_or(|status| status == 500)
 }
 
+/// Whether no further request can succeed: there is no answer, the credentials are refused, or the service cannot write.
+fn is_fatal(error: &str) -> bool {
+    match status_of(error) {
+        None | Some(401 | 500 | 503 | 507) => true,
+        Some(403) => code_of(error) == "AuthenticationFailed",
+        Some(_) => false,
+    }
+}
+
 /// The status of a refusal; `None` if the error is no answer of a service.
 fn status_of(error: &str) -> Option<u16> {
     let (status, _) = error.split_once(' ')?;
@@ -290,4 +299,33 @@ fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>
 /// As [`io::Error`], with the path of the file.
 fn at(path: &std::path::Path, error: io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_one_request_do_not_end_a_copy() {
+        for error in [
+            "400 PropertyValueTooLarge: too large",
+            "400 Bad Request: too large",
+            "403 AuthorizationFailure: not with this signature",
+            "404 TableNotFound: none",
+            "409 BlobImmutableDueToPolicy: held",
+            "501 NotImplemented: unknown",
+        ] {
+            assert!(!is_fatal(error), "{error}");
+        }
+        for error in [
+            "401 InvalidAuthenticationInfo: none",
+            "403 AuthenticationFailed: wrong key",
+            "500 InternalError: failed",
+            "507 InsufficientStorage: full",
+            "the connection to 127.0.0.1:1 broke: reset",
+            "table T, partition \"p\": 400 InvalidInput: not at the beginning",
+        ] {
+            assert!(is_fatal(error), "{error}");
+        }
+    }
 }

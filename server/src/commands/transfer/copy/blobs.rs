@@ -1,6 +1,6 @@
 //! Containers and their blobs: in pieces that are read, hashed and sent with their MD5, and read again from the destination at the end.
 
-use super::{CopyRun, Made, Resource, is_fatal};
+use super::{CopyRun, Made, Resource};
 use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::Element;
@@ -12,7 +12,8 @@ use crate::commands::transfer::blobs::{
 use crate::commands::transfer::import::Existing;
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::{
-    ask, ask_xml, code_of, header, in_query, is_broken, patiently, send, status_of, text_field,
+    ask, ask_xml, code_of, header, in_query, is_broken, is_fatal, patiently, send, status_of,
+    text_field,
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;

@@ -10,7 +10,7 @@ mod tables;
 
 use super::import::Existing;
 use super::progress::Progress;
-use super::{Resource, ask, is_broken, send, status_of};
+use super::{Resource, ask, is_fatal, send, status_of};
 use crate::commands::client::Client;
 use crate::commands::{plain, print_line};
 use crate::service_kind::ServiceKind;
@@ -251,7 +251,15 @@ impl CopyRun<'_> {
         }
         // Before it is made: after a kill, it is known as this copy's.
         self.journal.begin(&resource)?;
-        make(&self.to, name, &settings)?;
+        if let Err(error) = make(&self.to, name, &settings) {
+            // It may have been made, without its policies.
+            let has_policies = settings.remove("policies").is_some();
+            if !has_policies || status_of(&error) != Some(403) {
+                return Err(error);
+            }
+            make(&self.to, name, &settings)?;
+            self.refused(&format!("{resource}, its policies"), error)?;
+        }
         Ok(if is_ours { Made::Ours } else { Made::New })
     }
 
@@ -279,16 +287,16 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes what a service refuses, and goes on. Error: the credentials or the connection failed.
+    /// Notes that a setting is refused, and goes on: a SAS may not give the right to it. Error: the connection failed.
     fn refused(&self, what: &str, error: String) -> Result<(), String> {
-        if is_fatal(&error) {
+        if is_fatal(&error) && status_of(&error) != Some(403) {
             return Err(format!("{what}: {error}"));
         }
         self.note(format!("{what}: {error}"));
         Ok(())
     }
 
-    /// As [`CopyRun::refused`], for contents.
+    /// Notes that contents are refused, and goes on. Error: the credentials or the connection failed.
     fn leave_out(&self, what: &str, error: String) -> Result<(), String> {
         if is_fatal(&error) {
             return Err(format!("{what}: {error}"));
@@ -358,11 +366,6 @@ enum Made {
     Others,
     /// It was there, and stays as it is.
     Left,
-}
-
-/// Whether a copy cannot go on: the credentials are refused, or there is no answer.
-fn is_fatal(error: &str) -> bool {
-    is_broken(error) || matches!(status_of(error), Some(401 | 403 | 503 | 507))
 }
 
 /// The resources of these names; all if none are named. Error: one is not there.

@@ -34,24 +34,36 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         )),
         Made::New | Made::Ours => {}
     }
-    loop {
-        let more = place.next.take().unwrap_or_default();
-        let (lines, more) = read_page(&copy.from, name, &more)?;
-        write_lines(&copy.to, name, &lines, copy.options.parallel)?;
-        copy.progress
-            .add(&copy.progress.entities, lines.len() as u64);
-        place.entities += lines.len() as u64;
-        if more.is_empty() {
-            break;
-        }
-        place.next = Some(more);
-        copy.journal.note_table(name, &place)?;
+    if !copy_pages(copy, name, &mut place)? {
+        return Ok(());
     }
     if made != Made::Others && !has_count(copy, name, place.entities)? {
         // A later run copies the table from its beginning.
         return copy.journal.note_table(name, &TablePlace::beginning());
     }
     copy.journal.note_table(name, &place)
+}
+
+/// Copies the pages from a place on, and counts there. False if something was refused: a later run begins again at the first such page.
+fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool, String> {
+    let (progress, threads) = (&copy.progress, copy.options.parallel);
+    let mut is_whole = true;
+    loop {
+        let more = place.next.take().unwrap_or_default();
+        let (lines, more) = read_page(&copy.from, table, &more)?;
+        let refused = write_lines(&copy.to, table, &lines, threads, progress)?;
+        is_whole &= refused == 0;
+        let written = lines.len() as u64 - refused;
+        progress.add(&progress.entities, written);
+        place.entities += written;
+        if more.is_empty() {
+            return Ok(is_whole);
+        }
+        place.next = Some(more);
+        if is_whole {
+            copy.journal.note_table(table, place)?;
+        }
+    }
 }
 
 /// Where the copy of a table begins. `None`: an earlier run has copied it as a whole, and it is still there.
