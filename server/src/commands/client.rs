@@ -104,6 +104,12 @@ impl Client {
         Some(self.target.account.as_str()).filter(|account| !account.is_empty())
     }
 
+    /// Whether both clients reach the same account of the same server.
+    pub fn shares_store(&self, other: &Client, service: ServiceKind) -> Result<bool, String> {
+        let (own, others) = (self.endpoint(service)?, other.endpoint(service)?);
+        Ok(self.target.account == other.target.account && own.shares_address(others))
+    }
+
     fn endpoint(&self, service: ServiceKind) -> Result<&Endpoint, String> {
         let title = service.title();
         let found = self

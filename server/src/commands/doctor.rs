@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -473,6 +473,33 @@ impl Endpoint {
         })
     }
 
+    /// Whether both lead to the same port of the same machine.
+    pub(super) fn shares_address(&self, other: &Endpoint) -> bool {
+        let addresses = self.addresses();
+        let others = other.addresses();
+        addresses.iter().any(|address| others.contains(address))
+    }
+
+    /// All addresses of the host; those of this machine itself as one.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs();
+        let found = found.map_or_else(
+            |_| self.address_or_loopback().into_iter().collect(),
+            Iterator::collect::<Vec<_>>,
+        );
+        let canonical = |address: SocketAddr| {
+            let ip = address.ip().to_canonical();
+            let is_own = ip.is_unspecified() || ip == Ipv6Addr::LOCALHOST;
+            let ip = if is_own {
+                Ipv4Addr::LOCALHOST.into()
+            } else {
+                ip
+            };
+            SocketAddr::new(ip, address.port())
+        };
+        found.into_iter().map(canonical).collect()
+    }
+
     /// Asks for a page. Errors: why there is no answer.
     fn ask(&self, target: &str, headers: Headers) -> Result<Answer, String> {
         self.send_at(self.address()?, "GET", target, headers, "")
@@ -722,6 +749,23 @@ mod tests {
             assert_eq!(target.account, "acct");
             let expected = Credentials::Sas("sv=2024-01-01&sig=a%3D".to_owned());
             assert_eq!(target.credentials, expected);
+        }
+    }
+
+    #[test]
+    fn addresses_of_this_machine_are_the_same() {
+        let endpoint = |url: &str| Endpoint::read(url).unwrap();
+        let own = endpoint("http://127.0.0.1:10000/a");
+        for url in [
+            "http://localhost:10000/a",
+            "https://a.blob.localhost:10000",
+            "http://[::1]:10000/a",
+            "http://0.0.0.0:10000/a",
+        ] {
+            assert!(own.shares_address(&endpoint(url)), "{url}");
+        }
+        for url in ["http://127.0.0.1:10001/a", "http://127.0.0.2:10000/a"] {
+            assert!(!own.shares_address(&endpoint(url)), "{url}");
         }
     }
 

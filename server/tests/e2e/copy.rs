@@ -177,6 +177,74 @@ fn copy_does_with_what_is_there_as_it_is_told() {
     assert_equal_exports(&from, &to);
 }
 
+#[test]
+fn copy_of_a_store_onto_itself_is_refused_and_deletes_nothing() {
+    let server = Server::fresh();
+    fill(&server);
+    let before = exported(&server);
+    let from = server.connection_string();
+    let to = from.replace("127.0.0.1", "localhost");
+    for existing in ["refuse", "skip", "replace"] {
+        let text = not_copied(&from, &to, &["--existing", existing]);
+        assert!(text.contains("are the same Blob service"), "{text}");
+    }
+    assert!(before == exported(&server));
+}
+
+/// Runs a copy whose blobs go slowly. Once it has made the container, `interfere` writes to the destination. The output of the failed copy.
+fn copied_while(from: &Server, to: &Server, interfere: impl Fn()) -> String {
+    set_faults(
+        from,
+        &json!([{"operation": "GetBlob", "fault": "latency=300ms"}]),
+    );
+    let strings = (from.connection_string(), to.connection_string());
+    let mut copy = command(&strings.0, &strings.1, &["--parallel", "1"]);
+    copy.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let copy = copy.spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let container = || blob("GET", "/photos?restype=container").send(to).status;
+    while container() != 200 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    interfere();
+    set_faults(from, &json!([]));
+    let ended = copy.wait_with_output().unwrap();
+    let text = String::from_utf8(ended.stderr).unwrap();
+    assert!(!ended.status.success(), "{text}");
+    text
+}
+
+#[test]
+fn contents_that_arrive_at_the_destination_during_a_copy_stay() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill(&from);
+    let message = "<QueueMessage><MessageText>mine</MessageText></QueueMessage>";
+    let queue = |method: &str, target: &str| Request::new(Service::Queue, method, target);
+    let text = copied_while(&from, &to, || {
+        queue("PUT", "/work").send(&to).is(201);
+        let put = queue("POST", "/work/messages").body(message);
+        put.send(&to).is(201);
+    });
+    assert!(
+        text.contains("queue work: something was put there while the copy ran"),
+        "{text}"
+    );
+    let peeked = queue("GET", "/work/messages?peekonly=true").send(&to);
+    assert!(peeked.text().contains(">mine<"));
+
+    let (from, to) = (Server::fresh(), Server::fresh());
+    blob("PUT", "/photos?restype=container").send(&from).is(201);
+    put(&from, "/photos/a", "a");
+    put(&from, "/photos/b", "b");
+    let text = copied_while(&from, &to, || put(&to, "/photos/b", "mine"));
+    assert!(
+        text.contains("photos/b: another blob was put there while the copy ran"),
+        "{text}"
+    );
+    assert_eq!(blob("GET", "/photos/b").send(&to).text(), "mine");
+}
+
 /// Starts a copy, and kills it as soon as this is true.
 fn kill_when(from: &str, to: &str, words: &[&str], is_reached: impl Fn() -> bool) {
     let mut command = command(from, to, words);

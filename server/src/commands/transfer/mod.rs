@@ -221,6 +221,15 @@ fn is_broken(error: &str) -> bool {
     status_of(error).is_none_or(|status| status == 500)
 }
 
+/// Whether no further request can succeed: there is no answer, the credentials are refused, or the service cannot write.
+fn is_fatal(error: &str) -> bool {
+    match status_of(error) {
+        None | Some(401 | 500 | 503 | 507) => true,
+        Some(403) => code_of(error) == "AuthenticationFailed",
+        Some(_) => false,
+    }
+}
+
 /// The status of a refusal; `None` if the error is no answer of a service.
 fn status_of(error: &str) -> Option<u16> {
     let (status, _) = error.split_once(' ')?;
@@ -233,12 +242,9 @@ fn code_of(refusal: &str) -> &str {
     after.split(':').next().unwrap_or_default()
 }
 
-/// Whether the service refused a request for its content or its resource, rather than its sender.
+/// Whether the service refused a request for its content or its resource, rather than its sender: the next one may succeed.
 fn is_refusal(error: &str) -> bool {
-    match status_of(error) {
-        Some(403) => code_of(error) != "AuthenticationFailed",
-        status => matches!(status, Some(400 | 402 | 404..=499)),
-    }
+    !is_fatal(error)
 }
 
 /// Error: no container of that name can be made by an import.
@@ -336,6 +342,30 @@ mod tests {
             "connection refused",
         ] {
             assert!(!is_refusal(error), "{error}");
+        }
+    }
+
+    #[test]
+    fn refusals_of_one_request_do_not_end_a_copy() {
+        for error in [
+            "400 PropertyValueTooLarge: too large",
+            "400 Bad Request: too large",
+            "403 AuthorizationFailure: not with this signature",
+            "404 TableNotFound: none",
+            "409 BlobImmutableDueToPolicy: held",
+            "501 NotImplemented: unknown",
+        ] {
+            assert!(!is_fatal(error), "{error}");
+        }
+        for error in [
+            "401 InvalidAuthenticationInfo: none",
+            "403 AuthenticationFailed: wrong key",
+            "500 InternalError: failed",
+            "507 InsufficientStorage: full",
+            "the connection to 127.0.0.1:1 broke: reset",
+            "table T, partition \"p\": 400 InvalidInput: not at the beginning",
+        ] {
+            assert!(is_fatal(error), "{error}");
         }
     }
 }

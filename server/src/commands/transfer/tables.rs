@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const JSON: &str = "application/json;odata=minimalmetadata";
 const BOUNDARY: &str = "batch_lazurite";
@@ -221,13 +222,15 @@ struct Operation {
     text: String,
 }
 
-/// Writes lines of a table, in transactions on some threads.
+/// Writes lines of a table, in transactions on some threads. Entities that are refused are left out, and named. Their number.
 pub fn write_lines(
     client: &Client,
     table: &str,
     lines: &[String],
     threads: usize,
-) -> Result<(), String> {
+    progress: &Progress,
+) -> Result<u64, String> {
+    let refused = AtomicU64::new(0);
     let produce = |hand: &mut Hand<'_, Batch>| {
         let each = |take: &mut dyn FnMut(&str) -> Result<(), String>| {
             let mut lines = lines.iter();
@@ -236,13 +239,34 @@ pub fn write_lines(
         each_batch(table, each, hand)
     };
     on_threads(threads, produce, |batch: Batch| {
-        apply(client, &batch.operations).map_err(|error| {
-            format!(
-                "table {table}, partition {:?}: {error}",
-                batch.partition_key
-            )
+        each_refused(client, &batch.operations, &mut |operation, error| {
+            let (partition_key, row_key) = (&batch.partition_key, &operation.row_key);
+            progress.leave_out(format!(
+                "table {table}, partition {partition_key:?}, row {row_key:?}: {error}"
+            ));
+            refused.fetch_add(1, Ordering::Relaxed);
         })
-    })
+    })?;
+    Ok(refused.into_inner())
+}
+
+/// Writes the entities, one by one if their transaction is refused, and hands on those that are refused. The error is that of a request.
+fn each_refused(
+    client: &Client,
+    operations: &[Operation],
+    refuse: &mut dyn FnMut(&Operation, String),
+) -> Result<(), String> {
+    match apply(client, operations) {
+        Err(error) if is_refusal(&error) => {}
+        applied => return applied,
+    }
+    for operation in operations {
+        match apply(client, std::slice::from_ref(operation)) {
+            Err(error) if is_refusal(&error) => refuse(operation, error),
+            applied => applied?,
+        }
+    }
+    Ok(())
 }
 
 /// The line with the type of each double, without which Azurite takes 1.0 for an Int32.
@@ -410,6 +434,8 @@ pub fn is_in_use(client: &Client, table: &str) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Read};
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn lines_have_the_keys_first_and_numbers_as_they_were_written() {
@@ -427,6 +453,55 @@ mod tests {
         assert_eq!(
             typed,
             line.trim_end().trim_end_matches('}').to_owned() + added
+        );
+    }
+
+    /// Answers one request a connection; refuses transactions with a row `bad`.
+    fn answer(mut stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (mut line, mut bytes) = (String::new(), 0);
+        while reader.read_line(&mut line).unwrap() > 2 {
+            let lower = line.to_ascii_lowercase();
+            if let Some(length) = lower.strip_prefix("content-length:") {
+                bytes = length.trim().parse().unwrap();
+            }
+            line.clear();
+        }
+        let mut body = vec![0; bytes];
+        reader.read_exact(&mut body).unwrap();
+        let is_refused = String::from_utf8(body).unwrap().contains("'bad'");
+        let status = if is_refused {
+            "400 Bad Request"
+        } else {
+            "204 No Content"
+        };
+        let body = format!("HTTP/1.1 {status}\r\n");
+        let head = format!(
+            "HTTP/1.1 202 Accepted\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn a_refused_entity_is_named_and_the_others_of_its_transaction_are_written() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            listener
+                .incoming()
+                .for_each(|stream| answer(stream.unwrap()))
+        });
+        let text = format!("AccountName=a;AccountKey=AAAA;TableEndpoint=http://{address}/a");
+        let client = Client::new(Some(&text)).unwrap();
+        let lines = ["one", "bad", "two"];
+        let lines = lines.map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n"));
+        let progress = Progress::new();
+        assert_eq!(write_lines(&client, "T", &lines, 1, &progress), Ok(1));
+        let sentences = progress.end();
+        assert_eq!(
+            sentences,
+            ["table T, partition \"p\", row \"bad\": 400 Bad Request: "]
         );
     }
 

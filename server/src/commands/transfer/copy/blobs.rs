@@ -1,17 +1,19 @@
 //! Containers and their blobs: in pieces that are read, hashed and sent with their MD5, and read again from the destination at the end.
 
-use super::{CopyRun, Made, Resource, is_fatal};
+use super::{CopyRun, Made, Resource};
 use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply};
 use crate::commands::transfer::blobs::{
-    Kind, each_listed, headers_of, kind_of, line_of, make_container, policies_of, property, quoted,
-    reason_to_leave_out, resource,
+    Kind, each_listed, headers_of, is_in_use, kind_of, line_of, make_container, policies_of,
+    property, quoted, reason_to_leave_out, resource,
 };
+use crate::commands::transfer::import::Existing;
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::{
-    ask, ask_xml, code_of, header, in_query, patiently, send, status_of, text_field,
+    ask, ask_xml, code_of, header, in_query, is_broken, is_fatal, patiently, send, status_of,
+    text_field,
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
@@ -20,6 +22,7 @@ use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Checksummer, Md5};
 use serde_json::{Map, Value};
 use std::io::Read;
+use std::time::Duration;
 
 /// Bytes that are read and sent at a time: most of an Append Block and a Put Page of old versions, and most for which a service returns
 /// the MD5 of a range. Source: Get Blob, "Request headers", `x-ms-range-get-content-md5`.
@@ -46,12 +49,12 @@ pub fn copy(copy: &CopyRun<'_>, containers: &[Resource]) -> Result<(), String> {
 fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
     let name = &resource.0;
     let policies = policies_of(&copy.from, name);
-    match copy.make("container", resource, policies, make_container)? {
+    match copy.make("container", resource, policies, is_in_use, make_container)? {
         Made::Left => return Ok(()),
         Made::Others => copy.note(format!(
             "container {name} is there: blobs of the same names are replaced"
         )),
-        Made::Ours => {}
+        Made::New | Made::Ours => {}
     }
     let mut others = NotCopied::default();
     let produce = |hand: &mut Hand<'_, Listed>| {
@@ -157,6 +160,7 @@ impl<'a> BlobCopy<'a> {
             return Ok(());
         }
         let ranges = self.ranges()?;
+        copy.journal.begin_blob(&self.path)?;
         let md5 = match self.put(&ranges) {
             Err(error) if matches!(code_of(&error), "ConditionNotMet" | "BlobNotFound") => {
                 let changed = "it was changed while it was copied: copy again";
@@ -227,7 +231,8 @@ impl<'a> BlobCopy<'a> {
             if claimed == Some(&*STANDARD.encode(md5)) {
                 let mut headers = headers;
                 headers.push(header("x-ms-blob-type", "BlockBlob"));
-                self.send_piece("", &headers, &piece)?;
+                headers.push(header("Content-MD5", &STANDARD.encode(md5)));
+                self.make("", headers, &piece)?;
                 return Ok(md5);
             }
         }
@@ -249,7 +254,7 @@ impl<'a> BlobCopy<'a> {
                 self.path
             ));
         }
-        self.send("?comp=blocklist", &headers, document.as_bytes())?;
+        self.make("?comp=blocklist", headers, document.as_bytes())?;
         Ok(md5)
     }
 
@@ -262,7 +267,7 @@ impl<'a> BlobCopy<'a> {
     fn put_append_blob(&self) -> Result<Md5, String> {
         let mut headers = headers_of(&self.blob.fields)?;
         headers.push(header("x-ms-blob-type", "AppendBlob"));
-        self.send("", &headers, b"")?;
+        self.make("", headers, b"")?;
         let mut whole = Checksummer::new(true, false);
         for (offset, bytes) in pieces(0, self.blob.bytes, PIECE_BYTES) {
             let piece = self.read(&self.copy.from, offset, bytes)?;
@@ -290,7 +295,7 @@ impl<'a> BlobCopy<'a> {
         if let Some(number) = text_field(&self.blob.fields, "sequenceNumber")? {
             headers.push(header("x-ms-blob-sequence-number", number));
         }
-        self.send("", &headers, b"")?;
+        self.make("", headers, b"")?;
         let mut whole = Checksummer::new(true, false);
         for (offset, bytes) in all_pieces(ranges) {
             let piece = self.read(&self.copy.from, offset, bytes)?;
@@ -411,6 +416,41 @@ impl<'a> BlobCopy<'a> {
         let scope = text_field(&self.blob.fields, "encryptionScope")?;
         let scope = scope.map(|scope| header("x-ms-encryption-scope", scope));
         Ok(scope.into_iter().collect())
+    }
+
+    /// Sends the request with which the blob is there. Error: unless it is to replace others, one is there that this copy has not begun.
+    fn make(
+        &self,
+        query: &str,
+        mut headers: Vec<(String, String)>,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let copy = self.copy;
+        let replaces =
+            copy.options.existing != Existing::Refuse || copy.journal.has_begun_blob(&self.path);
+        if replaces {
+            return self.send(query, &headers, body);
+        }
+        headers.push(header("If-None-Match", "*"));
+        let once = copy.to.with_retry(Duration::ZERO);
+        let resource = format!("{}{query}", self.resource);
+        let mut made = send(&once, ServiceKind::Blob, "PUT", &resource, &headers, body).map(drop);
+        let is_unknown = made.as_ref().is_err_and(|error| is_broken(error));
+        if is_unknown {
+            made = self.send(query, &headers, body);
+        }
+        let is_there = |error: &String| {
+            matches!(status_of(error), Some(409 | 412))
+                && matches!(code_of(error), "BlobAlreadyExists" | "ConditionNotMet")
+        };
+        match made {
+            // An earlier try may have made it. It is compared at the end.
+            Err(refusal) if is_unknown && is_there(&refusal) => Ok(()),
+            Err(refusal) if is_there(&refusal) => {
+                Err("another blob was put there while the copy ran, and stays as it is".to_owned())
+            }
+            made => made,
+        }
     }
 
     fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<(), String> {

@@ -18,11 +18,21 @@ const FORMAT: u64 = 1;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// How far the copy of a table came.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePlace {
     /// The parameters of the next page of the source; `None` if the table is whole.
     pub next: Option<String>,
     pub entities: u64,
+}
+
+impl TablePlace {
+    /// Before the first page.
+    pub fn beginning() -> TablePlace {
+        TablePlace {
+            next: Some(String::new()),
+            entities: 0,
+        }
+    }
 }
 
 /// What a copy has done before, and the file that notes what it does.
@@ -33,9 +43,12 @@ pub struct Journal {
     file: Option<Mutex<File>>,
     /// Containers, queues and tables that this copy has begun, as `container/name`.
     begun: HashSet<String>,
+    /// Hashes of container and name of blobs that this copy has begun to write.
+    begun_blobs: HashSet<u128>,
     /// Hash of container and name, with the hash of both ETags.
     blobs: HashMap<u128, u128>,
-    queues: HashSet<String>,
+    /// Queues that were copied, with the number of their messages.
+    queues: HashMap<String, usize>,
     tables: HashMap<String, TablePlace>,
 }
 
@@ -100,7 +113,8 @@ impl Journal {
         if let Some(name) = text("begun") {
             self.begun.insert(name);
         } else if let Some(name) = text("queue") {
-            self.queues.insert(name);
+            let messages = line["messages"].as_u64().unwrap_or(0);
+            self.queues.insert(name, messages as usize);
         } else if let Some(name) = text("table") {
             let place = TablePlace {
                 next: text("next"),
@@ -111,6 +125,8 @@ impl Journal {
             (text("blob"), text("etag"), text("copyEtag"))
         {
             self.blobs.insert(hash(&name), hash_of_etags(&etag, &copy));
+        } else if let Some(name) = text("blob") {
+            self.begun_blobs.insert(hash(&name));
         }
     }
 
@@ -137,6 +153,19 @@ impl Journal {
         self.note(&json!({ "begun": resource }))
     }
 
+    /// Whether an earlier run of this copy has begun to write a blob of this name.
+    pub fn has_begun_blob(&self, name: &str) -> bool {
+        self.begun_blobs.contains(&hash(name)) || self.knows_blob(name)
+    }
+
+    /// Notes that a blob is about to be written: after a kill, it is known as this copy's.
+    pub fn begin_blob(&self, name: &str) -> Result<(), String> {
+        if self.has_begun_blob(name) {
+            return Ok(());
+        }
+        self.note(&json!({ "blob": name }))
+    }
+
     /// Whether a blob of this name was copied.
     pub fn knows_blob(&self, name: &str) -> bool {
         self.blobs.contains_key(&hash(name))
@@ -151,12 +180,13 @@ impl Journal {
         self.note(&json!({ "blob": name, "etag": etag, "copyEtag": copy_etag }))
     }
 
-    pub fn has_queue(&self, queue: &str) -> bool {
-        self.queues.contains(queue)
+    /// How many messages were copied into a queue; `None` if it was not copied as a whole.
+    pub fn queue(&self, queue: &str) -> Option<usize> {
+        self.queues.get(queue).copied()
     }
 
-    pub fn note_queue(&self, queue: &str) -> Result<(), String> {
-        self.note(&json!({ "queue": queue }))
+    pub fn note_queue(&self, queue: &str, messages: usize) -> Result<(), String> {
+        self.note(&json!({ "queue": queue, "messages": messages }))
     }
 
     /// How far a table was copied; `None` if it was not begun.
@@ -200,6 +230,7 @@ mod tests {
         let journal = Journal::open(&path, &places).unwrap();
         journal.begin("container c").unwrap();
         journal.note_blob("c/one", "1", "2").unwrap();
+        journal.begin_blob("c/begun").unwrap();
         let place = TablePlace {
             next: Some("&NextRowKey=r".to_owned()),
             entities: 7,
@@ -210,12 +241,13 @@ mod tests {
         file.write_all(b"{\"blob\":\"c/tw").unwrap();
         drop(file);
         let journal = Journal::open(&path, &places).unwrap();
-        journal.note_queue("q").unwrap();
+        journal.note_queue("q", 3).unwrap();
         drop(journal);
         let journal = Journal::open(&path, &places).unwrap();
-        assert!(journal.has_begun("container c") && journal.has_queue("q"));
+        assert!(journal.has_begun("container c") && journal.queue("q") == Some(3));
         assert!(journal.has_blob("c/one", "1", "2") && !journal.has_blob("c/one", "1", "3"));
-        assert!(!journal.knows_blob("c/two"));
+        assert!(!journal.knows_blob("c/two") && !journal.has_begun_blob("c/two"));
+        assert!(!journal.knows_blob("c/begun") && journal.has_begun_blob("c/begun"));
         assert_eq!(journal.table("T"), Some(&place));
     }
 

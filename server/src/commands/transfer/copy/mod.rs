@@ -10,7 +10,7 @@ mod tables;
 
 use super::import::Existing;
 use super::progress::Progress;
-use super::{Resource, ask, is_broken, send, status_of};
+use super::{Resource, ask, is_fatal, send, status_of};
 use crate::commands::client::Client;
 use crate::commands::{plain, print_line};
 use crate::service_kind::ServiceKind;
@@ -69,6 +69,7 @@ pub fn run(from: &str, to: &str, options: &Options) -> Result<ExitCode, String> 
         notes: Mutex::default(),
     };
     let services = copy.services()?;
+    copy.check_stores(&services)?;
     copy.check_access(&services)?;
     if let Some(path) = &options.journal {
         copy.journal = Journal::open(path, &copy.places(&services)?)?;
@@ -125,6 +126,20 @@ impl CopyRun<'_> {
         let options = self.options;
         let names = [&options.containers, &options.queues, &options.tables];
         names.iter().any(|names| !names.is_empty())
+    }
+
+    /// Error: source and destination are the same, and a copy would delete what it reads.
+    fn check_stores(&self, services: &[ServiceKind]) -> Result<(), String> {
+        for service in services {
+            if self.from.shares_store(&self.to, *service)? {
+                let place = self.to.place(*service)?;
+                let title = service.title();
+                return Err(format!(
+                    "FROM and TO are the same {title} service, {place}. Nothing was copied"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Asks every service once, so that a wrong key or address is found before anything is written.
@@ -205,12 +220,13 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Makes a container, queue or table, if it is not there.
+    /// Makes a container, queue or table, if it is not there. Error: something was put there after [`CopyRun::check_unused`].
     fn make(
         &self,
         kind: &str,
         (name, settings): &Resource,
         policies: Result<Vec<Value>, String>,
+        is_in_use: fn(&Client, &str) -> Result<bool, String>,
         make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
     ) -> Result<Made, String> {
         let resource = format!("{kind} {name}");
@@ -228,10 +244,23 @@ impl CopyRun<'_> {
             }
             return Ok(Made::Others);
         }
+        if !is_ours && is_refused && is_in_use(&self.to, name)? {
+            return Err(
+                "something was put there while the copy ran, and stays as it is".to_owned(),
+            );
+        }
         // Before it is made: after a kill, it is known as this copy's.
         self.journal.begin(&resource)?;
-        make(&self.to, name, &settings)?;
-        Ok(Made::Ours)
+        if let Err(error) = make(&self.to, name, &settings) {
+            // It may have been made, without its policies.
+            let has_policies = settings.remove("policies").is_some();
+            if !has_policies || status_of(&error) != Some(403) {
+                return Err(error);
+            }
+            make(&self.to, name, &settings)?;
+            self.refused(&format!("{resource}, its policies"), error)?;
+        }
+        Ok(if is_ours { Made::Ours } else { Made::New })
     }
 
     /// The properties of the services, such as CORS rules, of a whole copy into an account of its own.
@@ -258,16 +287,16 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes what a service refuses, and goes on. Error: the credentials or the connection failed.
+    /// Notes that a setting is refused, and goes on: a SAS may not give the right to it. Error: the connection failed.
     fn refused(&self, what: &str, error: String) -> Result<(), String> {
-        if is_fatal(&error) {
+        if is_fatal(&error) && status_of(&error) != Some(403) {
             return Err(format!("{what}: {error}"));
         }
         self.note(format!("{what}: {error}"));
         Ok(())
     }
 
-    /// As [`CopyRun::refused`], for contents.
+    /// Notes that contents are refused, and goes on. Error: the credentials or the connection failed.
     fn leave_out(&self, what: &str, error: String) -> Result<(), String> {
         if is_fatal(&error) {
             return Err(format!("{what}: {error}"));
@@ -329,17 +358,14 @@ struct Plan {
 /// What is at the destination after [`CopyRun::make`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {
-    /// Made by this copy, now or in an earlier run; or it was there and empty.
+    /// Made by this run; or it was there and empty.
+    New,
+    /// Begun by an earlier run of this copy.
     Ours,
     /// It was there.
     Others,
     /// It was there, and stays as it is.
     Left,
-}
-
-/// Whether a copy cannot go on: the credentials are refused, or there is no answer.
-fn is_fatal(error: &str) -> bool {
-    is_broken(error) || matches!(status_of(error), Some(401 | 403 | 503 | 507))
 }
 
 /// The resources of these names; all if none are named. Error: one is not there.

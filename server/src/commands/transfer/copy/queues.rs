@@ -5,11 +5,12 @@
 
 use super::{CopyRun, Made, Resource};
 use crate::commands::transfer::parallel::{Hand, on_threads};
-use crate::commands::transfer::patiently;
 use crate::commands::transfer::queues::{
     PEEKED_MAX, clear, each_message, is_in_use, make_queue, messages_in, policies_of, put_message,
 };
+use crate::commands::transfer::{patiently, status_of};
 use serde_json::Value;
+use std::cell::Cell;
 use std::time::Duration;
 
 pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<(), String> {
@@ -23,15 +24,15 @@ pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<(), String> {
 
 fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
     let name = &resource.0;
-    if copy.journal.has_queue(name) {
-        copy.add_known();
+    if is_known(copy, name)? {
         return Ok(());
     }
     let Some(hidden) = hidden_messages(copy, name)? else {
         return Ok(());
     };
     let policies = policies_of(&copy.from, name);
-    match copy.make("queue", resource, policies, make_queue)? {
+    let made = copy.make("queue", resource, policies, is_in_use, make_queue)?;
+    match made {
         Made::Left => return Ok(()),
         Made::Others if is_in_use(&copy.to, name)? => {
             copy.note(format!(
@@ -40,7 +41,11 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         }
         _ => {}
     }
-    let copied = patiently(&copy.to, || copy_messages(copy, name))?;
+    // Only messages of this copy are deleted, unless it is to replace others.
+    let is_fresh = Cell::new(made == Made::New);
+    let copied = patiently(&copy.to, || {
+        copy_messages(copy, name, !is_fresh.replace(false))
+    })?;
     copy.progress.add(&copy.progress.messages, copied as u64);
     let arrived = messages_in(&copy.to, name)?;
     if arrived != copied {
@@ -53,8 +58,28 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
         copy.progress.leave_out(format!(
             "queue {name}: {hidden} of its messages, which this server shows to consumers only"
         ));
+        return Ok(());
     }
-    copy.journal.note_queue(name)
+    copy.journal.note_queue(name, copied)
+}
+
+/// Whether an earlier run has copied the queue, and it is still there. Consumers may have taken messages since: it is never emptied.
+fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool, String> {
+    let Some(copied) = copy.journal.queue(queue) else {
+        return Ok(false);
+    };
+    let left = match messages_in(&copy.to, queue) {
+        Err(refusal) if status_of(&refusal) == Some(404) => return Ok(false),
+        left => left?,
+    };
+    if left == copied {
+        copy.add_known();
+    } else {
+        copy.progress.leave_out(format!(
+            "queue {queue}: an earlier run copied {copied} messages, and the destination has {left}: left as it is"
+        ));
+    }
+    Ok(true)
 }
 
 /// The number of messages that the source does not show. `None`: the queue is left out, because it shows the first ones only.
@@ -70,11 +95,19 @@ fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>, Str
     Ok(Some(count.saturating_sub(listed)))
 }
 
-/// Empties the copy and puts all messages, each once. Their number.
-fn copy_messages(copy: &CopyRun<'_>, queue: &str) -> Result<usize, String> {
-    clear(&copy.to, queue)?;
+/// Empties the copy if it may hold messages, once the source has shown its first ones, and puts all, each once. Their number.
+fn copy_messages(copy: &CopyRun<'_>, queue: &str, holds_messages: bool) -> Result<usize, String> {
     let to = copy.to.with_retry(Duration::ZERO);
-    each_message(&copy.from, queue, &mut |line: &Value| {
+    let mut is_clear = !holds_messages;
+    let count = each_message(&copy.from, queue, &mut |line: &Value| {
+        if !is_clear {
+            clear(&copy.to, queue)?;
+            is_clear = true;
+        }
         put_message(&to, queue, &line.to_string())
-    })
+    })?;
+    if !is_clear {
+        clear(&copy.to, queue)?;
+    }
+    Ok(count)
 }

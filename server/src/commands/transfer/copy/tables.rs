@@ -1,8 +1,11 @@
 //! Tables: a page of entities at a time, written in transactions that replace what has the same keys, so that any of them can be sent
 //! again. The journal notes where the next page begins.
 
-use super::{CopyRun, Made, Resource};
-use crate::commands::transfer::tables::{make_table, policies_of, read_page, write_lines};
+use super::journal::TablePlace;
+use super::{CopyRun, Made, Resource, exists};
+use crate::commands::transfer::tables::{
+    is_in_use, make_table, policies_of, read_page, write_lines,
+};
 
 pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<(), String> {
     tables.iter().try_for_each(|resource| {
@@ -13,44 +16,68 @@ pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<(), String> {
 
 fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
     let name = &resource.0;
-    let mut place = copy.journal.table(name).cloned().unwrap_or_default();
-    let is_whole = copy
-        .journal
-        .table(name)
-        .is_some_and(|place| place.next.is_none());
-    if is_whole {
+    let Some(mut place) = place_of(copy, name)? else {
         copy.add_known();
         return Ok(());
-    }
-    let made = copy.make("table", resource, policies_of(&copy.from, name), make_table)?;
+    };
+    let made = copy.make(
+        "table",
+        resource,
+        policies_of(&copy.from, name),
+        is_in_use,
+        make_table,
+    )?;
     match made {
         Made::Left => return Ok(()),
         Made::Others => copy.note(format!(
             "table {name} is there: entities of the same keys are replaced"
         )),
-        Made::Ours => {}
+        Made::New | Made::Ours => {}
     }
-    loop {
-        let more = place.next.take().unwrap_or_default();
-        let (lines, more) = read_page(&copy.from, name, &more)?;
-        write_lines(&copy.to, name, &lines, copy.options.parallel)?;
-        copy.progress
-            .add(&copy.progress.entities, lines.len() as u64);
-        place.entities += lines.len() as u64;
-        if more.is_empty() {
-            break;
-        }
-        place.next = Some(more);
-        copy.journal.note_table(name, &place)?;
+    if !copy_pages(copy, name, &mut place)? {
+        return Ok(());
     }
-    if made == Made::Ours {
-        check_count(copy, name, place.entities)?;
+    if made != Made::Others && !has_count(copy, name, place.entities)? {
+        // A later run copies the table from its beginning.
+        return copy.journal.note_table(name, &TablePlace::beginning());
     }
     copy.journal.note_table(name, &place)
 }
 
-/// Compares the number of entities at the destination with that of the copied ones.
-fn check_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<(), String> {
+/// Copies the pages from a place on, and counts there. False if something was refused: a later run begins again at the first such page.
+fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool, String> {
+    let (progress, threads) = (&copy.progress, copy.options.parallel);
+    let mut is_whole = true;
+    loop {
+        let more = place.next.take().unwrap_or_default();
+        let (lines, more) = read_page(&copy.from, table, &more)?;
+        let refused = write_lines(&copy.to, table, &lines, threads, progress)?;
+        is_whole &= refused == 0;
+        let written = lines.len() as u64 - refused;
+        progress.add(&progress.entities, written);
+        place.entities += written;
+        if more.is_empty() {
+            return Ok(is_whole);
+        }
+        place.next = Some(more);
+        if is_whole {
+            copy.journal.note_table(table, place)?;
+        }
+    }
+}
+
+/// Where the copy of a table begins. `None`: an earlier run has copied it as a whole, and it is still there.
+fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>, String> {
+    match copy.journal.table(table) {
+        Some(place) if exists(&copy.to, "table", table)? => {
+            Ok(place.next.is_some().then(|| place.clone()))
+        }
+        _ => Ok(Some(TablePlace::beginning())),
+    }
+}
+
+/// Whether the destination has as many entities as were copied.
+fn has_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<bool, String> {
     let (mut more, mut arrived) = (String::new(), 0);
     loop {
         let lines;
@@ -65,5 +92,5 @@ fn check_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<(), Strin
             "table {table}: {copied} entities were sent, and the destination has {arrived}: does something else use it?"
         ));
     }
-    Ok(())
+    Ok(arrived == copied)
 }
