@@ -9,7 +9,7 @@ use crate::cli::Cli;
 use crate::commands::{azurite, plain};
 use crate::connection::ConnectionThreads;
 use crate::local_services::{LocalAccount, while_served};
-use crate::{output, private_files};
+use crate::{output, platform, private_files};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -140,7 +140,7 @@ fn begin(data: &Path) -> io::Result<PathBuf> {
     private_files::write_whole(&data.join(MARK), "")?;
     let lines = data.join(LINES);
     remove_if_there(fs::remove_dir_all(&lines))?;
-    fs::create_dir(&lines)?;
+    platform::create_private_directory(&lines)?;
     Ok(lines)
 }
 

@@ -207,6 +207,15 @@ fn export_on_exit_that_is_not_whole_keeps_the_earlier_archive() {
             .argument("--export-on-exit")
     };
     assert!(launch().start().signal("TERM").0.success());
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = || std::fs::metadata(&archive).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&archive, PermissionsExt::from_mode(0o640)).unwrap();
+        assert!(launch().start().signal("TERM").0.success());
+        assert_eq!(mode(), 0o640, "a file that is replaced keeps its mode");
+    }
     let whole = std::fs::read(&archive).unwrap();
     let server = launch().start();
     Request::new(Service::Blob, "PUT", "/photos/frozen")

@@ -2,7 +2,7 @@
 
 use super::files::Target;
 use super::progress::Progress;
-use super::{FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, tables};
+use super::{FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, scratch_directory, tables};
 use crate::commands::client::Client;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
@@ -19,18 +19,19 @@ pub struct Exported {
 /// which may be there if it is empty. The error is a sentence.
 pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
     check_place(path)?;
-    write_beside(client, path, |_| path.to_path_buf())
+    write_beside(client, path, |_, _| Ok(path.to_path_buf()))
 }
 
 /// As [`export`], in the place of an archive that may be there. An archive that something was left out of replaces nothing: it becomes
 /// `FILE.incomplete`, and the error says so.
 pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
-    let exported = write_beside(client, path, |left_out| {
-        if left_out.is_empty() {
+    let exported = write_beside(client, path, |written, left_out| {
+        keep_private(written, path).map_err(|error| at(path, error))?;
+        Ok(if left_out.is_empty() {
             path.to_path_buf()
         } else {
             incomplete(path)
-        }
+        })
     })?;
     if exported.left_out.is_empty() {
         return Ok(exported);
@@ -44,24 +45,39 @@ pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
     ))
 }
 
+/// Gives a file the mode of the one that it replaces, or 0600.
+#[cfg(unix)]
+fn keep_private(file: &Path, replaced: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let permissions = match fs::metadata(replaced) {
+        Ok(found) => found.permissions(),
+        Err(_) => PermissionsExt::from_mode(0o600),
+    };
+    fs::set_permissions(file, permissions)
+}
+
+#[cfg(not(unix))]
+fn keep_private(_: &Path, _: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
 fn incomplete(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".incomplete");
     name.into()
 }
 
-/// Exports to a place beside `path`, of the kind that its name says, and renames the export to the path that `place` chooses by the
-/// sentences about what was left out.
+/// Exports to a place beside `path`, of the kind that its name says, and renames the export to the path that `place` chooses for it by
+/// the sentences about what was left out.
 fn write_beside(
     client: &Client,
     path: &Path,
-    place: impl FnOnce(&[String]) -> PathBuf,
+    place: impl FnOnce(&Path, &[String]) -> Result<PathBuf, String>,
 ) -> Result<Exported, String> {
     let is_archive = archive::is_name(path);
     let parent = parent_of(path)?;
     // Beside its place, so that it can be renamed; gone if this fails.
-    let scratch = tempfile::Builder::new()
-        .prefix(".lazurite-export-")
+    let scratch = scratch_directory(".lazurite-export-")
         .tempdir_in(&parent)
         .map_err(|error| at(&parent, error))?;
     let root = scratch.path().join("export");
@@ -69,7 +85,6 @@ fn write_beside(
     write(client, &Target { root: &root }, &progress)?;
     let counts = progress.counts();
     let left_out = progress.end();
-    let place = place(&left_out);
     let written = if is_archive {
         let packed = scratch.path().join("archive");
         archive::pack(&root, &packed)?;
@@ -77,6 +92,7 @@ fn write_beside(
     } else {
         root
     };
+    let place = place(&written, &left_out)?;
     fs::rename(&written, &place).map_err(|error| at(&place, error))?;
     sync(&parent);
     Ok(Exported { counts, left_out })

@@ -3,7 +3,7 @@
 use super::files::Source;
 use super::progress::Progress;
 use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path};
-use super::{code_of, is_refusal, queues, send, tables};
+use super::{code_of, is_refusal, queues, scratch_directory, send, tables};
 use crate::commands::client::Client;
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
@@ -174,8 +174,7 @@ pub fn import(
     }
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
-    let mut place = tempfile::Builder::new();
-    place.prefix(".lazurite-import-");
+    let place = scratch_directory(".lazurite-import-");
     // Beside it there is room, unless that is mounted to be read only.
     let unpacked = place
         .tempdir_in(parent.unwrap_or(Path::new(".")))

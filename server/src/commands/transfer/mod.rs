@@ -103,7 +103,8 @@ pub fn seed(
 ) -> Result<Seeded, String> {
     let client = Client::new(Some(connection_string))?;
     let imported = if declaration::is_name(path) {
-        let layout = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
+        let layout = scratch_directory(".lazurite-seed-").tempdir();
+        let layout = layout.map_err(|error| at(&std::env::temp_dir(), error))?;
         let root = layout.path();
         declaration::convert(path, &files::Target { root })?;
         import::import(&client, root, Existing::Skip, begin)?
@@ -314,6 +315,15 @@ fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>
         }
     });
     headers.collect()
+}
+
+/// Makes directories for intermediate files, which only their owner can enter.
+fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder
 }
 
 /// As [`io::Error`], with the path of the file.

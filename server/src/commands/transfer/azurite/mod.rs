@@ -18,7 +18,7 @@ mod tables;
 use super::files::Source;
 use super::import::{self, Existing};
 use super::progress::Progress;
-use super::{at, plain, print_line};
+use super::{at, plain, print_line, scratch_directory};
 use crate::commands::client::Client;
 use serde_json::value::RawValue;
 use staging::Staging;
@@ -76,7 +76,8 @@ pub fn run(
     account: Option<&str>,
     existing: Existing,
 ) -> Result<ExitCode, String> {
-    let staging = tempfile::tempdir().map_err(|error| at(&std::env::temp_dir(), error))?;
+    let staging = scratch_directory(".lazurite-azurite-").tempdir();
+    let staging = staging.map_err(|error| at(&std::env::temp_dir(), error))?;
     let name = account.unwrap_or_else(|| client.account().unwrap_or(DEFAULT_ACCOUNT));
     let accounts = [Account { name, client }];
     let outcome = import(
