@@ -342,7 +342,7 @@ fn copy_with_a_sas_names_what_the_sas_does_not_give_and_copies_the_rest() {
         let put = queue("POST", &format!("/work/messages{hidden}"));
         put.body(message).send(&from).is(201);
     }
-    let sas = account_sas("rl", "bqt", "sco", "", "https,http");
+    let sas = account_sas("rltf", "bqt", "sco", "", "https,http");
     let mut source = format!("SharedAccessSignature={sas};");
     for service in Service::ALL {
         let port = from.ports.of(service);
