@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::blob::account_sas;
 use crate::clients::{INSTALL_TIME_MAX, finish, made_once, skips_clients, succeed};
 use crate::export::{files, fill, ok};
 use crate::http::Request;
@@ -302,6 +303,64 @@ fn killed_copy_goes_on_where_it_was() {
     let (from, other) = (from.connection_string(), other.connection_string());
     let text = not_copied(&from, &other, &words);
     assert!(text.contains("the journal of another copy"), "{text}");
+}
+
+#[test]
+fn resumed_copy_copies_again_what_has_left_the_destination() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill(&from);
+    let scratch = TempDir::new().unwrap();
+    let journal = scratch.path().join("journal");
+    let words = ["--resume", journal.to_str().unwrap()];
+    copied(&from, &to, &words);
+    let request = |service, target| Request::new(service, "DELETE", target);
+    request(Service::Queue, "/work").send(&to).is(204);
+    let table = request(Service::Table, "/Tables('Customers')");
+    table.header("Accept", "application/json").send(&to).is(204);
+    let text = copied(&from, &to, &words);
+    assert!(text.contains("100 messages, 250 entities"), "{text}");
+    assert_equal_exports(&from, &to);
+    // Consumers have taken messages.
+    let messages = request(Service::Queue, "/work/messages");
+    messages.send(&to).is(204);
+    let text = not_copied(&from.connection_string(), &to.connection_string(), &words);
+    assert!(
+        text.contains("an earlier run copied 100 messages, and the destination has 0"),
+        "{text}"
+    );
+}
+
+#[test]
+fn copy_with_a_sas_names_what_the_sas_does_not_give_and_copies_the_rest() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    blob("PUT", "/photos?restype=container").send(&from).is(201);
+    put(&from, "/photos/a", "a");
+    let queue = |method: &str, target: &str| Request::new(Service::Queue, method, target);
+    queue("PUT", "/work").send(&from).is(201);
+    for hidden in ["", "?visibilitytimeout=600"] {
+        let message = "<QueueMessage><MessageText>text</MessageText></QueueMessage>";
+        let put = queue("POST", &format!("/work/messages{hidden}"));
+        put.body(message).send(&from).is(201);
+    }
+    let sas = account_sas("rltf", "bqt", "sco", "", "https,http");
+    let mut source = format!("SharedAccessSignature={sas};");
+    for service in Service::ALL {
+        let port = from.ports.of(service);
+        source += &format!("{service:?}Endpoint=http://127.0.0.1:{port}/{ACCOUNT};");
+    }
+    let scratch = TempDir::new().unwrap();
+    let journal = scratch.path().join("journal");
+    let words = ["--resume", journal.to_str().unwrap()];
+    // What is left out is left out by a second run too.
+    for _ in 0..2 {
+        let text = not_copied(&source, &to.connection_string(), &words);
+        assert!(
+            text.contains("queue work: 1 of its messages, which this server shows")
+                && text.contains("copied: "),
+            "{text}"
+        );
+    }
+    assert_eq!(blob("GET", "/photos/a").send(&to).text(), "a");
 }
 
 #[test]

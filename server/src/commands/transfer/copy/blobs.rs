@@ -4,7 +4,7 @@ use super::{CopyRun, Made, Resource};
 use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::Element;
-use crate::commands::client::{Call, Client, Reply};
+use crate::commands::client::{Call, Client, Reply, encode};
 use crate::commands::transfer::blobs::{
     Kind, each_listed, headers_of, is_in_use, kind_of, line_of, make_container, policies_of,
     property, quoted, reason_to_leave_out, resource,
@@ -58,7 +58,7 @@ fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String>
     }
     let mut others = NotCopied::default();
     let produce = |hand: &mut Hand<'_, Listed>| {
-        let include = "metadata,tags,snapshots,versions";
+        let include = datasets(copy, name)?;
         each_listed(&copy.from, name, include, &mut |blob| {
             if others.counts(blob) {
                 return Ok(());
@@ -83,6 +83,19 @@ fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String>
     })?;
     others.note(copy, name);
     Ok(())
+}
+
+/// What is listed of blobs. A SAS may not give the right to their tags.
+fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str, String> {
+    let path = encode(container);
+    let list = format!("{path}?restype=container&comp=list&maxresults=1&include=tags");
+    match ask(&copy.from, ServiceKind::Blob, "GET", &list) {
+        Err(error) if status_of(&error) == Some(403) => {
+            copy.refused(&format!("container {container}, tags of its blobs"), error)?;
+            Ok("metadata,snapshots,versions")
+        }
+        listed => listed.map(|_| "metadata,tags,snapshots,versions"),
+    }
 }
 
 /// What a container holds beside its blobs, which no request of another client can make.
