@@ -392,7 +392,7 @@ fn hostile_blobs() -> Vec<(&'static str, Value, &'static str)> {
         ),
         (
             "zeros",
-            json!({"properties": {"blobType": "AppendBlob", "contentLength": 1 << 40}, "persistency": part("*ZERO*", 0, 1 << 40)}),
+            json!({"properties": {"blobType": "AppendBlob", "contentLength": 1_u64 << 40}, "persistency": part("*ZERO*", 0, 1_u64 << 40)}),
             "only page blobs",
         ),
         (
