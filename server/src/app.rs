@@ -77,17 +77,14 @@ impl Server for App {
 }
 
 /// The layers of a request, from the outside to the inside and back. [`handle`] has the inner ones.
-#[expect(
-    clippy::manual_async_fn,
-    reason = "the future of an async function holds its arguments twice"
-)]
 fn serve(
     app: Arc<App>,
     client: Client,
     request: Request<Incoming>,
     notes: HeaderNames,
 ) -> impl Future<Output = Response<Body>> {
-    // Lent to the inner layers, which take it: passed by value, it would be in their future once more.
+    // Lent to the inner layers, which take it: passed by value, it would be in their future once more, as it would be in that of an
+    // async function.
     let mut request = Some(request);
     async move {
         let Some(outside) = &request else {

@@ -4,10 +4,10 @@ use crate::platform::{Rights, Signal};
 use rustix::fs::{Access, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -53,6 +53,20 @@ impl Signals {
 /// Creates a directory and its parents for their owner alone.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Has a builder of temporary directories make them for their owner alone.
+pub fn restrict_to_owner(builder: &mut tempfile::Builder<'_, '_>) {
+    builder.permissions(Permissions::from_mode(0o700));
+}
+
+/// Gives a file the mode of the one that it replaces, or 0600.
+pub fn keep_private(file: &Path, replaced: &Path) -> io::Result<()> {
+    let permissions = match fs::metadata(replaced) {
+        Ok(found) => found.permissions(),
+        Err(_) => Permissions::from_mode(0o600),
+    };
+    fs::set_permissions(file, permissions)
 }
 
 /// Opens a file to append to it, or creates one for its owner alone. Without `follows_links` a symbolic link is an error.

@@ -4,6 +4,7 @@ use super::files::Target;
 use super::progress::Progress;
 use super::{FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, scratch_directory, tables};
 use crate::commands::client::Client;
+use crate::platform::keep_private;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::fs::{self, File};
@@ -43,22 +44,6 @@ pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
         incomplete(path).display(),
         left_out.join("; ")
     ))
-}
-
-/// Gives a file the mode of the one that it replaces, or 0600.
-#[cfg(unix)]
-fn keep_private(file: &Path, replaced: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let permissions = match fs::metadata(replaced) {
-        Ok(found) => found.permissions(),
-        Err(_) => PermissionsExt::from_mode(0o600),
-    };
-    fs::set_permissions(file, permissions)
-}
-
-#[cfg(not(unix))]
-fn keep_private(_: &Path, _: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 fn incomplete(path: &Path) -> PathBuf {

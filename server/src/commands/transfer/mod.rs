@@ -41,6 +41,7 @@ use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply};
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
+use crate::platform::restrict_to_owner;
 use crate::service_kind::ServiceKind;
 use export::properties_path;
 use serde_json::{Map, Value};
@@ -321,8 +322,7 @@ fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>
 fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    restrict_to_owner(&mut builder);
     builder
 }
 
