@@ -83,16 +83,16 @@ fn serve(
     request: Request<Incoming>,
     notes: HeaderNames,
 ) -> impl Future<Output = Response<Body>> {
-    // Lent to the inner layers, which take it: passed by value, it would be in their future once more, as it would be in that of an
-    // async function.
+    // Lent to the inner layers, which take it. By value, their future would have room for it too; and an async function would have room
+    // for it twice.
     let mut request = Some(request);
     async move {
-        let Some(outside) = &request else {
+        let Some(whole) = &request else {
             unreachable!("only the inner layers take the request");
         };
-        let (store, no_store) = addressed_store::find(&app, &client, outside).await;
+        let (store, no_store) = addressed_store::find(&app, &client, whole).await;
         let origin = store.request_origin(&client);
-        let outer = OuterLayers::of(&app, outside);
+        let outer = OuterLayers::of(&app, whole);
         let mut facts = ResponseFacts {
             request_copy: outer.begun.as_ref().and_then(Begun::request_copy),
             ..ResponseFacts::default()

@@ -3,8 +3,8 @@
 mod command;
 
 pub use command::{
-    ClockAction, Command, CopyArguments, FaultsAction, QueryFormat, ShimAction, StateAction,
-    StoreArguments,
+    ClockAction, Command, CopyArguments, FaultsAction, QueryFormat, ResetArguments, ShimAction,
+    StateAction, StoreArguments,
 };
 
 use crate::accounts::Accounts;

@@ -107,7 +107,8 @@ impl Body for Upload {
     }
 }
 
-/// A request after which the connection ends. Names of headers are sent in the case in which they are given. Error: HTTP does not allow the method, the target or a header.
+/// A request after which the connection ends. Names of headers are sent in the case in which they are given. Error: HTTP does not allow the
+/// method, the target or a header.
 pub fn request(
     host: &str,
     (method, target): (&str, &str),

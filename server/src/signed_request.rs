@@ -1,5 +1,6 @@
 //! Requests that the program itself sends to a service: signed with Shared Key, and for the Table service with Shared Key Lite.
 
+use crate::auth::shared_key::LINES;
 use crate::clock;
 use crate::codec::date;
 use crate::service_kind::ServiceKind;
@@ -11,22 +12,6 @@ use sha2::Sha256;
 
 /// Headers of a request, names in any case.
 pub type Headers = Vec<(String, String)>;
-
-/// Headers that the signature covers beside those of the protocol, in its order.
-/// Source: Authorize with Shared Key, "Constructing the signature string". The date stands in `x-ms-date`, so that of `Date` is empty.
-const SIGNED: [&str; 11] = [
-    "content-encoding",
-    "content-language",
-    "content-length",
-    "content-md5",
-    "content-type",
-    "date",
-    "if-modified-since",
-    "if-match",
-    "if-none-match",
-    "if-unmodified-since",
-    "range",
-];
 
 /// Adds a date and the signature of a key to the headers of a request with a body of this many bytes. `target` is path and query as
 /// they are sent. Azurite's Blob service takes Shared Key alone, its Table service is quicker with Shared Key Lite.
@@ -46,7 +31,7 @@ pub fn sign(
         let comp = comp.map(|comp| format!("?{comp}")).unwrap_or_default();
         ("SharedKeyLite", format!("{now}\n{resource}{comp}"))
     } else {
-        let values = SIGNED.map(|name| signed_value(headers, name, body_bytes));
+        let values = LINES.map(|name| signed_value(headers, name, body_bytes));
         let (values, own, query) = (
             values.join("\n"),
             canonical(headers),
@@ -68,6 +53,7 @@ pub fn sign(
 
 fn signed_value(headers: &Headers, name: &str, body_bytes: u64) -> String {
     match name {
+        // The date stands in `x-ms-date`.
         "date" => String::new(),
         "content-length" if body_bytes == 0 => String::new(),
         "content-length" => body_bytes.to_string(),

@@ -305,30 +305,33 @@ fn string_to_sign_for_tables(context: &Context, scheme: Scheme, form: Form) -> S
 /// Initial capacity of a string to sign.
 const TEXT_BYTES_USUAL: usize = 512;
 
+/// The headers with a line of their own in the string to sign of Shared Key, in its order.
+/// Source: Authorize with Shared Key, "Constructing the signature string".
+pub const LINES: [&str; 11] = [
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-md5",
+    "content-type",
+    "date",
+    "if-modified-since",
+    "if-match",
+    "if-none-match",
+    "if-unmodified-since",
+    "range",
+];
+
 /// The headers with a line of their own.
 fn lines(scheme: Scheme, form: Form) -> &'static [&'static str] {
-    const FULL: [&str; 11] = [
-        "content-encoding",
-        "content-language",
-        "content-length",
-        "content-md5",
-        "content-type",
-        "date",
-        "if-modified-since",
-        "if-match",
-        "if-none-match",
-        "if-unmodified-since",
-        "range",
-    ];
     const LANGUAGE_FIRST: [&str; 11] = {
-        let mut lines = FULL;
-        (lines[0], lines[1]) = (FULL[1], FULL[0]);
+        let mut lines = LINES;
+        (lines[0], lines[1]) = (LINES[1], LINES[0]);
         lines
     };
     match scheme {
         Scheme::SharedKeyLite => &["content-md5", "content-type", "date"],
         Scheme::SharedKey if form.language_before_encoding => &LANGUAGE_FIRST,
-        Scheme::SharedKey => &FULL,
+        Scheme::SharedKey => &LINES,
     }
 }
 

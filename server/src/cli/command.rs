@@ -385,24 +385,28 @@ pub enum FaultsAction {
     Clear,
 }
 
+/// The part of a store that `lazurite state reset` deletes; everything if nothing is named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct ResetArguments {
+    /// An account; ACCOUNT--FORK is the account in a fork
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
+    /// blob, queue or table
+    #[arg(long, value_name = "SERVICE")]
+    pub service: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    pub container: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    pub queue: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    pub table: Option<String>,
+}
+
 /// An action of `lazurite state`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum StateAction {
     /// Delete everything in the store, or in the part of it that is named
-    Reset {
-        /// An account; ACCOUNT--FORK is the account in a fork
-        #[arg(long, value_name = "NAME")]
-        account: Option<String>,
-        /// blob, queue or table
-        #[arg(long, value_name = "SERVICE")]
-        service: Option<String>,
-        #[arg(long, value_name = "NAME")]
-        container: Option<String>,
-        #[arg(long, value_name = "NAME")]
-        queue: Option<String>,
-        #[arg(long, value_name = "NAME")]
-        table: Option<String>,
-    },
+    Reset(ResetArguments),
     /// Keep the store as it is now
     Snapshot {
         /// 1 to 64 letters, digits, dots, hyphens and underscores

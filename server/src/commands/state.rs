@@ -1,12 +1,14 @@
 //! `lazurite state`: resets, keeps, restores and forks the store of a running server.
 
-use crate::cli::StateAction;
+use crate::cli::{ResetArguments, StateAction};
 use crate::commands::client::encode;
 use crate::commands::doctor::{Target, connection_string};
 use crate::commands::{plain, print_line};
 use crate::console::layout_size;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+
+const RESET: &str = "/_lazurite/state/reset";
 
 /// Asks the server of a connection string, or of the one in the environment. The error is a sentence.
 pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
@@ -42,27 +44,8 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
         format!("/_lazurite/state/{kind}/{name}{end}")
     };
     let (method, page) = match action {
-        StateAction::Reset {
-            account,
-            service,
-            container,
-            queue,
-            table,
-        } => {
-            // A part is of the account of the connection string, which may be a fork, unless another is named.
-            let is_of_all = [account, service, container, queue, table]
-                .iter()
-                .all(|name| name.is_none());
-            let page = "/_lazurite/state/reset".to_owned();
-            if is_of_all {
-                return ("POST", page, String::new());
-            }
-            let own_account = Some(own_account).filter(|name| !name.is_empty());
-            let account = account.as_deref().or(own_account);
-            let body = json!({
-                "account": account, "service": service, "container": container, "queue": queue, "table": table,
-            });
-            return ("POST", page, body.to_string());
+        StateAction::Reset(part) => {
+            return ("POST", RESET.to_owned(), reset_body(part, own_account));
         }
         StateAction::List => ("GET", "/_lazurite/state/snapshots".to_owned()),
         StateAction::Snapshot { name } => ("PUT", page("snapshots", name, "")),
@@ -77,6 +60,20 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
         }
     };
     (method, page, String::new())
+}
+
+/// The body that names a part; empty for everything. A part is of the account of the connection string, which may be a fork, unless another
+/// is named.
+fn reset_body(part: &ResetArguments, own_account: &str) -> String {
+    if *part == ResetArguments::default() {
+        return String::new();
+    }
+    let own_account = Some(own_account).filter(|name| !name.is_empty());
+    let body = json!({
+        "account": part.account.as_deref().or(own_account), "service": part.service, "container": part.container,
+        "queue": part.queue, "table": part.table,
+    });
+    body.to_string()
 }
 
 fn diff_page(action: &StateAction, own_account: &str) -> String {
@@ -162,41 +159,23 @@ fn change_lines(change: &Value) -> Vec<String> {
     lines
 }
 
-/// The outcome of a reset of the part with these names, the innermost first.
-fn reset_sentence<'a>(
-    names: impl Iterator<Item = &'a String>,
-    own_account: &str,
-    account: &Option<String>,
-) -> String {
-    let mut names: Vec<_> = names.map(|name| plain(name)).collect();
-    if names.is_empty() {
-        "the store is empty".to_owned()
-    } else {
-        if account.is_none() {
-            names.push(plain(own_account));
-        }
-        format!("deleted everything of {}", names.join(" of "))
+/// The outcome of a reset, with the names of the part, the innermost first.
+fn reset_sentence(part: &ResetArguments, own_account: &str) -> String {
+    if *part == ResetArguments::default() {
+        return "the store is empty".to_owned();
     }
+    let account = part.account.as_deref().unwrap_or(own_account);
+    let inner = [&part.table, &part.queue, &part.container, &part.service];
+    let inner = inner.into_iter().filter_map(|name| name.as_deref());
+    let names: Vec<_> = inner.chain([account]).map(plain).collect();
+    format!("deleted everything of {}", names.join(" of "))
 }
 
 /// What an answer says, for people.
 fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
     match action {
-        StateAction::Reset {
-            account,
-            service,
-            container,
-            queue,
-            table,
-        } => {
-            let names = [table, queue, container, service, account];
-            vec![reset_sentence(
-                names.into_iter().flatten(),
-                own_account,
-                account,
-            )]
-        }
+        StateAction::Reset(part) => vec![reset_sentence(part, own_account)],
         StateAction::Diff { .. } => changes(answer),
         StateAction::Snapshot { name } => vec![format!("kept the store as {name}")],
         StateAction::Restore { name } => vec![format!("the store is as {name}")],
@@ -241,12 +220,12 @@ mod tests {
 
     #[test]
     fn part_and_fork_are_those_of_the_connection_string_unless_others_are_named() {
-        let reset = |account: Option<&str>, container: Option<&str>| StateAction::Reset {
-            account: account.map(str::to_owned),
-            service: None,
-            container: container.map(str::to_owned),
-            queue: None,
-            table: None,
+        let reset = |account: Option<&str>, container: Option<&str>| {
+            StateAction::Reset(ResetArguments {
+                account: account.map(str::to_owned),
+                container: container.map(str::to_owned),
+                ..ResetArguments::default()
+            })
         };
         let account = |action: &StateAction| {
             let (_, _, body) = request(action, "a--f");

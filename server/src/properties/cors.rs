@@ -357,6 +357,15 @@ pub fn write(document: &mut Writer, rules: &[CorsRule]) {
     document.close("Cors");
 }
 
+/// The document that sets the rules of a service, and nothing else.
+pub fn document(rules: &[CorsRule]) -> String {
+    let mut document = Writer::new();
+    document.open("StorageServiceProperties");
+    write(&mut document, rules);
+    document.close("StorageServiceProperties");
+    document.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,16 +24,15 @@ pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
         queue,
         table,
     };
-    if wanted.is_of_all() && !matches!(body.trim_ascii(), b"" | b"{}") {
-        // A program whose name of a container is null does not mean everything.
+    if !wanted.is_of_all() {
+        stores.reset_part(wanted).await?;
+    } else if body.contains(&b'"') {
+        // It has fields, and all are null: a program that has no name to give does not mean everything.
         let message =
             "The body names nothing. A reset of everything has no body, or an empty object.";
         return Err(Failure::new(400, "InvalidInput", message));
-    }
-    if wanted.is_of_all() {
-        stores.reset().await?;
     } else {
-        stores.reset_part(wanted).await?;
+        stores.reset().await?;
     }
     Ok(json!({}))
 }

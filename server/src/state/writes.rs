@@ -35,18 +35,8 @@ pub struct Scope {
     pub account: String,
     /// `None`: all services.
     pub service: Option<ServiceKind>,
-    /// A container, queue or table, of one service; `None`: all. Tables are named in lower case.
+    /// A container, queue or table, of one service, in any case; `None`: all.
     pub name: Option<String>,
-}
-
-impl Scope {
-    /// Whether a request may write within the scope.
-    fn covers(&self, target: &WriteTarget<'_>) -> bool {
-        let is_named = |name: &String| name.eq_ignore_ascii_case(target.name);
-        self.account == target.account
-            && self.service.is_none_or(|service| service == target.service)
-            && (target.name.is_empty() || self.name.as_ref().is_none_or(is_named))
-    }
 }
 
 /// The writes of one store.
@@ -56,15 +46,15 @@ pub struct Writes {
     slots: [AtomicU32; SLOTS],
     /// The scopes of resets that did not wait longer for writes under way.
     overtaking: Mutex<Vec<Hashes>>,
-    /// The number of these.
+    /// The number of these, which each write reads without the lock.
     overtaken: AtomicU32,
     /// The scope of the reset that is under way.
-    resetting: RwLock<Option<Scope>>,
+    resetting: RwLock<Option<Hashes>>,
     is_resetting: AtomicBool,
 }
 
-/// Hashes of an account, of a service in it, and of a name in that; 0 for none. Two targets of the same hashes cost one of them an
-/// unneeded `503`, no more.
+/// A target or a scope as hashes of its account, and of its name there; 0 stands for no service and no name. A hash that two share costs
+/// a write an unneeded `503`, no more.
 #[derive(Debug, Clone, Copy)]
 struct Hashes {
     account: u32,
@@ -94,7 +84,7 @@ impl Hashes {
         }
     }
 
-    /// Whether a scope with these hashes may cover a target with those.
+    /// Whether a request may write within a scope: it does if it names no container, queue or table.
     fn may_cover(self, target: Hashes) -> bool {
         let is_same = |own: u32, other: u32| own == 0 || other == 0 || own == other;
         self.account == target.account
@@ -182,8 +172,8 @@ impl Writes {
                 .resetting
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
-            let is_covered = |scope: &Scope| target.is_none_or(|target| scope.covers(&target));
-            if scope.as_ref().is_some_and(is_covered) {
+            let covers = |scope: Hashes| hashes.is_none_or(|target| scope.may_cover(target));
+            if scope.is_some_and(covers) {
                 return Err(being_reset());
             }
         }
@@ -193,14 +183,14 @@ impl Writes {
     /// Runs the deletion of a scope while no write to it is acknowledged. One at a time. Blocks until the writes under way have ended, for at
     /// most a second.
     pub fn while_resetting<T>(&self, scope: &Scope, delete: impl FnOnce() -> T) -> T {
+        let name = scope.name.as_deref().unwrap_or_default();
+        let hashes = Hashes::new(&scope.account, scope.service, name);
         *self
             .resetting
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(scope.clone());
+            .unwrap_or_else(PoisonError::into_inner) = Some(hashes);
         self.is_resetting.store(true, Ordering::SeqCst);
         let _announced = Announced(self);
-        let name = scope.name.as_deref().unwrap_or_default();
-        let hashes = Hashes::new(&scope.account, scope.service, name);
         let slots = match &scope.name {
             Some(_) => vec![&self.slots[UNNAMED], &self.slots[hashes.slot()]],
             None => self.slots.iter().collect(),

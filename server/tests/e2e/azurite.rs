@@ -419,7 +419,7 @@ fn hostile_blobs() -> Vec<(&'static str, Value, &'static str)> {
         (
             "control",
             json!({"metadata": {"a": "b\r\nx-ms-lease-id: c"}}),
-            "no header can",
+            "it holds a control character",
         ),
         ("name", json!({"metadata": {"1 2": "x"}}), "not permitted"),
         (

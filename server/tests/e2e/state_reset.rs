@@ -217,7 +217,13 @@ fn names_that_contradict_each_other_or_are_unknown_are_refused_and_nothing_is_de
             "{part}: {text}"
         );
     }
+    let twice = r#"{"container": "aaa", "container": null}"#;
+    let refused = state("POST", "reset").body(twice).send(&server);
+    assert!(refused.text().contains("container comes twice"));
     assert_eq!(everything(&server), before);
+    // An object without a field, however it is written, is a reset of everything.
+    state("POST", "reset").body("{ }\n").send(&server).is(200);
+    assert!(everything(&server).is_empty());
 }
 
 /// Writes blobs, and makes their container again when it is gone. Returns the acknowledged ones, with the times at which their requests began

@@ -1,6 +1,6 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
-use super::at;
+use crate::commands::transfer::at;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};

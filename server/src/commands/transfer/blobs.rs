@@ -1,19 +1,18 @@
 //! Containers and their blobs.
 
-use super::content::{Content, Part};
-use super::files::{BlobFiles, Source, Target, name_of};
-use super::import::Import;
-use super::parallel::{Hand, in_parallel};
-use super::progress::Progress;
-use super::{
-    Resource, ask, ask_xml, code_of, header, in_query, is_refusal, metadata_headers, policies,
-    send, send_opened,
-};
-use super::{text_field, texts_field};
 use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
+use crate::commands::transfer::content::{Content, Part};
+use crate::commands::transfer::files::{BlobFiles, Source, Target, name_of};
+use crate::commands::transfer::import::Import;
+use crate::commands::transfer::parallel::{Hand, in_parallel};
+use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::{
+    Resource, ask, ask_xml, check_settings, code_of, header, in_query, is_refusal,
+    metadata_headers, patiently, policies, send, send_opened, text_field, texts_field,
+};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
@@ -279,7 +278,7 @@ fn read_content(
     if job.bytes > 0 {
         let headers = vec![header("If-Match", &quoted(&job.etag))];
         let resource = resource(container, &job.name);
-        let reply = super::patiently(client, || {
+        let reply = patiently(client, || {
             let call = Call {
                 service: ServiceKind::Blob,
                 method: "GET",
@@ -322,7 +321,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
     for container in import.resources("blobs", &ENDINGS)? {
         lazurite_blob::check_container_name(&container)
             .map_err(|error| format!("blobs/{container}: {error}"))?;
-        super::check_settings(import.source, &format!("blobs/{container}.json"))?;
+        check_settings(import.source, &format!("blobs/{container}.json"))?;
         each_blob(import, &container, &mut |put| {
             check_blob(import, &put).map_err(|error| format!("{}: {error}", put.path))
         })?;

@@ -1,7 +1,7 @@
 //! The content of a blob that is imported: a file of the layout, or ranges of the files of another program.
 
-use super::files::Source;
-use super::import::Import;
+use crate::commands::transfer::files::Source;
+use crate::commands::transfer::import::Import;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::File;

@@ -16,11 +16,11 @@
 //!
 //! The file becomes a directory of the layout of an export. It is checked as a whole before that, so that errors name its lines.
 
-use super::files::Target;
-use super::{at, properties_path};
-use crate::codec::xml::{self, Writer};
+use crate::codec::xml;
+use crate::commands::transfer::files::Target;
+use crate::commands::transfer::{at, check_container_name, check_metadata, properties_path};
+use crate::properties::cors;
 use crate::properties::document::Change;
-use crate::request::metadata;
 use crate::service_kind::ServiceKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -87,6 +87,19 @@ struct CorsRule {
     max_age_seconds: Option<u32>,
 }
 
+impl CorsRule {
+    fn rule(&self) -> cors::CorsRule {
+        let age = self.max_age_seconds.unwrap_or(MAX_AGE_SECONDS_DEFAULT);
+        cors::CorsRule {
+            allowed_origins: self.origins.clone(),
+            allowed_methods: self.methods.clone(),
+            allowed_headers: self.headers.clone(),
+            exposed_headers: self.exposed_headers.clone(),
+            max_age_seconds: age.into(),
+        }
+    }
+}
+
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Service {
@@ -144,7 +157,7 @@ impl Checked<'_> {
     /// Writes the settings of all containers, queues and tables.
     fn write_settings(&self, declaration: &Declaration, target: &Target<'_>) -> Result<(), String> {
         for (name, container) in &declaration.containers {
-            let checked = super::check_container_name(name.as_ref());
+            let checked = check_container_name(name.as_ref());
             checked.map_err(|error| self.error(&name.span(), &error))?;
             let mut settings = self.metadata(name, &container.metadata)?;
             let access = container.access.as_ref().map(|access| match access {
@@ -173,16 +186,7 @@ impl Checked<'_> {
         of: &Spanned<String>,
         metadata: &BTreeMap<String, String>,
     ) -> Result<Map<String, Value>, String> {
-        let pairs: Vec<_> = metadata.clone().into_iter().collect();
-        let checked = metadata::check(&pairs).map_err(|failure| failure.message.to_string());
-        let is_plain = |text: &String| !text.chars().any(char::is_control);
-        let checked = checked.and_then(|()| {
-            if metadata.values().all(is_plain) {
-                Ok(())
-            } else {
-                Err("it holds a control character".to_owned())
-            }
-        });
+        let checked = check_metadata(metadata);
         checked.map_err(|reason| {
             let reason = format!("metadata of {}: {reason}", of.as_ref());
             self.error(&of.span(), &reason)
@@ -198,14 +202,16 @@ impl Checked<'_> {
                 let services = rule.as_ref().services.as_ref();
                 services.is_none_or(|services| services.contains(&service))
             };
-            let rules: Vec<_> = rules.iter().filter(is_of_service).collect();
-            // Rule by rule, so that the error names the place of the wrong one.
-            for end in 1..=rules.len() {
-                let checked = check(service.kind(), &document(&rules[..end]));
-                checked.map_err(|reason| self.error(&rules[end - 1].span(), &reason))?;
+            let mut of_service = Vec::new();
+            for rule in rules.iter().filter(is_of_service) {
+                of_service.push(rule.as_ref().rule());
+                // Rule by rule, so that the error names the place of the wrong one.
+                let checked = check(service.kind(), &cors::document(&of_service));
+                checked.map_err(|reason| self.error(&rule.span(), &reason))?;
             }
-            if !rules.is_empty() {
-                all.push((properties_path(service.kind()), document(&rules)));
+            if !of_service.is_empty() {
+                let path = properties_path(service.kind());
+                all.push((path, cors::document(&of_service)));
             }
         }
         Ok(all)
@@ -220,26 +226,6 @@ fn check(service: ServiceKind, document: &str) -> Result<(), String> {
         let value = value.collect::<Vec<_>>().join(": ");
         format!("the CORS rule is refused: {} {value}", failure.message)
     })
-}
-
-fn document(rules: &[&Spanned<CorsRule>]) -> String {
-    let mut document = Writer::new();
-    document.open("StorageServiceProperties");
-    document.open("Cors");
-    for rule in rules {
-        let rule = rule.as_ref();
-        let age = rule.max_age_seconds.unwrap_or(MAX_AGE_SECONDS_DEFAULT);
-        document.open("CorsRule");
-        document.element("AllowedOrigins", &rule.origins.join(","));
-        document.element("AllowedMethods", &rule.methods.join(","));
-        document.element("AllowedHeaders", &rule.headers.join(","));
-        document.element("ExposedHeaders", &rule.exposed_headers.join(","));
-        document.element("MaxAgeInSeconds", &age.to_string());
-        document.close("CorsRule");
-    }
-    document.close("Cors");
-    document.close("StorageServiceProperties");
-    document.finish()
 }
 
 #[cfg(test)]

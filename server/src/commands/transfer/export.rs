@@ -1,9 +1,11 @@
 //! `lazurite export`: everything of an account to a directory or an archive.
 
-use super::files::Target;
-use super::progress::Progress;
-use super::{FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, scratch_directory, tables};
 use crate::commands::client::Client;
+use crate::commands::transfer::files::Target;
+use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::{
+    FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, scratch_directory, tables,
+};
 use crate::platform::keep_private;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};

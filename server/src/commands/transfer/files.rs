@@ -1,6 +1,6 @@
 //! The files of an export: the path of a blob's content, and reading from an unchecked directory.
 
-use super::at;
+use crate::commands::transfer::at;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fs::{self, File};

@@ -1,10 +1,10 @@
 //! `lazurite import`: an export, or a directory that people wrote in the same layout, into a store.
 
-use super::files::Source;
-use super::progress::Progress;
-use super::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path};
-use super::{code_of, is_refusal, queues, scratch_directory, send, tables};
 use crate::commands::client::Client;
+use crate::commands::transfer::files::Source;
+use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path};
+use crate::commands::transfer::{code_of, is_refusal, queues, scratch_directory, send, tables};
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
 use serde_json::{Map, Value};

@@ -42,9 +42,11 @@ use crate::commands::client::{Call, Client, Reply};
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
 use crate::platform::restrict_to_owner;
+use crate::request::metadata;
 use crate::service_kind::ServiceKind;
 use export::properties_path;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -316,6 +318,24 @@ fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>
         }
     });
     headers.collect()
+}
+
+/// Error: the service refuses such metadata, or a value cannot stand in the header of a request.
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
+    let pairs: Vec<_> = metadata.clone().into_iter().collect();
+    let checked = metadata::check(&pairs).map_err(|failure| failure.message.into_owned());
+    checked.and_then(|()| check_texts(metadata))
+}
+
+/// Error: a text cannot stand in the header of a request.
+fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
+    let mut broken = texts
+        .iter()
+        .filter(|(_, text)| text.chars().any(char::is_control));
+    match broken.next() {
+        Some((name, _)) => Err(format!("{name}: it holds a control character")),
+        None => Ok(()),
+    }
 }
 
 /// Makes directories for intermediate files, which only their owner can enter.

@@ -1,6 +1,7 @@
 //! Stored access policies: as XML on the wire, as JSON in files.
 
 use crate::codec::xml::{Element, Writer};
+use crate::commands::transfer::text_field;
 use serde_json::{Map, Value, json};
 
 /// The fields of a policy with their names in XML.
@@ -40,7 +41,7 @@ pub fn to_xml(policies: &Value) -> Result<String, String> {
         let fields = policy
             .as_object()
             .ok_or("policies: a policy is a JSON object")?;
-        let text = |name| super::text_field(fields, name);
+        let text = |name| text_field(fields, name);
         document.open("SignedIdentifier");
         document.element("Id", text("id")?.unwrap_or_default());
         document.open("AccessPolicy");

@@ -1,12 +1,15 @@
 //! Queues and their messages.
 
-use super::files::Target;
-use super::import::Import;
-use super::progress::Progress;
-use super::{Resource, ask, ask_xml, code_of, header, metadata_headers, policies, send};
 use crate::codec::date;
 use crate::codec::xml::{Element, escape_into};
 use crate::commands::client::{Call, Client, encode};
+use crate::commands::transfer::files::Target;
+use crate::commands::transfer::import::Import;
+use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::{
+    Resource, ask, ask_xml, blobs, check_settings, code_of, header, in_query, metadata_headers,
+    patiently, policies, send, text_field,
+};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value, json};
@@ -43,15 +46,12 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>, String> {
     let mut queues = Vec::new();
     let mut marker = String::new();
     loop {
-        let list = format!(
-            "?comp=list&include=metadata&marker={}",
-            super::in_query(&marker)
-        );
+        let list = format!("?comp=list&include=metadata&marker={}", in_query(&marker));
         let page = ask_xml(client, ServiceKind::Queue, &list)?;
         for queue in page.child("Queues").iter().flat_map(|all| &all.children) {
             let name = text(queue, "Name");
             let mut settings = Map::new();
-            super::blobs::put_metadata(&mut settings, queue);
+            blobs::put_metadata(&mut settings, queue);
             queues.push((name.to_owned(), settings));
         }
         marker = text(&page, "NextMarker").to_owned();
@@ -115,7 +115,7 @@ fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<Str
         "{}/messages?peekonly=true&numofmessages={PEEKED_MAX}",
         encode(queue)
     );
-    super::patiently(client, || {
+    patiently(client, || {
         let call = Call {
             service: ServiceKind::Queue,
             method: "GET",
@@ -164,7 +164,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
     for queue in import.resources("queues", &ENDINGS)? {
         lazurite_queue::check_queue_name(&queue)
             .map_err(|error| format!("queues/{queue}: {error}"))?;
-        super::check_settings(import.source, &format!("queues/{queue}.json"))?;
+        check_settings(import.source, &format!("queues/{queue}.json"))?;
         let lines = format!("queues/{queue}.messages.jsonl");
         import
             .source
@@ -270,7 +270,7 @@ impl MessageRequest {
     fn of_line(line: &str) -> Result<MessageRequest, String> {
         let fields: Map<String, Value> =
             serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let text = super::text_field(&fields, "text")?.ok_or("text: every message has one")?;
+        let text = text_field(&fields, "text")?.ok_or("text: every message has one")?;
         let number = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Number(number)) => Ok(Some(number.to_string())),

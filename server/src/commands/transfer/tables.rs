@@ -1,12 +1,14 @@
 //! Tables and their entities. A line is an entity as the service writes it with minimal metadata, so all types stay exact: its text is
 //! copied, not read and written again.
 
-use super::files::Target;
-use super::import::Import;
-use super::parallel::{Hand, in_parallel, on_threads};
-use super::progress::Progress;
-use super::{code_of, header, in_query, is_refusal, policies, send};
 use crate::commands::client::{Call, Client, Reply, encode};
+use crate::commands::transfer::files::Target;
+use crate::commands::transfer::import::Import;
+use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
+use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::{
+    ask_xml, check_settings, code_of, header, in_query, is_refusal, patiently, policies, send,
+};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::value::RawValue;
@@ -30,7 +32,7 @@ type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 fn get(client: &Client, resource: &str) -> Result<Reply, String> {
     let headers = [header("Accept", JSON)];
-    super::send(client, ServiceKind::Table, "GET", resource, &headers, &[])
+    send(client, ServiceKind::Table, "GET", resource, &headers, &[])
 }
 
 /// Writes all tables.
@@ -66,7 +68,7 @@ pub fn tables(client: &Client) -> Result<Vec<String>, String> {
 /// The stored access policies of a table.
 pub fn policies_of(client: &Client, table: &str) -> Result<Vec<Value>, String> {
     let acl = format!("{table}?comp=acl");
-    let acl = super::ask_xml(client, ServiceKind::Table, &acl)?;
+    let acl = ask_xml(client, ServiceKind::Table, &acl)?;
     Ok(policies::to_json(&acl))
 }
 
@@ -100,7 +102,7 @@ pub fn read_page(
     more: &str,
 ) -> Result<(Vec<String>, String), String> {
     let resource = format!("{}()?$top=1000{more}", encode(table));
-    let (page, more) = super::patiently(client, || {
+    let (page, more) = patiently(client, || {
         let call = Call {
             service: ServiceKind::Table,
             method: "GET",
@@ -140,7 +142,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
     for table in import.resources("tables", &ENDINGS)? {
         lazurite_table::check_table_name(&table)
             .map_err(|error| format!("tables/{table}: {error}"))?;
-        super::check_settings(import.source, &format!("tables/{table}.json"))?;
+        check_settings(import.source, &format!("tables/{table}.json"))?;
         let lines = format!("tables/{table}.entities.jsonl");
         import
             .source

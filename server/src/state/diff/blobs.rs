@@ -1,12 +1,12 @@
 //! Containers, their blobs, and the snapshots and versions of these.
 
-use super::changes::{Changes, Fact, named};
-use super::walk::{Pair, items, pairs};
-use super::{Comparison, policies, shown_time};
 use crate::blob::access_text;
 use crate::properties::LOGS_CONTAINER;
 use crate::response::error::Result;
 use crate::services::Services;
+use crate::state::diff::changes::{Changes, Fact, named};
+use crate::state::diff::walk::{Pair, items, pairs};
+use crate::state::diff::{Comparison, policies, shown_time};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{

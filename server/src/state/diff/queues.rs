@@ -1,11 +1,11 @@
 //! Queues and their messages, hidden ones included. A message is the same one by its id.
 
-use super::changes::{Changes, Fact, named};
-use super::walk::{items, pairs};
-use super::{Comparison, policies};
 use crate::codec::date::iso8601;
 use crate::response::error::Result;
 use crate::services::Services;
+use crate::state::diff::changes::{Changes, Fact, named};
+use crate::state::diff::walk::{items, pairs};
+use crate::state::diff::{Comparison, policies};
 use lazurite_queue::{ListQueues, ListedQueue, StoredMessage};
 
 /// Messages of a page.

@@ -1,11 +1,11 @@
 //! Tables and their entities.
 
-use super::changes::{Changes, Fact};
-use super::walk::{items, pairs};
-use super::{Comparison, policies};
 use crate::console::value_text::{edit_text, type_name};
 use crate::response::error::Result;
 use crate::services::Services;
+use crate::state::diff::changes::{Changes, Fact};
+use crate::state::diff::walk::{items, pairs};
+use crate::state::diff::{Comparison, policies};
 use lazurite_table::{Entity, Query, TableQuery};
 use std::cmp::Ordering;
 

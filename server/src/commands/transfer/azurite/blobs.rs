@@ -1,10 +1,10 @@
 //! Containers, blobs and blocks.
 
-use super::super::check_container_name;
-use super::super::content::Part;
-use super::documents::{self, Policy, SERVICES};
-use super::extents::{Extents, Range};
-use super::{BLOB_EXTENTS, Conversion, DATABASES, Document};
+use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
+use crate::commands::transfer::azurite::extents::{Extents, Range};
+use crate::commands::transfer::azurite::{BLOB_EXTENTS, Conversion, DATABASES, Document};
+use crate::commands::transfer::content::Part;
+use crate::commands::transfer::{check_container_name, check_metadata, check_texts};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -247,14 +247,14 @@ impl Blob {
             .filter_map(|(name, text)| Some((name.to_owned(), text?.clone())))
             .filter(|(_, text)| !text.is_empty());
         let texts: BTreeMap<_, _> = texts.collect();
-        documents::check_texts(&texts)?;
+        check_texts(&texts)?;
         let texts = texts.into_iter();
         Ok(texts.map(|(name, text)| (name, text.into())).collect())
     }
 
     fn labels(&self) -> Result<[(String, Value); 2], String> {
         let metadata = self.metadata.clone().unwrap_or_default();
-        documents::check_metadata(&metadata)?;
+        check_metadata(&metadata)?;
         let tags = self.blob_tags.as_ref();
         let tags = tags.into_iter().flat_map(|tags| &tags.blob_tag_set);
         let tags: Map<_, _> = tags

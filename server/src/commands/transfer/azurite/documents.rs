@@ -1,8 +1,8 @@
 //! What the documents of the services have in common.
 
-use super::{Conversion, Document};
-use crate::codec::xml::Writer;
-use crate::request::metadata;
+use crate::commands::transfer::azurite::{Conversion, Document};
+use crate::commands::transfer::check_metadata;
+use crate::properties::cors;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -62,24 +62,6 @@ pub fn settings(
     Ok(fields)
 }
 
-/// Error: the service refuses such metadata, or a value cannot stand in the header of a request.
-pub fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
-    let pairs: Vec<_> = metadata.clone().into_iter().collect();
-    let checked = metadata::check(&pairs).map_err(|failure| failure.message.into_owned());
-    checked.and_then(|()| check_texts(metadata))
-}
-
-/// Error: a text cannot stand in the header of a request.
-pub fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
-    let mut broken = texts
-        .iter()
-        .filter(|(_, text)| text.chars().any(char::is_control));
-    match broken.next() {
-        Some((name, _)) => Err(format!("{name}: it holds a character that no header can")),
-        None => Ok(()),
-    }
-}
-
 /// Properties of a service.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,6 +80,19 @@ struct CorsRule {
     max_age_in_seconds: u32,
 }
 
+impl CorsRule {
+    /// The rule, whose lists stay the texts that they are here.
+    fn rule(self) -> cors::CorsRule {
+        cors::CorsRule {
+            allowed_origins: vec![self.allowed_origins],
+            allowed_methods: vec![self.allowed_methods],
+            allowed_headers: self.allowed_headers.into_iter().collect(),
+            exposed_headers: self.exposed_headers.into_iter().collect(),
+            max_age_seconds: self.max_age_in_seconds.into(),
+        }
+    }
+}
+
 /// Converts the CORS rules of a service. Its other properties stay as they are in the store.
 pub fn convert_service(
     conversion: &mut Conversion<'_>,
@@ -109,6 +104,7 @@ pub fn convert_service(
         return Ok(());
     };
     let rules = properties.cors.unwrap_or_default();
+    let rules: Vec<_> = rules.into_iter().map(CorsRule::rule).collect();
     let Some(account) = conversion.directory(&properties.account_name) else {
         return Ok(());
     };
@@ -118,29 +114,5 @@ pub fn convert_service(
     let path = format!("{account}/services/{service}.xml");
     conversion
         .staging
-        .write(&path, cors_document(&rules).as_bytes())
-}
-
-fn cors_document(rules: &[CorsRule]) -> String {
-    let mut document = Writer::new();
-    document.open("StorageServiceProperties");
-    document.open("Cors");
-    for rule in rules {
-        document.open("CorsRule");
-        document.element("AllowedOrigins", &rule.allowed_origins);
-        document.element("AllowedMethods", &rule.allowed_methods);
-        document.element(
-            "AllowedHeaders",
-            rule.allowed_headers.as_deref().unwrap_or_default(),
-        );
-        document.element(
-            "ExposedHeaders",
-            rule.exposed_headers.as_deref().unwrap_or_default(),
-        );
-        document.element("MaxAgeInSeconds", &rule.max_age_in_seconds.to_string());
-        document.close("CorsRule");
-    }
-    document.close("Cors");
-    document.close("StorageServiceProperties");
-    document.finish()
+        .write(&path, cors::document(&rules).as_bytes())
 }

@@ -1,9 +1,9 @@
 //! Extents: the files that hold the contents of blobs and messages, many in one.
 
-use super::super::at;
-use super::super::content::Part;
-use super::super::files::Source;
-use super::{Conversion, documents};
+use crate::commands::transfer::at;
+use crate::commands::transfer::azurite::{Conversion, documents};
+use crate::commands::transfer::content::Part;
+use crate::commands::transfer::files::Source;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::fs::{self, File};

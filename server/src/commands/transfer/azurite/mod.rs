@@ -15,11 +15,11 @@ mod queues;
 mod staging;
 mod tables;
 
-use super::files::Source;
-use super::import::{self, Existing};
-use super::progress::Progress;
-use super::{at, plain, print_line, scratch_directory};
 use crate::commands::client::Client;
+use crate::commands::transfer::files::Source;
+use crate::commands::transfer::import::{self, Existing};
+use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::{at, plain, print_line, scratch_directory};
 use serde_json::value::RawValue;
 use staging::Staging;
 use std::collections::BTreeMap;

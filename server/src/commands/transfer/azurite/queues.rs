@@ -1,12 +1,12 @@
 //! Queues and messages.
 
-use super::documents::{self, Policy, SERVICES};
-use super::extents::{Extents, Range};
-use super::staging::SortedLines;
-use super::{Conversion, DATABASES, Document, QUEUE_EXTENTS};
 use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::is_xml_character;
+use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
+use crate::commands::transfer::azurite::extents::{Extents, Range};
+use crate::commands::transfer::azurite::staging::SortedLines;
+use crate::commands::transfer::azurite::{Conversion, DATABASES, Document, QUEUE_EXTENTS};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;

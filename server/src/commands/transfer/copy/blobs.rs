@@ -1,6 +1,5 @@
 //! Containers and their blobs: in pieces that are read, hashed and sent with their MD5, and read again from the destination at the end.
 
-use super::{CopyRun, Made, Resource};
 use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::Element;
@@ -9,6 +8,7 @@ use crate::commands::transfer::blobs::{
     Kind, each_listed, headers_of, is_in_use, kind_of, line_of, make_container, policies_of,
     property, quoted, reason_to_leave_out, resource,
 };
+use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::import::Existing;
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::{

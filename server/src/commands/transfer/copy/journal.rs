@@ -1,7 +1,7 @@
 //! The journal of a copy: what was copied, one JSON object a line, so that a copy that broke off goes on where it was.
 //!
-//! A line is written when its item is whole. The last line may be cut if the program was killed: lines that cannot be read are passed
-//! over, and their items are copied again. For a blob, memory holds two hashes.
+//! A line notes that an item is about to be written, or that it is whole. The last line may be cut if the program was killed: lines that
+//! cannot be read are passed over, and their items are copied again. For a blob, memory holds hashes.
 
 use crate::commands::transfer::at;
 use serde_json::{Value, json};

@@ -8,10 +8,11 @@ mod journal;
 mod queues;
 mod tables;
 
-use super::import::Existing;
-use super::progress::Progress;
-use super::{Resource, ask, is_fatal, send, status_of};
 use crate::commands::client::Client;
+use crate::commands::transfer;
+use crate::commands::transfer::import::Existing;
+use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::{Resource, ask, is_fatal, send, status_of};
 use crate::commands::{plain, print_line};
 use crate::service_kind::ServiceKind;
 use journal::Journal;
@@ -175,22 +176,22 @@ impl CopyRun<'_> {
         let has = |service| services.contains(&service);
         let mut plan = Plan::default();
         if has(ServiceKind::Blob) {
-            let all = super::blobs::containers(&self.from)?;
+            let all = transfer::blobs::containers(&self.from)?;
             plan.containers = chosen("container", all, &self.options.containers)?;
         }
         if has(ServiceKind::Queue) {
-            let all = super::queues::queues(&self.from)?;
+            let all = transfer::queues::queues(&self.from)?;
             plan.queues = chosen("queue", all, &self.options.queues)?;
         }
         if has(ServiceKind::Table) {
-            let all = super::tables::tables(&self.from)?.into_iter();
+            let all = transfer::tables::tables(&self.from)?.into_iter();
             let all = all.map(|name| (name, Map::new())).collect();
             plan.tables = chosen("table", all, &self.options.tables)?;
         }
         if self.options.existing == Existing::Refuse {
-            self.check_unused("container", &plan.containers, super::blobs::is_in_use)?;
-            self.check_unused("queue", &plan.queues, super::queues::is_in_use)?;
-            self.check_unused("table", &plan.tables, super::tables::is_in_use)?;
+            self.check_unused("container", &plan.containers, transfer::blobs::is_in_use)?;
+            self.check_unused("queue", &plan.queues, transfer::queues::is_in_use)?;
+            self.check_unused("table", &plan.tables, transfer::tables::is_in_use)?;
         }
         Ok(plan)
     }

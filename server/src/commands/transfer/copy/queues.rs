@@ -3,7 +3,7 @@
 //! Putting a message twice makes two. So a queue is copied as a whole: if it is not known whether a message arrived, or an earlier run
 //! broke off within the queue, its copy is cleared and begun again.
 
-use super::{CopyRun, Made, Resource};
+use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::queues::{
     PEEKED_MAX, clear, each_message, is_in_use, make_queue, messages_in, policies_of, put_message,

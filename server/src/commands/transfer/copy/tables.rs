@@ -1,8 +1,8 @@
 //! Tables: a page of entities at a time, written in transactions that replace what has the same keys, so that any of them can be sent
 //! again. The journal notes where the next page begins.
 
-use super::journal::TablePlace;
-use super::{CopyRun, Made, Resource, exists};
+use crate::commands::transfer::copy::journal::TablePlace;
+use crate::commands::transfer::copy::{CopyRun, Made, Resource, exists};
 use crate::commands::transfer::tables::{
     is_in_use, make_table, policies_of, read_page, write_lines,
 };
