@@ -129,6 +129,10 @@ impl Accounts {
 
     /// The account that `name` addresses.
     pub fn find(&self, name: &str) -> Option<Addressed> {
+        // Most names that are no account's are host names and addresses.
+        if !self.keys.contains_key(name) && !name.contains('-') {
+            return None;
+        }
         self.find_primary(name).or_else(|| {
             let primary = self.find_primary(name.strip_suffix("-secondary")?)?;
             Some(Addressed {

@@ -10,7 +10,6 @@ use crate::response::error::{Failure, Result};
 use crate::state::{Store, fork_not_found};
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method, Request};
-use memchr::memmem;
 use std::sync::Arc;
 
 /// The store of a request, or the one in use and the reason why there is no such fork.
@@ -37,12 +36,19 @@ fn fork_of<B>(app: &App, client: &Client, request: &Request<B>) -> Option<String
     let host = request.headers().get(HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     let path = request.uri().path();
-    let has = |text: &str, part: &[u8]| memmem::find(text.as_bytes(), part).is_some();
-    let may_name_fork = |text: &str| has(text, b"--") || has(text, b"%2D") || has(text, b"%2d");
     if !may_name_fork(host) && !may_name_fork(path) || path.starts_with(console::PREFIX) {
         return None;
     }
     address(client.service, app.stores.accounts(), host, path)?.fork
+}
+
+/// Whether the text has `--`, or a hyphen that is escaped. Almost no text does, and each request is looked at.
+fn may_name_fork(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memchr2_iter(b'-', b'%', bytes).any(|at| {
+        let rest = &bytes[at..];
+        rest.starts_with(b"--") || rest.starts_with(b"%2D") || rest.starts_with(b"%2d")
+    })
 }
 
 fn head_of<B>(request: &Request<B>) -> Request<()> {

@@ -79,15 +79,30 @@ const PARAMETERS: [&str; 36] = [
 /// Most names in `srh` or `srq`. Each is looked up and copied before the signature is known to be good.
 const SIGNED_NAMES_MAX: usize = 32;
 
+fn is_parameter(name: &str) -> bool {
+    PARAMETERS
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// The first parameter of a SAS, or that it covers, that is given again. The list of covered names is short by now.
-fn repeated(query: &Query) -> Option<String> {
-    let count = |name: &str| {
-        let same = |pair: &&(String, String)| pair.0.eq_ignore_ascii_case(name);
-        query.pairs().iter().filter(same).count()
-    };
+fn repeated(query: &Query) -> Option<&str> {
     let covered = query.get_literal("srq").unwrap_or_default();
-    let mut names = PARAMETERS.into_iter().chain(covered.split(','));
-    names.find(|name| count(name) > 1).map(str::to_string)
+    let is_covered = |name: &str| covered.split(',').any(|one| one.eq_ignore_ascii_case(name));
+    let mut names = query.repeated().map(|(name, ..)| name);
+    names.find(|name| is_parameter(name) || is_covered(name))
+}
+
+/// The first parameter of a SAS whose value has a control character.
+fn with_control(query: &Query) -> Option<&str> {
+    let is_plain = |byte: u8| byte != b'%' && (b' '..=b'~').contains(&byte);
+    let unclear = query
+        .pairs()
+        .filter(|(_, value)| !value.bytes().all(is_plain));
+    let mut names = unclear
+        .filter(|(_, value)| has_control(decode(value)))
+        .map(|(name, _)| name);
+    names.find(|name| is_parameter(name))
 }
 
 /// Checks that the values of the names in `srh` and `srq` are distinct in the string to sign, and that each name is listed once:
@@ -137,10 +152,7 @@ impl<'a> Sas<'a> {
             return Err(failed(format!("{name} is given more than once.")));
         }
         // A line feed in one field would let it pass for two in the string that is signed.
-        let unsafe_name = PARAMETERS
-            .into_iter()
-            .find(|name| query.get_literal(name).is_some_and(has_control));
-        if let Some(name) = unsafe_name {
+        if let Some(name) = with_control(query) {
             return Err(failed(format!("{name} has a control character.")));
         }
         let version = query.get_literal("sv").unwrap_or_default();
@@ -183,7 +195,7 @@ impl<'a> Sas<'a> {
     }
 
     /// The stored access policy this SAS refers to. Only a service SAS can: the signatures of others do not cover `si`.
-    pub fn policy_name(&self) -> Option<String> {
+    pub fn policy_name(&self) -> Option<Cow<'a, str>> {
         match self.kind {
             Kind::Service => self.optional("si"),
             Kind::Account | Kind::UserDelegation => None,
@@ -248,13 +260,13 @@ impl<'a> Sas<'a> {
     /// The key that a user delegation SAS says it was signed with.
     fn delegation_key(&self) -> DelegationKey {
         DelegationKey {
-            object_id: self.field("skoid"),
-            tenant_id: self.field("sktid"),
-            start: self.field("skt"),
-            expiry: self.field("ske"),
-            service: self.field("sks"),
-            version: self.field("skv"),
-            delegated_tenant_id: self.field("skdutid"),
+            object_id: self.field("skoid").into_owned(),
+            tenant_id: self.field("sktid").into_owned(),
+            start: self.field("skt").into_owned(),
+            expiry: self.field("ske").into_owned(),
+            service: self.field("sks").into_owned(),
+            version: self.field("skv").into_owned(),
+            delegated_tenant_id: self.field("skdutid").into_owned(),
         }
     }
 
@@ -274,7 +286,7 @@ impl<'a> Sas<'a> {
                 "A user delegation SAS for this service needs sv {since} or newer."
             )));
         }
-        if !context.service.label().starts_with(&self.field("sks")) || self.field("sks").len() != 1
+        if !context.service.label().starts_with(&*self.field("sks")) || self.field("sks").len() != 1
         {
             return Err(failed("sks is not the service of this request."));
         }
@@ -304,11 +316,12 @@ impl<'a> Sas<'a> {
     }
 
     fn grant(&self, context: &Context, permissions: String) -> Result<Grant> {
+        let owned = |name: &str| self.optional(name).map(Cow::into_owned);
         let key_range = TableKeyRange {
-            start_partition_key: self.optional("spk"),
-            start_row_key: self.optional("srk"),
-            end_partition_key: self.optional("epk"),
-            end_row_key: self.optional("erk"),
+            start_partition_key: owned("spk"),
+            start_row_key: owned("srk"),
+            end_partition_key: owned("epk"),
+            end_row_key: owned("erk"),
         };
         if self.kind != Kind::Account && context.service == ServiceKind::Table {
             let orphan = (key_range.start_row_key.is_some()
@@ -322,8 +335,8 @@ impl<'a> Sas<'a> {
             account_wide: self.kind == Kind::Account,
             by_account_key: self.kind != Kind::UserDelegation,
             permissions,
-            services: self.field("ss"),
-            resource_types: self.field("srt"),
+            services: self.field("ss").into_owned(),
+            resource_types: self.field("srt").into_owned(),
             one_blob: matches!(&*self.field("sr"), "b" | "bs" | "bv"),
             signs_response_headers: match self.kind {
                 Kind::Account => false,
@@ -389,7 +402,7 @@ impl<'a> Sas<'a> {
             ServiceKind::Queue => format!("{prefix}/{}", names.container),
             ServiceKind::Blob => {
                 let Names { container, blob } = names;
-                match self.field("sr").as_str() {
+                match &*self.field("sr") {
                     "c" => format!("{prefix}/{container}"),
                     "d" => {
                         let depth = self.field("sdd").parse().unwrap_or(0);
@@ -411,18 +424,18 @@ impl<'a> Sas<'a> {
     }
 
     fn account_string(&self, account: &str) -> String {
-        let mut lines = vec![account.to_owned()];
+        let mut lines = vec![account.into()];
         lines.extend(self.fields(&["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"]));
         if self.version.is_at_least("2020-12-06") {
             lines.push(self.field("ses"));
         }
-        lines.push(String::new());
+        lines.push(Cow::default());
         lines.join("\n")
     }
 
     fn service_string(&self, service: ServiceKind, resource: &str) -> String {
         let mut lines = self.fields(&["sp", "st", "se"]);
-        lines.push(resource.to_owned());
+        lines.push(resource.into());
         lines.push(self.field("si"));
         if self.version.is_at_least("2015-04-05") {
             lines.extend(self.fields(&["sip", "spr"]));
@@ -440,7 +453,7 @@ impl<'a> Sas<'a> {
 
     fn user_delegation_string(&self, context: &Context, resource: &str) -> String {
         let mut lines = self.fields(&["sp", "st", "se"]);
-        lines.push(resource.to_owned());
+        lines.push(resource.into());
         lines.extend(self.fields(&["skoid", "sktid", "skt", "ske", "sks", "skv"]));
         let blob = context.service == ServiceKind::Blob;
         if blob && self.version.is_at_least("2020-02-10") {
@@ -460,14 +473,15 @@ impl<'a> Sas<'a> {
                 lines.push(self.field("ses"));
             }
             if self.version.is_at_least("2026-04-06") {
-                lines.extend([self.signed_headers(context), self.signed_parameters()]);
+                lines.push(self.signed_headers(context).into());
+                lines.push(self.signed_parameters().into());
             }
             lines.extend(self.fields(&["rscc", "rscd", "rsce", "rscl", "rsct"]));
         }
         lines.join("\n")
     }
 
-    fn blob_tail(&self) -> Vec<String> {
+    fn blob_tail(&self) -> Vec<Cow<'a, str>> {
         let mut lines = Vec::new();
         if self.version.is_at_least(RESOURCE_VERSION_MIN) {
             lines.push(self.field("sr"));
@@ -483,11 +497,11 @@ impl<'a> Sas<'a> {
     }
 
     /// The snapshot or version a SAS with `sr=bs` or `sr=bv` is bound to.
-    fn time_of_resource(&self) -> String {
-        match self.field("sr").as_str() {
+    fn time_of_resource(&self) -> Cow<'a, str> {
+        match &*self.field("sr") {
             "bs" => self.field("snapshot"),
             "bv" => self.field("versionid"),
-            _ => String::new(),
+            _ => Cow::default(),
         }
     }
 
@@ -507,18 +521,17 @@ impl<'a> Sas<'a> {
             .collect()
     }
 
-    fn field(&self, name: &str) -> String {
+    fn field(&self, name: &str) -> Cow<'a, str> {
         self.query.get_literal(name).unwrap_or_default()
     }
 
-    fn fields(&self, names: &[&str]) -> Vec<String> {
+    fn fields(&self, names: &[&str]) -> Vec<Cow<'a, str>> {
         names.iter().map(|name| self.field(name)).collect()
     }
 
-    fn optional(&self, name: &str) -> Option<String> {
-        self.query
-            .get_literal(name)
-            .filter(|value| !value.is_empty())
+    fn optional(&self, name: &str) -> Option<Cow<'a, str>> {
+        let value = self.query.get_literal(name);
+        value.filter(|value| !value.is_empty())
     }
 
     /// A field that the SAS or its policy may set, but not both.
@@ -527,7 +540,7 @@ impl<'a> Sas<'a> {
             (Some(_), Some(_)) => Err(failed(format!(
                 "{name} is given both in the SAS and in its stored access policy."
             ))),
-            (own, stored) => Ok(own.or(stored)),
+            (own, stored) => Ok(own.map(Cow::into_owned).or(stored)),
         }
     }
 
@@ -572,7 +585,7 @@ impl<'a> Sas<'a> {
     }
 
     fn check_protocol(&self, context: &Context) -> Result<()> {
-        match self.field("spr").as_str() {
+        match &*self.field("spr") {
             "" | "https,http" | "http,https" => Ok(()),
             "https" if context.secure => Ok(()),
             "https" => Err(common::PROTOCOL_MISMATCH.into()),

@@ -167,7 +167,6 @@ fn with_signed_query(mut context: Context) -> Context {
         let raw: Vec<_> = context
             .query
             .pairs()
-            .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         context.query = Query::parse(&format!("{}&q1=v1", raw.join("&"))).unwrap();

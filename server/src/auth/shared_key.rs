@@ -6,7 +6,7 @@
 
 use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::auth::signing_mistakes::client_signed;
-use crate::request::context::{Context, ServiceKind, decode, text_of};
+use crate::request::context::{Context, Query, ServiceKind, decode, text_of};
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{HeaderName, HeaderValue};
 use std::borrow::Cow;
@@ -150,7 +150,7 @@ fn forms(context: &Context) -> impl Iterator<Item = Form> {
         .collect();
     if context.service != ServiceKind::Table {
         let sent = |name: &str| context.headers.contains_key(name);
-        let values = context.query.pairs();
+        let query = &context.query;
         alternate(
             &mut forms,
             sent("content-language") || sent("content-encoding"),
@@ -163,7 +163,7 @@ fn forms(context: &Context) -> impl Iterator<Item = Form> {
         });
         alternate(
             &mut forms,
-            values.iter().any(|(_, value)| value.contains('+')),
+            query.pairs().any(|(_, value)| value.contains('+')),
             |form| form.plus_is_blank = true,
         );
         let zero_length = context.header("content-length").as_deref() == Some("0");
@@ -173,7 +173,7 @@ fn forms(context: &Context) -> impl Iterator<Item = Form> {
         alternate(&mut forms, sent("x-ms-date") && sent("date"), |form| {
             form.date_written = true
         });
-        alternate(&mut forms, values_repeat(values), |form| {
+        alternate(&mut forms, values_repeat(query), |form| {
             form.one_value_per_name = true
         });
     }
@@ -207,9 +207,9 @@ fn alternate(forms: &mut Vec<Form>, applies: bool, change: impl Fn(&mut Form)) {
 }
 
 /// Whether a parameter is given again, and each only with one value: a signature over one of two values is none over the other.
-fn values_repeat(pairs: &[(String, String)]) -> bool {
-    let lower = |(name, value): &(String, String)| (name.to_lowercase(), value.clone());
-    let mut pairs: Vec<_> = pairs.iter().map(lower).collect();
+fn values_repeat(query: &Query) -> bool {
+    let lower = |(name, value): (&str, &str)| (name.to_lowercase(), value.to_owned());
+    let mut pairs: Vec<_> = query.pairs().map(lower).collect();
     pairs.sort_unstable();
     let mut same_names = pairs.windows(2).filter(|pair| pair[0].0 == pair[1].0);
     let mut repeats = false;

@@ -9,6 +9,7 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Blob, CustomerKey, Encryption};
+use std::borrow::Cow;
 
 const KEY_SHA256: &str = "x-ms-encryption-key-sha256";
 /// The header that names an encryption scope.
@@ -79,7 +80,7 @@ pub fn scope(context: &Context) -> Result<Option<String>> {
 /// The scope that a SAS keeps its writes to.
 pub fn scope_of_sas(context: &Context) -> Option<String> {
     let signed = context.query.get_literal("ses");
-    signed.filter(|text| !text.is_empty())
+    signed.filter(|text| !text.is_empty()).map(Cow::into_owned)
 }
 
 /// The settings of a new container: the scope of blobs that name none (`None` for the account's own key), and whether blobs may not

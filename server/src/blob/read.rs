@@ -27,6 +27,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lazurite_blob::{Blob, BlobHeaders, BlobService, BlobType, ByteRange, Checksummer, Conditions};
+use std::borrow::Cow;
 use std::time::SystemTime;
 
 /// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to be verified.
@@ -278,6 +279,7 @@ fn overrides(request: &Request) -> Vec<(&'static str, String)> {
             .query
             .get_literal(parameter)
             .filter(|value| !value.is_empty())
+            .map(Cow::into_owned)
     };
     let found = PARAMETERS
         .iter()

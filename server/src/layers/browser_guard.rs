@@ -3,7 +3,9 @@
 
 use crate::response::error::{Failure, Result};
 use axum::http::Uri;
-use axum::http::header::{ACCEPT_LANGUAGE, HeaderMap, ORIGIN, REFERER, USER_AGENT};
+use axum::http::header::{
+    ACCEPT_LANGUAGE, HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERER, USER_AGENT,
+};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -52,15 +54,12 @@ pub fn came_through_proxy(headers: &HeaderMap) -> bool {
 /// Whether a web browser may have sent the request. A page cannot keep its browser from sending `Accept-Language`, which few other
 /// programs send; the other marks are for browsers that send less.
 fn is_from_browser(headers: &HeaderMap) -> bool {
-    let has_mark = |name: &str| headers.contains_key(name);
-    let agent = headers.get(USER_AGENT).map(|agent| agent.as_bytes());
-    has_mark("accept-language")
-        || has_mark("origin")
-        || has_mark("referer")
-        || headers
-            .keys()
-            .any(|name| name.as_str().starts_with("sec-fetch-"))
-        || agent.is_some_and(|agent| agent.starts_with(b"Mozilla/"))
+    let is_mark = |name: &HeaderName| match name.as_str() {
+        "accept-language" | "origin" | "referer" => true,
+        name => name.starts_with("sec-fetch-"),
+    };
+    let agent = headers.get(USER_AGENT).map(HeaderValue::as_bytes);
+    headers.keys().any(is_mark) || agent.is_some_and(|agent| agent.starts_with(b"Mozilla/"))
 }
 
 /// Refuses a request that a page of another machine makes with credentials for an account with a public key: any page could have
