@@ -25,6 +25,16 @@ pub fn number(figure: f64) -> String {
     }
 }
 
+/// Bytes with their unit, as `2.00 GB`.
+pub fn size(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let unit = units.into_iter().find(|(_, unit)| bytes >= *unit);
+    unit.map_or(format!("{bytes:.0} B"), |(name, unit)| {
+        format!("{} {name}", number(bytes / unit))
+    })
+}
+
 /// `1,000 runs`, `1 run`.
 pub fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -61,6 +71,12 @@ mod tests {
         let figures = [123_456.7, 123.4, 12.34, 1.234, 0.01234, 0.0];
         let texts = figures.map(number);
         assert_eq!(texts, ["123,457", "123", "12.3", "1.23", "0.0123", "0.00"]);
+    }
+
+    #[test]
+    fn sizes_have_the_unit_that_suits_them() {
+        let texts = [0, 999, 48_600, 20_000_000, 2_000_000_000].map(size);
+        assert_eq!(texts, ["0 B", "999 B", "48.6 kB", "20.0 MB", "2.00 GB"]);
     }
 
     #[test]

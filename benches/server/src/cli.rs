@@ -12,8 +12,10 @@ use crate::pages::PagesArgs;
 use crate::services::ServicesArgs;
 use crate::slow_disk::SlowDiskArgs;
 use crate::soak::SoakArgs;
+use crate::space::SpaceArgs;
 use crate::start::StartArgs;
 use crate::state::StateArgs;
+use crate::transfer::TransferArgs;
 
 /// Real work against a running server, measured and checked.
 ///
@@ -82,6 +84,14 @@ pub(crate) enum Command {
     /// The server runs in this process. Writers of all three services go on while every sync takes 300 ms, in turn with spans in which
     /// syncs take their usual time. Readers get an entity and a blob and peek messages that no writer changes.
     SlowDisk(SlowDiskArgs),
+    /// The size of the data directory while most of the data is deleted under load: ours and Azurite's
+    ///
+    /// Writes 5 GB of blobs of 16 KiB to 4 MiB and deletes nine of ten by name, while other requests to all three services go on. The
+    /// directory must be back at 1.2 times what lives within 60 seconds, or the exit status is 1. The same under a snapshot, which
+    /// holds the data until it is deleted, under a fork, and with a reset of the store; and on Azurite with 1 GB, for at most 120 seconds
+    /// after the last deletion. Prints a table; --html has the picture.
+    #[command(after_long_help = SPACE_EXAMPLES)]
+    Space(SpaceArgs),
     /// The operations of the services on our server and on others: the same requests from the same client.
     ///
     /// Each workload starts the peers on empty directories: our server; the minimal handler, which only reads the body and answers as
@@ -93,6 +103,14 @@ pub(crate) enum Command {
     /// GB.
     #[command(after_long_help = SERVICES_EXAMPLES)]
     Services(ServicesArgs),
+    /// Export, import, copy and adoption of a large store: their times beside the plain rate of the services, and their memory
+    ///
+    /// Fills a server with a million entities, 100,000 blobs (2 GB) and 100,000 messages, exports it to a directory and to an archive,
+    /// imports both, copies it to another server, and counts what arrived. Our server then adopts the directory of an Azurite that
+    /// was filled with a twentieth. All of it is done with a tenth first, so that the last table shows by how much memory grows with
+    /// the store. Takes up to 10 GB of disk.
+    #[command(after_long_help = TRANSFER_EXAMPLES)]
+    Transfer(TransferArgs),
     /// The minimal handler of `services`, as its child process
     #[command(hide = true)]
     MinimalHandler,
@@ -107,6 +125,18 @@ Examples:
   lazurite-bench services --spawn target/dist/lazurite --only table-insert,queue-put --scale 0.25
   lazurite-bench services --spawn target/dist/lazurite --service blob --peers lazurite,minimal-handler
   lazurite-bench services --spawn target/dist/lazurite --only table-deep,queue-deep --scale 0.1";
+
+const SPACE_EXAMPLES: &str = "\
+Examples:
+  lazurite-bench space --spawn target/dist/lazurite --html space.html --json space.json
+  lazurite-bench space --spawn target/dist/lazurite --only snapshot,fork --gigabytes 1
+  lazurite-bench space --spawn target/dist/lazurite --scale 0.01";
+
+const TRANSFER_EXAMPLES: &str = "\
+Examples:
+  lazurite-bench transfer --spawn target/dist/lazurite --json transfer.json
+  lazurite-bench transfer --spawn target/dist/lazurite --scale 0.1 --azurite-scale 0
+  lazurite-bench transfer --spawn target/dist/lazurite --entities 0 --messages 0 --blobs 1000 --blob-bytes 4000000";
 
 #[cfg(test)]
 mod tests {

@@ -76,6 +76,11 @@ impl Phase {
         }
     }
 
+    /// Since its start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     fn finish(self) -> Row {
         self.bar.finish_and_clear();
         let mut latencies_us = self.latencies_us.into_inner().unwrap();
@@ -195,6 +200,7 @@ impl Report {
             columns: COLUMNS.iter().map(|column| (*column).to_owned()).collect(),
             rows: self.rows.iter().map(Row::cells).map(Vec::from).collect(),
             histograms: histograms.filter(|(_, all)| !all.is_empty()).collect(),
+            ..Section::default()
         }
     }
 

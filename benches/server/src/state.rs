@@ -1,23 +1,20 @@
-//! State: snapshot, fork, restore and reset of a store with entities beside an empty one, and the cost of a fork among many.
+//! State: snapshot, fork, restore and reset of a filled store beside an empty one, and the cost of a fork among many.
 
-use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lazurite_bench_common::{Outcome, thousands};
-use serde_json::json;
-use ureq::http;
+use lazurite_bench_common::{Outcome, allocated_bytes, thousands};
 
-use crate::client::{Client, Service};
+use crate::administration;
+use crate::client::Client;
+use crate::filling::{self, Amounts};
 use crate::report::{Report, median};
 use crate::server::Server;
 
-const TABLE: &str = "Rows";
-/// Entities of a transaction, which share a partition.
-const TOGETHER: usize = 100;
+/// Of each blob of the larger store.
+const BLOB_BYTES: usize = 20_000;
 /// What the server does behind its answers is over by then.
 const SETTLING: Duration = Duration::from_secs(3);
 
@@ -29,6 +26,12 @@ pub(crate) struct StateArgs {
     /// Entities of the larger store
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) entities: usize,
+    /// Blobs of the larger store, of 20 kB each
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) blobs: usize,
+    /// Messages of the larger store
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) messages: usize,
     /// How often each operation is measured
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) runs: u16,
@@ -37,36 +40,38 @@ pub(crate) struct StateArgs {
     pub(crate) forks: u32,
 }
 
-/// Measures an empty store, then one with entities.
+impl StateArgs {
+    fn amounts(&self) -> Amounts {
+        Amounts {
+            entities: self.entities,
+            blobs: self.blobs,
+            blob_bytes: BLOB_BYTES,
+            messages: self.messages,
+        }
+    }
+}
+
+/// Measures an empty store, then a filled one.
 pub(crate) fn run(args: &StateArgs) -> Outcome<Report> {
     let mut report = Report::default();
-    for entities in [0, args.entities] {
+    for amounts in [Amounts::NONE, args.amounts()] {
         let scratch = tempfile::tempdir()?;
         let directory = scratch.path().join("data");
         let most = format!("--forks-max={}", args.forks + 2 * u32::from(args.runs));
         let server = Server::start_with(&args.spawn, &directory, &[&most])?;
-        fill(&server, entities)?;
+        let is_filled = amounts != Amounts::NONE;
+        if is_filled {
+            filling::fill(&mut report, &Client::new(server.account()), amounts)?;
+        }
         thread::sleep(SETTLING);
         let store = Store { server, directory };
-        report.remark(format!("{} entities:", thousands(entities as u64)));
+        report.remark(format!("{}:", amounts.text()));
         store.measure_operations(args.runs, &mut report)?;
-        if entities > 0 {
+        if is_filled {
             store.measure_forks(args.forks, &mut report)?;
         }
     }
     Ok(report)
-}
-
-fn fill(server: &Server, entities: usize) -> Outcome<()> {
-    let client = Client::new(server.account());
-    client.create_table(TABLE)?;
-    let rows: Vec<usize> = (0..entities).collect();
-    for together in rows.chunks(TOGETHER) {
-        let entity = |row: &usize| json!({"PartitionKey": (together[0] / TOGETHER).to_string(), "RowKey": row.to_string(), "Text": "x".repeat(200)});
-        let entities: Vec<_> = together.iter().map(entity).collect();
-        client.insert_together(TABLE, &entities)?;
-    }
-    Ok(())
 }
 
 struct Store {
@@ -123,17 +128,13 @@ impl Store {
 
     /// Sends an operation on the state: how long it took, and the bytes of disk that it added.
     fn ask(&self, method: &str, page: &str, body: &str) -> Outcome<(Duration, u64)> {
-        let before = disk_bytes(&self.directory);
+        let before = allocated_bytes(&self.directory);
         let account = self.server.account();
-        let (authority, _) = account.address(Service::Blob);
-        let request = http::Request::builder()
-            .method(method)
-            .uri(format!("http://{authority}/_lazurite/state/{page}"))
-            .body(body)?;
         let began = Instant::now();
-        ureq::run(request)?;
+        administration::ask(&account, method, &format!("state/{page}"), body)?;
         let took = began.elapsed();
-        Ok((took, disk_bytes(&self.directory).saturating_sub(before)))
+        let after = allocated_bytes(&self.directory);
+        Ok((took, after.saturating_sub(before)))
     }
 
     fn usage(&self) -> Usage {
@@ -146,7 +147,7 @@ impl Store {
             memory_kib: process.memory().resident_kib,
             handles: count("fd"),
             threads: count("task"),
-            disk_bytes: disk_bytes(&self.directory),
+            disk_bytes: allocated_bytes(&self.directory),
         }
     }
 }
@@ -171,20 +172,4 @@ fn taken_remark(name: &str, taken: &[(Duration, u64)]) -> String {
         millis(most),
         bytes as f64 / 1e6
     )
-}
-
-/// Bytes of disk below a directory; a file with several names counts once. A file that is removed meanwhile takes nothing.
-fn disk_bytes(directory: &Path) -> u64 {
-    let (mut bytes, mut seen) = (0, HashSet::new());
-    let mut directories = vec![directory.to_path_buf()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            match entry.metadata() {
-                Ok(found) if found.is_dir() => directories.push(entry.path()),
-                Ok(found) if seen.insert(found.ino()) => bytes += found.blocks() * 512,
-                _ => {}
-            }
-        }
-    }
-    bytes
 }
