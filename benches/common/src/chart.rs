@@ -18,6 +18,8 @@ const AXIS_HEIGHT: f64 = 44.0;
 const KEY_WIDTH: f64 = 28.0;
 /// About the width of a letter.
 const LETTER_WIDTH: f64 = 7.0;
+/// Between the numbers of two marks.
+const MARK_DISTANCE: f64 = 12.0;
 /// Most ticks of an axis.
 const X_TICKS_MAX: f64 = 12.0;
 const Y_TICKS_MAX: f64 = 6.0;
@@ -33,7 +35,7 @@ pub struct LineChart {
     pub y: String,
     /// In the order of the legend; later ones are drawn above earlier ones.
     pub lines: Vec<Line>,
-    /// Moments, shown as vertical lines with a number, and in the legend with their texts.
+    /// Moments in their order, shown as vertical lines with a number, and in the legend with their texts.
     pub marks: Vec<(f64, String)>,
 }
 
@@ -154,7 +156,7 @@ impl LineChart {
         let plot = Plot {
             x: Axis::of(points().map(|(x, _)| *x).chain(marks), X_TICKS_MAX),
             y: Axis::of(points().map(|(_, y)| *y), Y_TICKS_MAX),
-            top: TITLE_HEIGHT + legend_height + ROW_HEIGHT,
+            top: TITLE_HEIGHT + legend_height + 2.0 * ROW_HEIGHT,
         };
         let height = plot.top + PLOT_HEIGHT + AXIS_HEIGHT;
         let title = escape(&self.title);
@@ -228,21 +230,23 @@ impl LineChart {
             right,
             bottom + 38.0,
             escape(&self.x),
-            plot.top - 12.0,
+            plot.top - 18.0,
             escape(&self.y)
         );
     }
 
     fn draw_marks(&self, svg: &mut String, plot: &Plot) {
+        let mut label_left = f64::NEG_INFINITY;
         for (index, (at, text)) in self.marks.iter().enumerate() {
             let left = plot.left(*at);
+            label_left = left.max(label_left + MARK_DISTANCE);
             let _ = write!(
                 svg,
                 "<g><title>{}</title><path d=\"M{left:.1} {:.1}v{PLOT_HEIGHT}\" stroke=\"var(--text)\" stroke-dasharray=\"2 3\"/>\
-                 <text x=\"{left:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-weight=\"600\">{}</text></g>",
+                 <text x=\"{label_left:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-weight=\"600\">{}</text></g>",
                 escape(text),
                 plot.top,
-                plot.top - 3.0,
+                plot.top - 4.0,
                 index + 1
             );
         }
@@ -335,7 +339,7 @@ mod tests {
     #[test]
     fn line_is_drawn_from_corner_to_corner_of_its_axes() {
         let svg = chart(vec![(0.0, 0.0), (10.0, 5.0)]).to_svg();
-        let top = TITLE_HEIGHT + 3.0 * ROW_HEIGHT;
+        let top = TITLE_HEIGHT + 4.0 * ROW_HEIGHT;
         let (right, bottom) = (WIDTH - RIGHT, top + PLOT_HEIGHT);
         let path = format!("M{LEFT:.1} {bottom:.1}L{right:.1} {top:.1}");
         assert!(svg.contains(&path), "{path} is not in {svg}");

@@ -21,13 +21,13 @@ use crate::space::side_load::SideLoad;
 
 /// The name of the snapshot or the fork.
 const HOLDER: &str = "held";
-/// For which the size is watched after the last wait: what came back stays back.
-const TAIL: Duration = Duration::from_secs(2);
+/// For which the size is watched after each wait at full scale: what came back stays back.
+const WATCHED_SECONDS: f64 = 10.0;
 /// A fork that is released after a while without requests would spoil the case.
 const FORK_LIFETIME: &str = "--fork-lifetime=86400";
 
-/// The last deletion of a blob, or the reset: the time from which the wait counts.
-pub(super) const DELETED: &str = "all deleted";
+/// The moment from which the wait counts.
+pub(super) const DELETED: &str = "90 % deleted";
 
 /// A way to delete data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -119,6 +119,7 @@ pub(super) fn run(case: Case, args: &SpaceArgs) -> Outcome<Ran> {
         case,
         scene: &scene,
         account: server.account(),
+        watched: Duration::from_secs_f64(WATCHED_SECONDS * args.scale.max(0.1)),
         blobs: Blobs::new(args.seed, args.bytes(case), deadline),
         report: Report::default(),
         waits: Vec::new(),
@@ -157,6 +158,7 @@ struct Steps<'a> {
     case: Case,
     scene: &'a Scene,
     account: Account,
+    watched: Duration,
     blobs: Blobs,
     report: Report,
     waits: Vec<Wait>,
@@ -192,11 +194,10 @@ impl Steps<'_> {
                 self.scene.resets.fetch_add(1, Ordering::SeqCst);
                 self.ask("POST", "reset", "")?;
                 self.scene.remove_all_live();
-                self.scene.mark(DELETED);
+                self.scene.mark("reset");
                 self.wait("reset")?;
             }
         }
-        thread::sleep(TAIL);
         self.read_back()
     }
 
@@ -218,20 +219,26 @@ impl Steps<'_> {
 
     fn wait(&mut self, name: &'static str) -> Outcome<()> {
         self.scene.set_held(0);
-        let wait = self.scene.wait(name, || Outcome::Ok(()))?;
-        self.waits.push(wait);
-        Ok(())
+        self.wait_looking(name, || Ok(()))
     }
 
     /// Waits while a snapshot or a fork holds data, as many as the list of that name says.
     fn wait_beside(&mut self, name: &'static str, list: &str) -> Outcome<()> {
-        let look = || {
-            let held = held_bytes(&self.account, list)?;
-            self.scene.set_held(held);
-            Outcome::Ok(())
-        };
+        let (scene, account) = (self.scene, self.account.clone());
+        self.wait_looking(name, || {
+            scene.set_held(held_bytes(&account, list)?);
+            Ok(())
+        })
+    }
+
+    fn wait_looking(
+        &mut self,
+        name: &'static str,
+        look: impl FnMut() -> Outcome<()>,
+    ) -> Outcome<()> {
         let wait = self.scene.wait(name, look)?;
         self.waits.push(wait);
+        thread::sleep(self.watched);
         Ok(())
     }
 

@@ -59,7 +59,7 @@ pub(super) fn report(ran: &[Ran], scale: f64) -> RunReport {
         title: "Space that comes back, measured".into(),
         subject: format!(
             "At scale {scale}. Sizes are of allocated blocks. Allowed are {TIMES_MAX} times the bytes of what lives, or {} if that is more, \
-             and the bytes that the server lists for a snapshot or a fork.",
+             and the bytes that the server lists for a snapshot or a fork. Azurite looks for garbage every ten minutes.",
             size(ALWAYS_ALLOWED)
         ),
         verdict,
@@ -194,27 +194,28 @@ fn picture(ran: &[Ran]) -> LineChart {
     };
     let ours = of(Case::Deletion).map(|ran| line(ran, "Lazurite", LineStyle::Main));
     let theirs = of(Case::Azurite).map(|ran| line(ran, "Azurite", LineStyle::Other));
-    let allowed = of(Case::Deletion).or(of(Case::Azurite)).map(|_| Line {
-        name: format!("{TIMES_MAX}x of what lives at the end"),
-        style: LineStyle::Limit,
-        points: Vec::new(),
-    });
-    let mut lines: Vec<Line> = theirs.into_iter().chain(ours).collect();
-    if let Some(mut allowed) = allowed {
-        let times = lines
-            .iter()
-            .flat_map(|line| &line.points)
-            .map(|(at, _)| *at);
-        let last = times.fold(0.0, f64::max);
-        allowed.points = vec![(0.0, 10.0 * TIMES_MAX), (last, 10.0 * TIMES_MAX)];
-        lines.insert(0, allowed);
-    }
+    let allowed = of(Case::Deletion).map(allowed_share);
     LineChart {
         title: "The data directory while 90 % of the blobs are deleted".into(),
         x: "seconds since the last deletion".into(),
         y: "size on disk in % of the bytes written".into(),
-        lines,
+        lines: allowed.into_iter().chain(theirs).chain(ours).collect(),
         marks: vec![(0.0, "the last deletion".into())],
+    }
+}
+
+/// What is allowed after the last deletion, as a share of what was written.
+fn allowed_share(ran: &Ran) -> Line {
+    let deleted = ran.curve.time_of(DELETED);
+    let samples = ran.curve.samples.iter();
+    let samples = samples.filter(|sample| sample.at >= deleted);
+    let share = |bytes: u64| bytes as f64 / ran.written.max(1) as f64 * 100.0;
+    Line {
+        name: "allowed on Lazurite".into(),
+        style: LineStyle::Limit,
+        points: samples
+            .map(|sample| (sample.at - deleted, share(sample.limit())))
+            .collect(),
     }
 }
 

@@ -104,7 +104,7 @@ impl Bench<'_> {
         ] {
             let path = scratch.path().join(file);
             self.command(export, amounts, &["export", text(&path)?], &source)?;
-            self.into_new_server(import, amounts, &["import", text(&path)?], &scratch)?;
+            self.import(import, amounts, &["import", text(&path)?], &scratch)?;
             remove(&path)?;
         }
         let from = source.account().connection_string();
@@ -146,7 +146,7 @@ impl Bench<'_> {
         });
     }
 
-    fn into_new_server(
+    fn import(
         &mut self,
         name: &'static str,
         amounts: Amounts,
