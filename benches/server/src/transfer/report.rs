@@ -1,7 +1,7 @@
 //! The report of `transfer`: for each size a table of times beside the plain rate, one table of memory, and the verdict.
 
 use lazurite_bench_common::page::{RunReport, Section};
-use lazurite_bench_common::{Better, Measurement, number};
+use lazurite_bench_common::{Better, Measurement, counted, number};
 
 use crate::filling::{Amounts, Filled};
 use crate::transfer::run::{SHARES, Size, Transfer};
@@ -54,7 +54,10 @@ pub(super) fn report(sizes: &[Size], wrong: &[String]) -> RunReport {
 
 fn verdict(sizes: &[Size], wrong: &[String]) -> String {
     if !wrong.is_empty() {
-        return format!("{} destinations are not as their source", wrong.len());
+        return format!(
+            "the counts of {} are wrong",
+            counted(wrong.len(), "destination")
+        );
     }
     let growths = growths(sizes);
     let worst = growths
@@ -242,6 +245,6 @@ mod tests {
         assert!(passed.contains("at most 1.10x (adoption)"), "{passed}");
         assert_eq!(memory(&sizes).unwrap().rows[0][3], "1.10x");
         let failed = verdict(&sizes, &["copy: 1 of 2".into()]);
-        assert_eq!(failed, "1 destinations are not as their source");
+        assert_eq!(failed, "the counts of 1 destination are wrong");
     }
 }
