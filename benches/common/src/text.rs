@@ -13,10 +13,14 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// A figure with about four digits.
+/// A figure with at most four significant digits.
 pub fn number(figure: f64) -> String {
     match figure {
         figure if figure.is_infinite() => "never".into(),
+        figure if figure >= 10_000.0 => {
+            let unit = 10_f64.powf(figure.log10().floor() - 3.0);
+            thousands(((figure / unit).round() * unit).round() as u64)
+        }
         figure if figure >= 1000.0 => thousands(figure.round() as u64),
         figure if figure >= 100.0 => format!("{figure:.0}"),
         figure if figure >= 10.0 => format!("{figure:.1}"),
@@ -67,10 +71,14 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_about_four_digits() {
-        let figures = [123_456.7, 123.4, 12.34, 1.234, 0.01234, 0.0];
-        let texts = figures.map(number);
-        assert_eq!(texts, ["123,457", "123", "12.3", "1.23", "0.0123", "0.00"]);
+    fn figures_have_at_most_four_significant_digits() {
+        let figures = [
+            123_456.7, 40_000.0, 9_999.6, 123.4, 12.34, 1.234, 0.01234, 0.0,
+        ];
+        let expected = [
+            "123,500", "40,000", "10,000", "123", "12.3", "1.23", "0.0123", "0.00",
+        ];
+        assert_eq!(figures.map(number), expected);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use lazurite_bench_common::{Outcome, share};
+use lazurite_bench_common::{Outcome, bars, number, share, size};
 
 use crate::checked_clients::address;
 use crate::client::Client;
@@ -90,10 +90,11 @@ fn measure(report: &mut Report, address: SocketAddr, page: &str) -> Outcome<bool
     let meets = first <= TIME_GOAL && bytes <= BYTES_GOAL;
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     report.remark(format!(
-        "{:>6} {:8.1} ms first {:8.1} ms median {bytes:8} B  /_lazurite/{page}",
-        if meets { "met" } else { "missed" },
-        millis(first),
-        millis(median(&times)),
+        "{:>6} {:>6} ms first {:>6} ms median {:>8}  /_lazurite/{page}",
+        bars::verdict(meets),
+        number(millis(first)),
+        number(millis(median(&times))),
+        size(bytes as u64),
     ));
     Ok(meets)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lazurite_bench_common::page::{Section, buckets};
-use lazurite_bench_common::{Better, Measurement, thousands};
+use lazurite_bench_common::{Better, Measurement, number, thousands};
 
 /// Mismatches of one phase that are printed in words; beyond that they are only counted.
 const MISMATCHES_SHOWN_MAX: usize = 5;
@@ -114,7 +114,7 @@ impl Row {
         let last = self.latencies_us.len().saturating_sub(1);
         let index = (last as f64 * share).round() as usize;
         let latency = self.latencies_us.get(index);
-        latency.map_or("-".into(), |us| format!("{:.2}", f64::from(*us) / 1000.0))
+        latency.map_or("-".into(), |us| number(f64::from(*us) / 1000.0))
     }
 
     /// In the order of [`COLUMNS`].
@@ -125,10 +125,10 @@ impl Row {
             self.name.to_owned(),
             thousands(self.items),
             self.unit.to_owned(),
-            format!("{seconds:.2}"),
-            format!("{:.0}", self.items as f64 / seconds),
+            number(seconds),
+            number(self.items as f64 / seconds),
             if self.bytes > 0 {
-                format!("{mib:.1}")
+                number(mib)
             } else {
                 "-".into()
             },
@@ -172,7 +172,8 @@ impl Report {
     pub(crate) fn finish(&mut self, phase: Phase) {
         let row = phase.finish();
         let (items, seconds) = (thousands(row.items), row.elapsed.as_secs_f64());
-        eprintln!("{:22} {items} {} in {seconds:.2} s", row.name, row.unit);
+        let seconds = number(seconds);
+        eprintln!("{:22} {items} {} in {seconds} s", row.name, row.unit);
         for mismatch in row.mismatches.iter().take(MISMATCHES_SHOWN_MAX) {
             eprintln!("  mismatch: {mismatch}");
         }

@@ -124,11 +124,25 @@ pub(super) fn run(case: Case, args: &SpaceArgs) -> Outcome<Ran> {
         report: Report::default(),
         waits: Vec::new(),
     };
-    let mut latencies = Histogram::new(3)?;
-    let mut failed = 0;
+    let (latencies, failed) = run_beside_load(&scene, &mut steps)?;
+    Ok(Ran {
+        case,
+        written: steps.blobs.bytes(),
+        blobs: steps.blobs.len(),
+        waits: steps.waits,
+        wrong: steps.report.mismatches() + failed,
+        curve: scene.into_curve(),
+        latencies,
+    })
+}
+
+/// Runs the steps while the size is watched and the load goes on. Returns the latencies of the load, and the number of its threads that
+/// ended with an error.
+fn run_beside_load(scene: &Scene, steps: &mut Steps) -> Outcome<(Histogram<u64>, usize)> {
+    let (mut latencies, mut failed) = (Histogram::new(3)?, 0);
     thread::scope(|scope| {
         scope.spawn(|| scene.watch());
-        let loads = (0..scene.side_live.len()).map(|thread| SideLoad::new(&scene, thread));
+        let loads = (0..scene.side_live.len()).map(|thread| SideLoad::new(scene, thread));
         let loads: Vec<_> = loads.map(|load| scope.spawn(|| load.run())).collect();
         let outcome = steps.run();
         scene.end();
@@ -142,15 +156,7 @@ pub(super) fn run(case: Case, args: &SpaceArgs) -> Outcome<Ran> {
         }
         outcome
     })?;
-    Ok(Ran {
-        case,
-        written: steps.blobs.bytes(),
-        blobs: steps.blobs.len(),
-        waits: steps.waits,
-        wrong: steps.report.mismatches() + failed,
-        curve: scene.into_curve(),
-        latencies,
-    })
+    Ok((latencies, failed))
 }
 
 /// A case while it runs.

@@ -259,3 +259,73 @@ fn measurements(ran: &Ran) -> Vec<Measurement> {
     };
     ran.waits.iter().map(of_wait).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::curve::Curve;
+
+    /// A case in which 1 GB was written, a tenth stays, and the directory is back after `seconds`.
+    fn ran(case: Case, seconds: Option<f64>) -> Ran {
+        let sample = |at, bytes, live| Sample {
+            at,
+            bytes,
+            live,
+            held: 0,
+        };
+        let last = sample(12.0, 110_000_000, 100_000_000);
+        Ran {
+            case,
+            written: 1_000_000_000,
+            blobs: 1000,
+            waits: vec![Wait {
+                name: "deleted",
+                seconds,
+                sample: last,
+            }],
+            curve: Curve {
+                samples: vec![sample(4.0, 1_000_000_000, 1_000_000_000), last],
+                marks: vec![(5.0, DELETED)],
+            },
+            latencies: Histogram::new(3).unwrap(),
+            wrong: 0,
+        }
+    }
+
+    #[test]
+    fn verdict_is_about_our_server_and_shows_azurite_beside_it() {
+        let azurite = || ran(Case::Azurite, None);
+        let passed = verdict(&[ran(Case::Deletion, Some(7.0)), azurite()]).unwrap();
+        assert_eq!(
+            passed,
+            "space passed: at most 1.2x of what lives is on disk after 7.0 s or less; on Azurite 1.10x after 120.0 s"
+        );
+        for missed in [Some(60.5), None] {
+            let failed = verdict(&[ran(Case::Deletion, missed), azurite()]).unwrap_err();
+            assert!(failed.ends_with("60 s after: deleted"), "{failed}");
+        }
+        assert!(verdict(&[azurite()]).unwrap().contains("was not measured"));
+    }
+
+    #[test]
+    fn picture_shows_shares_of_what_was_written_since_the_last_deletion() {
+        let picture = picture(&[ran(Case::Deletion, Some(7.0))]);
+        let [allowed, ours] = &picture.lines[..] else {
+            panic!("two lines: {picture:?}");
+        };
+        assert_eq!(ours.points, [(-1.0, 100.0), (7.0, 11.0)]);
+        assert_eq!(allowed.points, [(7.0, 12.0)]);
+    }
+
+    #[test]
+    fn table_has_a_row_for_each_wait_and_no_bar_for_azurite() {
+        let table = sizes(&[ran(Case::Deletion, Some(60.5)), ran(Case::Azurite, None)]);
+        let cells = |row: usize| [&*table.rows[row][6], &*table.rows[row][7]];
+        assert_eq!(cells(0), ["60.5", "MISSED"]);
+        assert_eq!(cells(1), ["over 120", "-"]);
+        assert_eq!(
+            table.rows[0][0],
+            "Lazurite, 1.00 GB in 1,000 blobs: deleted"
+        );
+    }
+}
