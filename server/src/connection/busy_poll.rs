@@ -6,9 +6,9 @@
 //! are processors.
 //!
 //! Other programs on the same processors are not counted but noticed: a thread that loses its processor while it polls finds that
-//! one poll took far longer than a poll takes ([`POLL_MAX`]). Then all threads sleep between requests for a while ([`PAUSE`]),
-//! longer each time in a row. A thread never gives its processor away while it polls: among busy neighbours it would get it back
-//! only after all of their time slices.
+//! one poll took far longer than a poll takes ([`POLL_MAX`]), until it returned or a request was read. Then all threads sleep between
+//! requests for a while ([`PAUSE`]), longer each time in a row. A thread never gives its processor away while it polls: among busy
+//! neighbours it would get it back only after all of their time slices.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -94,12 +94,6 @@ fn is_within(span: Duration, then: u64, now: u64) -> bool {
     then > 0 && u128::from(now.saturating_sub(then)) < span.as_nanos()
 }
 
-/// The start of a poll, and the work until then.
-struct Started {
-    at: u64,
-    work: u64,
-}
-
 /// The busy poll of one thread.
 struct BusyPoll {
     threads: Arc<Threads>,
@@ -109,8 +103,8 @@ struct BusyPoll {
     /// Whether it came within [`POLLING_MAX`] after the response before.
     was_soon: Cell<bool>,
     is_wanted: Cell<bool>,
-    /// Requests, and reads and writes of sockets: a poll that was slow without any of them lost its processor.
-    work: Cell<u64>,
+    /// When the current poll began; 0 outside a poll, and once something was found to do: that takes its time.
+    poll_began: Cell<u64>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -128,21 +122,24 @@ impl BusyPoll {
         is_within(POLLING_MAX, self.answered.get(), now)
     }
 
-    /// The state before a poll; `None` if the thread should not poll.
-    fn before_poll(&self) -> Option<Started> {
+    /// Begins a poll; false if the thread should not poll.
+    fn begin_poll(&self) -> bool {
         let now = self.threads.now();
         let polls = self.is_soon(now) && self.threads.may_poll(now);
-        polls.then(|| Started {
-            at: now,
-            work: self.work.get(),
-        })
+        if polls {
+            self.poll_began.set(now);
+        }
+        polls
     }
 
-    /// Pauses if the poll found nothing and yet took long.
-    fn after_poll(&self, started: &Started) {
+    /// Ends the current poll, which found nothing else to do until now. Pauses if it took long.
+    fn end_poll(&self) {
+        let began = self.poll_began.take();
+        if began == 0 {
+            return;
+        }
         let now = self.threads.now();
-        let worked = self.work.get() != started.work;
-        if !worked && !is_within(POLL_MAX, started.at, now) {
+        if !is_within(POLL_MAX, began, now) {
             self.threads.pause(now);
         }
     }
@@ -151,14 +148,20 @@ impl BusyPoll {
 /// A request has come to this thread.
 pub fn begun() {
     here(|here| {
-        here.work.set(here.work.get() + 1);
+        here.poll_began.set(0);
         here.was_soon.set(here.is_soon(here.threads.now()));
     });
 }
 
-/// A socket of this thread was read or written.
-pub fn transferred() {
-    here(|here| here.work.set(here.work.get() + 1));
+/// A socket of this thread was read. A client sends its next request in far less time than a thread needs to get its processor back,
+/// so most polls that lose it end here.
+pub fn received() {
+    here(BusyPoll::end_poll);
+}
+
+/// A socket of this thread was written: what was sent may have been made in the current poll.
+pub fn sent() {
+    here(|here| here.poll_began.set(0));
 }
 
 /// A request of this thread is about to be answered.
@@ -185,7 +188,7 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
             answered: Cell::default(),
             was_soon: Cell::default(),
             is_wanted: Cell::default(),
-            work: Cell::default(),
+            poll_began: Cell::default(),
             waker: RefCell::default(),
         });
     });
@@ -201,9 +204,9 @@ pub async fn keep(threads: Arc<Threads>, number: usize) {
             }
         })
         .await;
-        while let Some(started) = here(BusyPoll::before_poll).flatten() {
+        while here(BusyPoll::begin_poll) == Some(true) {
             tokio::task::yield_now().await;
-            here(|here| here.after_poll(&started));
+            here(BusyPoll::end_poll);
         }
     }
 }
@@ -250,26 +253,48 @@ mod tests {
         assert!(threads.may_poll(600 * MILLIS + PAUSE_MAX.as_nanos() as u64));
     }
 
-    #[test]
-    fn only_a_slow_poll_that_served_no_request_pauses() {
+    /// The busy poll of the only thread, for long enough that a poll from its beginning until now was slow.
+    fn polling() -> BusyPoll {
         let poll = BusyPoll {
             threads: Arc::new(Threads::new(1, 1)),
             number: 0,
             answered: Cell::default(),
             was_soon: Cell::default(),
             is_wanted: Cell::default(),
-            work: Cell::new(1),
+            poll_began: Cell::default(),
             waker: RefCell::default(),
         };
         std::thread::sleep(POLL_MAX * 2);
-        let (slow, now) = (1, poll.threads.now());
-        let paused = |at, work| {
-            poll.after_poll(&Started { at, work });
+        poll
+    }
+
+    #[test]
+    fn only_a_slow_poll_pauses() {
+        let poll = polling();
+        let paused = |began| {
+            poll.poll_began.set(began);
+            poll.end_poll();
             poll.threads.paused_until.load(Ordering::Relaxed) > 0
         };
-        assert!(!paused(now + MICROS * 1000, 1), "it was quick");
-        assert!(!paused(slow, 0), "it served a request");
-        assert!(paused(slow, 1));
+        assert!(!paused(poll.threads.now() + MICROS * 1000), "it was quick");
+        assert!(!paused(0), "there was none");
+        assert!(paused(1));
+    }
+
+    #[tokio::test]
+    async fn a_poll_that_lost_its_processor_pauses_even_if_a_request_came_meanwhile() {
+        HERE.with(|here| here.get_or_init(polling).poll_began.set(1));
+        let paused = || here(|here| here.threads.paused_until.load(Ordering::Relaxed) > 0);
+        sent();
+        received();
+        assert_eq!(paused(), Some(false), "the time went into a response");
+        here(|here| here.poll_began.set(1));
+        begun();
+        received();
+        assert_eq!(paused(), Some(false), "the time went into a request");
+        here(|here| here.poll_began.set(1));
+        received();
+        assert_eq!(paused(), Some(true));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SendDeadline<S> {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.socket).poll_read(task, buffer);
         if read.is_ready() {
-            busy_poll::transferred();
+            busy_poll::received();
         }
         read
     }
@@ -96,7 +96,7 @@ impl<S: AsyncWrite + Unpin> SendDeadline<S> {
     ) -> Poll<io::Result<T>> {
         match &written {
             Poll::Ready(Ok(done)) => {
-                busy_poll::transferred();
+                busy_poll::sent();
                 self.wrote(bytes(done));
             }
             Poll::Ready(Err(_)) => {}
