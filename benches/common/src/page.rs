@@ -144,8 +144,9 @@ impl Section {
     fn write_to(&self, page: &mut String) {
         let title = escape(&sentence_case(&self.title));
         let _ = write!(page, "<section><h2>{title}</h2>");
-        for chart in &self.charts {
-            let _ = write!(page, "<figure>{}</figure>", chart.to_svg());
+        let charts = self.charts.iter().map(LineChart::to_svg);
+        for chart in charts.filter(|chart| !chart.is_empty()) {
+            let _ = write!(page, "<figure>{chart}</figure>");
         }
         if !self.columns.is_empty() {
             self.write_table(page);

@@ -201,6 +201,7 @@ impl Bench<'_> {
 
     /// Compares the numbers of things at the destination.
     fn check(&mut self, name: &str, amounts: Amounts, server: &Server) -> Outcome<()> {
+        eprintln!("counting what has arrived");
         let found = filling::count(&Client::new(server.account()))?;
         if found != amounts {
             let wrong = format!("{name}: {} arrived of {}", found.text(), amounts.text());
