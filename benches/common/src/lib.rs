@@ -1,7 +1,10 @@
-//! Shared by the benches of the engine and of the server: seeded random numbers, a reader of `/proc`, results over several runs,
-//! the bars that results are compared with, the comparison with an older run, and the report as a page. No HTTP, no engine.
+//! Shared by the benches of the engine and of the server: seeded random numbers, a reader of `/proc`, the size of a directory, results
+//! over several runs, the bars that results are compared with, the comparison with an older run, and the report as a page. No HTTP, no
+//! engine.
 
 pub mod bars;
+mod chart;
+mod disk;
 mod machine;
 pub mod measurements;
 pub mod page;
@@ -12,13 +15,15 @@ mod results;
 mod significance;
 mod text;
 
+pub use chart::{Line, LineChart, LineStyle};
+pub use disk::allocated_bytes;
 pub use machine::{MachineUse, MachineWatch};
 pub use measurements::{Measurement, OldRun};
 pub use random::Random;
 pub use report_files::ReportFiles;
 pub use results::{Better, Findings, OURS, Results, median};
 pub use significance::mann_whitney;
-pub use text::{counted, number, share, thousands};
+pub use text::{counted, number, share, size, thousands};
 
 /// A result of a whole program, its error ready to be printed.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -7,19 +7,20 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::Outcome;
+use crate::chart::LineChart;
 use crate::measurements::{self, Measurement, OldRun};
 use crate::text::{number, thousands};
 
 /// The style sheet of all pages, in dark and light.
-pub const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2}\
-@media(prefers-color-scheme:dark){:root{--text:#e3e9ef;--page:#14191f;--line:#36424e;--note:#3d3414;--wrong:#4a2320;--naive:#6f7f8f;--advised:#58a6e8}}\
+pub const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2;--other:#b4541a}\
+@media(prefers-color-scheme:dark){:root{--text:#e3e9ef;--page:#14191f;--line:#36424e;--note:#3d3414;--wrong:#4a2320;--naive:#6f7f8f;--advised:#58a6e8;--other:#e8935a}}\
 body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem;color:var(--text);background:var(--page)}\
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
 .sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
 td{white-space:nowrap}td:first-child,th:first-child{text-align:left}td:first-child{white-space:normal;min-width:8rem}tr{border-bottom:1px solid var(--line)}\
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
-.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}code{overflow-wrap:anywhere}h3{font-size:1rem}a{color:var(--advised)}";
+figure{margin:1.5rem 0}.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}code{overflow-wrap:anywhere}h3{font-size:1rem}a{color:var(--advised)}";
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 320.0;
@@ -49,7 +50,7 @@ pub struct RunReport {
     pub measurements: Vec<Measurement>,
 }
 
-/// A table of figures, and latency histograms.
+/// A table of figures, charts, and latency histograms.
 #[derive(Default)]
 pub struct Section {
     /// Of the section.
@@ -58,6 +59,8 @@ pub struct Section {
     pub columns: Vec<String>,
     /// Texts of the cells, the first of each row its name.
     pub rows: Vec<Vec<String>>,
+    /// Above the table.
+    pub charts: Vec<LineChart>,
     /// By name.
     pub histograms: Vec<(String, Buckets)>,
 }
@@ -95,6 +98,7 @@ impl RunReport {
                 "title": section.title,
                 "columns": section.columns,
                 "rows": section.rows,
+                "charts": section.charts.iter().map(LineChart::to_json).collect::<Vec<_>>(),
                 "histograms": histograms.collect::<Vec<_>>(),
             })
         });
@@ -140,6 +144,22 @@ impl Section {
     fn write_to(&self, page: &mut String) {
         let title = escape(&sentence_case(&self.title));
         let _ = write!(page, "<section><h2>{title}</h2>");
+        let charts = self.charts.iter().map(LineChart::to_svg);
+        for chart in charts.filter(|chart| !chart.is_empty()) {
+            let _ = write!(page, "<figure>{chart}</figure>");
+        }
+        if !self.columns.is_empty() {
+            self.write_table(page);
+        }
+        page.push_str("<div class=\"charts\">");
+        let axis = Axis::of(self.histograms.iter().map(|(_, buckets)| buckets));
+        for (name, buckets) in &self.histograms {
+            page.push_str(&histogram(name, buckets, axis));
+        }
+        page.push_str("</div></section>");
+    }
+
+    fn write_table(&self, page: &mut String) {
         page.push_str("<div class=\"scroll\"><table><tr>");
         for column in &self.columns {
             let _ = write!(page, "<th>{}</th>", escape(column));
@@ -152,12 +172,27 @@ impl Section {
             }
             page.push_str("</tr>");
         }
-        page.push_str("</table></div><div class=\"charts\">");
-        let axis = Axis::of(self.histograms.iter().map(|(_, buckets)| buckets));
-        for (name, buckets) in &self.histograms {
-            page.push_str(&histogram(name, buckets, axis));
-        }
-        page.push_str("</div></section>");
+        page.push_str("</table></div>");
+    }
+
+    /// The title and the table for the terminal: the first column to the left, the others to the right.
+    pub fn lines(&self) -> Vec<String> {
+        let rows = || std::iter::once(&self.columns).chain(&self.rows);
+        let length = |row: &Vec<String>, column: usize| {
+            row.get(column).map_or(0, |cell| cell.chars().count())
+        };
+        let width = |column| rows().map(|row| length(row, column)).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).enumerate();
+            let cells = cells.map(|(column, (cell, &width))| match column {
+                0 => format!("{cell:width$}"),
+                _ => format!("  {cell:>width$}"),
+            });
+            cells.collect::<String>().trim_end().to_owned()
+        };
+        let title = std::iter::once(self.title.clone());
+        title.chain(rows().map(line)).collect()
     }
 }
 
@@ -369,6 +404,18 @@ mod tests {
     }
 
     #[test]
+    fn columns_of_a_section_are_as_wide_as_their_cells_need() {
+        let section = Section {
+            title: "get".into(),
+            columns: vec!["peer".into(), "per s".into(), "ms".into()],
+            rows: vec![vec!["lazurite".into(), "1,000,000".into(), "1".into()]],
+            ..Section::default()
+        };
+        let expected = ["get", "peer          per s  ms", "lazurite  1,000,000   1"];
+        assert_eq!(section.lines(), expected);
+    }
+
+    #[test]
     fn page_needs_no_network_and_says_that_the_machine_was_busy() {
         let report = RunReport {
             title: "services".into(),
@@ -379,6 +426,7 @@ mod tests {
                 columns: vec!["peer".into(), "per s".into()],
                 rows: vec![vec!["lazurite".into(), "1,000".into()]],
                 histograms: vec![("lazurite".into(), vec![(64.0, 3)])],
+                ..Section::default()
             }],
             ..RunReport::default()
         };

@@ -13,16 +13,30 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// A figure with about four digits.
+/// A figure with at most four significant digits.
 pub fn number(figure: f64) -> String {
     match figure {
         figure if figure.is_infinite() => "never".into(),
+        figure if figure >= 10_000.0 => {
+            let unit = 10_f64.powf(figure.log10().floor() - 3.0);
+            thousands(((figure / unit).round() * unit).round() as u64)
+        }
         figure if figure >= 1000.0 => thousands(figure.round() as u64),
         figure if figure >= 100.0 => format!("{figure:.0}"),
         figure if figure >= 10.0 => format!("{figure:.1}"),
         figure if figure >= 0.1 || figure == 0.0 => format!("{figure:.2}"),
         figure => format!("{figure:.4}"),
     }
+}
+
+/// Bytes with their unit, as `2.00 GB`.
+pub fn size(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let unit = units.into_iter().find(|(_, unit)| bytes >= *unit);
+    unit.map_or(format!("{bytes:.0} B"), |(name, unit)| {
+        format!("{} {name}", number(bytes / unit))
+    })
 }
 
 /// `1,000 runs`, `1 run`.
@@ -57,10 +71,20 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_about_four_digits() {
-        let figures = [123_456.7, 123.4, 12.34, 1.234, 0.01234, 0.0];
-        let texts = figures.map(number);
-        assert_eq!(texts, ["123,457", "123", "12.3", "1.23", "0.0123", "0.00"]);
+    fn figures_have_at_most_four_significant_digits() {
+        let figures = [
+            123_456.7, 40_000.0, 9_999.6, 123.4, 12.34, 1.234, 0.01234, 0.0,
+        ];
+        let expected = [
+            "123,500", "40,000", "10,000", "123", "12.3", "1.23", "0.0123", "0.00",
+        ];
+        assert_eq!(figures.map(number), expected);
+    }
+
+    #[test]
+    fn sizes_have_the_unit_that_suits_them() {
+        let texts = [0, 999, 48_600, 20_000_000, 2_000_000_000].map(size);
+        assert_eq!(texts, ["0 B", "999 B", "48.6 kB", "20.0 MB", "2.00 GB"]);
     }
 
     #[test]

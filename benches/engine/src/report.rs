@@ -110,6 +110,7 @@ fn section(tables: &Tables, histograms: &Histograms, title: &str, lines: &[&Line
         columns: columns.collect(),
         rows: rows.collect(),
         histograms: histograms.of(&workloads),
+        ..Section::default()
     }
 }
 

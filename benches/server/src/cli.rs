@@ -12,8 +12,10 @@ use crate::pages::PagesArgs;
 use crate::services::ServicesArgs;
 use crate::slow_disk::SlowDiskArgs;
 use crate::soak::SoakArgs;
+use crate::space::SpaceArgs;
 use crate::start::StartArgs;
 use crate::state::StateArgs;
+use crate::transfer::TransferArgs;
 
 /// Real work against a running server, measured and checked.
 ///
@@ -45,7 +47,11 @@ pub(crate) enum Command {
     Gigabyte(GigabyteArgs),
     /// The time from starting a server on an empty directory until it answers, and its memory when idle.
     Start(StartArgs),
-    /// Snapshot, fork, restore and reset of a store with entities beside an empty one, and a thousand forks at once.
+    /// Snapshot, fork, restore and reset of a large store beside an empty one, and a thousand forks at once.
+    ///
+    /// Each operation is measured on an empty store and on one with a million entities, 100,000 blobs (2 GB) and 100,000 messages: the
+    /// time until the answer, and the disk that it takes at once. Goals: 50 ms and 20 MB, whatever the store holds. Then a thousand
+    /// forks of one snapshot are made, and memory, handles, threads and disk are divided by their number.
     State(StateArgs),
     /// Well-behaved clients next to thousands of idle, slow and costly ones: their latency, and the server's memory.
     ///
@@ -54,20 +60,21 @@ pub(crate) enum Command {
     /// holds the bars.
     #[command(alias = "crowd")]
     ManyClients(ManyClientsArgs),
-    /// Well-behaved clients during the most expensive requests: their latency
+    /// Well-behaved clients during the most expensive requests: their latency.
     ///
     /// Sixteen connections get a blob of a kibibyte: alone, then during each of the expensive requests in turn, such as a list of
     /// 50,000 blocks or a filter over 10,000 entities, sent a tenth of a second apart.
     Neighbours(NeighboursArgs),
-    /// One sequential client beside busy processes, with the server's busy poll on and off in turn
+    /// One sequential client beside busy processes, with the server's busy poll on and off in turn.
     ///
-    /// The busy processes are in the scheduling group of the server and the client. The poll may not make the client slower, with 0 to
-    /// 4 of them.
+    /// One client gets a blob of a kibibyte on one connection, beside 0 to 4 processes that compute without a pause, in the scheduling
+    /// group of the server and the client. With the poll it must reach 0.95 of the rate that it has without, or the exit status is 1. The
+    /// whole takes three minutes.
     BusyNeighbours(BusyNeighboursArgs),
     /// Pages of the console over a million blobs in one container, a million entities and 100,000 messages.
     ///
-    /// Each page is asked for eleven times: its first answer may take 50 ms until its last byte, and be 150 KiB long. `--scale 0.01` takes
-    /// a hundredth of the store.
+    /// Fills a server, and asks for each page eleven times. The first answer may take 50 ms until its last byte, and no answer may be
+    /// longer than 150 KiB. With `--scale 0.01` the store is a hundredth of that.
     Pages(PagesArgs),
     /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
     ///
@@ -82,6 +89,14 @@ pub(crate) enum Command {
     /// The server runs in this process. Writers of all three services go on while every sync takes 300 ms, in turn with spans in which
     /// syncs take their usual time. Readers get an entity and a blob and peek messages that no writer changes.
     SlowDisk(SlowDiskArgs),
+    /// The size of the data directory while most of the data is deleted under load: ours and Azurite's.
+    ///
+    /// Writes 5 GB of blobs of 16 KiB to 4 MiB and deletes nine of ten by name, while other requests to all three services go on. The
+    /// directory must be back at 1.2 times what lives within 60 seconds, or the exit status is 1. The same under a snapshot, which
+    /// holds the data until it is deleted, under a fork, and with a reset of the store; and on Azurite with 1 GB, for at most 120 seconds
+    /// after the last deletion. Prints a table; --html has the picture.
+    #[command(after_long_help = SPACE_EXAMPLES)]
+    Space(SpaceArgs),
     /// The operations of the services on our server and on others: the same requests from the same client.
     ///
     /// Each workload starts the peers on empty directories: our server; the minimal handler, which only reads the body and answers as
@@ -93,6 +108,14 @@ pub(crate) enum Command {
     /// GB.
     #[command(after_long_help = SERVICES_EXAMPLES)]
     Services(ServicesArgs),
+    /// Export, import, copy and adoption of a large store: their times beside the plain rate of the services, and their memory.
+    ///
+    /// Fills a server with a million entities, 100,000 blobs (2 GB) and 100,000 messages, exports it to a directory and to an archive,
+    /// imports both, copies it to another server, and counts what arrived. Our server then adopts the directory of an Azurite that
+    /// was filled with a twentieth. All of it is done with a tenth first, so that the last table shows by how much memory grows with
+    /// the store. Takes up to 10 GB of disk.
+    #[command(after_long_help = TRANSFER_EXAMPLES)]
+    Transfer(TransferArgs),
     /// The minimal handler of `services`, as its child process
     #[command(hide = true)]
     MinimalHandler,
@@ -107,6 +130,18 @@ Examples:
   lazurite-bench services --spawn target/dist/lazurite --only table-insert,queue-put --scale 0.25
   lazurite-bench services --spawn target/dist/lazurite --service blob --peers lazurite,minimal-handler
   lazurite-bench services --spawn target/dist/lazurite --only table-deep,queue-deep --scale 0.1";
+
+const SPACE_EXAMPLES: &str = "\
+Examples:
+  lazurite-bench space --spawn target/dist/lazurite --html space.html --json space.json
+  lazurite-bench space --spawn target/dist/lazurite --only snapshot,fork --gigabytes 1
+  lazurite-bench space --spawn target/dist/lazurite --scale 0.01";
+
+const TRANSFER_EXAMPLES: &str = "\
+Examples:
+  lazurite-bench transfer --spawn target/dist/lazurite --json transfer.json
+  lazurite-bench transfer --spawn target/dist/lazurite --scale 0.1 --azurite-scale 0
+  lazurite-bench transfer --spawn target/dist/lazurite --entities 0 --messages 0 --blobs 1000 --blob-bytes 4000000";
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,12 @@
 //! `lazurite-bench`: real work against a running server, measured and checked. See `README.md` of the benches.
 
+mod administration;
 mod azurite;
 mod busy_neighbours;
 mod checked_clients;
 mod cli;
 mod client;
+mod filling;
 mod gigabyte;
 mod guide;
 mod installed;
@@ -20,9 +22,11 @@ mod server;
 mod services;
 mod slow_disk;
 mod soak;
+mod space;
 mod start;
 mod state;
 mod target;
+mod transfer;
 
 use std::process::ExitCode;
 
@@ -41,10 +45,12 @@ fn main() -> ExitCode {
         Command::SlowDisk(args) => slow_disk::run(&args).map(shown),
         Command::BusyNeighbours(args) => busy_neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
+        Command::Space(args) => space::run(&args),
         Command::Start(args) => start::run(&args).map(shown),
         Command::State(args) => state::run(&args).map(shown),
         Command::Guide(args) => guide::run(&args),
         Command::Services(args) => services::run(&args),
+        Command::Transfer(args) => transfer::run(&args),
         Command::MinimalHandler => services::run_minimal_handler(),
         Command::Spin => {
             busy_neighbours::spin();

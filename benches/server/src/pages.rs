@@ -3,23 +3,22 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use lazurite_bench_common::Outcome;
-use serde_json::json;
+use lazurite_bench_common::{Outcome, bars, number, share, size};
 
 use crate::checked_clients::address;
 use crate::client::Client;
-use crate::report::{Phase, Report, median};
+use crate::filling::{self, Amounts};
+use crate::report::{Report, median};
 use crate::server::Server;
 
-const BLOBS: usize = 1_000_000;
-const ENTITIES: usize = 1_000_000;
-const MESSAGES: usize = 100_000;
-/// Entities of one transaction.
-const TOGETHER: usize = 100;
-const THREADS: usize = 8;
+const AMOUNTS: Amounts = Amounts {
+    entities: 1_000_000,
+    blobs: 1_000_000,
+    blob_bytes: 1,
+    messages: 100_000,
+};
 
 /// Each page is asked for this often; the first answer is a figure of its own.
 const RUNS: usize = 11;
@@ -32,7 +31,7 @@ pub(crate) struct PagesArgs {
     #[arg(long, value_name = "BINARY")]
     pub(crate) spawn: PathBuf,
     /// Part of a million blobs, a million entities and 100,000 messages
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
     pub(crate) scale: f64,
 }
 
@@ -42,39 +41,7 @@ pub(crate) fn run(args: &PagesArgs) -> Outcome<Report> {
     let server = Server::start(&args.spawn, &scratch.path().join("data"))?;
     let client = Client::new(server.account());
     let mut report = Report::default();
-    let scaled = |count: usize| ((count as f64 * args.scale) as usize).max(1);
-    client.create_container("many")?;
-    client.create_table("Many")?;
-    client.create_queue("many")?;
-    fill(
-        &mut report,
-        &client,
-        "blobs",
-        scaled(BLOBS),
-        &|client, number| client.put_blob("many", &name(number), b"x"),
-    )?;
-    let transactions = scaled(ENTITIES).div_ceil(TOGETHER);
-    fill(
-        &mut report,
-        &client,
-        "transactions",
-        transactions,
-        &|client, number| {
-            let entities: Vec<_> = (0..TOGETHER).map(|row| entity(number, row)).collect();
-            client.insert_together("Many", &entities)
-        },
-    )?;
-    fill(
-        &mut report,
-        &client,
-        "messages",
-        scaled(MESSAGES),
-        &|client, number| {
-            client
-                .put_message("many", &format!("{{\"order\":{number}}}"))
-                .map(|_| ())
-        },
-    )?;
+    filling::fill(&mut report, &client, AMOUNTS.scaled(args.scale))?;
     let address = address(&server.account())?;
     let mut missed = 0;
     for page in PAGES {
@@ -86,51 +53,6 @@ pub(crate) fn run(args: &PagesArgs) -> Outcome<Report> {
         PAGES.len()
     ));
     Ok(report)
-}
-
-/// Ten thousand directories of a hundred blobs.
-fn name(number: usize) -> String {
-    format!(
-        "{:02}/{:02}/{number:08}.txt",
-        number / 10_000 % 100,
-        number / 100 % 100
-    )
-}
-
-fn entity(partition: usize, row: usize) -> serde_json::Value {
-    json!({
-        "PartitionKey": format!("{partition:06}"), "RowKey": format!("{row:06}"), "Total": row as f64 * 3.5, "Quantity": row % 9,
-        "Paid": row.is_multiple_of(2), "Note": "Leave it with the neighbour if nobody is at home.",
-    })
-}
-
-/// Stores `count` items from several threads.
-fn fill<E: std::error::Error + Send + Sync + 'static>(
-    report: &mut Report,
-    client: &Client,
-    what: &'static str,
-    count: usize,
-    store: &(dyn Fn(&Client, usize) -> Result<(), E> + Sync),
-) -> Outcome<()> {
-    let phase = Phase::start(what, what, count);
-    let outcome: Result<(), E> = thread::scope(|scope| {
-        let stored = (0..THREADS).map(|first| {
-            let phase = &phase;
-            scope.spawn(move || {
-                for number in (first..count).step_by(THREADS) {
-                    phase.time(|| store(client, number))?;
-                    phase.add(1);
-                }
-                Ok(())
-            })
-        });
-        let stored: Vec<_> = stored.collect();
-        stored
-            .into_iter()
-            .try_for_each(|thread| thread.join().expect("a thread that stores does not panic"))
-    });
-    report.finish(phase);
-    Ok(outcome?)
 }
 
 /// The pages, below `/_lazurite/`.
@@ -168,10 +90,11 @@ fn measure(report: &mut Report, address: SocketAddr, page: &str) -> Outcome<bool
     let meets = first <= TIME_GOAL && bytes <= BYTES_GOAL;
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     report.remark(format!(
-        "{:>6} {:8.1} ms first {:8.1} ms median {bytes:8} B  /_lazurite/{page}",
-        if meets { "met" } else { "missed" },
-        millis(first),
-        millis(median(&times)),
+        "{:>6} {:>6} ms first {:>6} ms median {:>8}  /_lazurite/{page}",
+        bars::verdict(meets),
+        number(millis(first)),
+        number(millis(median(&times))),
+        size(bytes as u64),
     ));
     Ok(meets)
 }

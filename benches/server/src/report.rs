@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lazurite_bench_common::page::{Section, buckets};
-use lazurite_bench_common::{Better, Measurement, thousands};
+use lazurite_bench_common::{Better, Measurement, number, thousands};
 
 /// Mismatches of one phase that are printed in words; beyond that they are only counted.
 const MISMATCHES_SHOWN_MAX: usize = 5;
@@ -76,6 +76,11 @@ impl Phase {
         }
     }
 
+    /// Since its start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     fn finish(self) -> Row {
         self.bar.finish_and_clear();
         let mut latencies_us = self.latencies_us.into_inner().unwrap();
@@ -109,7 +114,7 @@ impl Row {
         let last = self.latencies_us.len().saturating_sub(1);
         let index = (last as f64 * share).round() as usize;
         let latency = self.latencies_us.get(index);
-        latency.map_or("-".into(), |us| format!("{:.2}", f64::from(*us) / 1000.0))
+        latency.map_or("-".into(), |us| number(f64::from(*us) / 1000.0))
     }
 
     /// In the order of [`COLUMNS`].
@@ -120,10 +125,10 @@ impl Row {
             self.name.to_owned(),
             thousands(self.items),
             self.unit.to_owned(),
-            format!("{seconds:.2}"),
-            format!("{:.0}", self.items as f64 / seconds),
+            number(seconds),
+            number(self.items as f64 / seconds),
             if self.bytes > 0 {
-                format!("{mib:.1}")
+                number(mib)
             } else {
                 "-".into()
             },
@@ -167,7 +172,8 @@ impl Report {
     pub(crate) fn finish(&mut self, phase: Phase) {
         let row = phase.finish();
         let (items, seconds) = (thousands(row.items), row.elapsed.as_secs_f64());
-        eprintln!("{:22} {items} {} in {seconds:.2} s", row.name, row.unit);
+        let seconds = number(seconds);
+        eprintln!("{:22} {items} {} in {seconds} s", row.name, row.unit);
         for mismatch in row.mismatches.iter().take(MISMATCHES_SHOWN_MAX) {
             eprintln!("  mismatch: {mismatch}");
         }
@@ -195,6 +201,7 @@ impl Report {
             columns: COLUMNS.iter().map(|column| (*column).to_owned()).collect(),
             rows: self.rows.iter().map(Row::cells).map(Vec::from).collect(),
             histograms: histograms.filter(|(_, all)| !all.is_empty()).collect(),
+            ..Section::default()
         }
     }
 

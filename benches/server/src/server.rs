@@ -31,6 +31,7 @@ struct Program {
     data: PathBuf,
     /// After those for location and ports.
     arguments: Vec<String>,
+    ready_max: Duration,
 }
 
 /// A running server, killed when dropped.
@@ -52,11 +53,22 @@ impl Server {
 
     /// The same with more arguments.
     pub(crate) fn start_with(binary: &Path, data: &Path, arguments: &[&str]) -> Outcome<Server> {
+        Server::start_within(binary, data, arguments, READY_MAX)
+    }
+
+    /// The same for a start that may take longer, such as one that imports data.
+    pub(crate) fn start_within(
+        binary: &Path,
+        data: &Path,
+        arguments: &[&str],
+        ready_max: Duration,
+    ) -> Outcome<Server> {
         fs::create_dir_all(data)?;
         let program = Program {
             binary: binary.to_owned(),
             data: data.to_owned(),
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
+            ready_max,
         };
         let started = Instant::now();
         let mut child = program.spawn(Ports::default())?;
@@ -182,11 +194,10 @@ impl Program {
                 return Ok(ports);
             }
             let ended = child.try_wait()?;
-            if ended.is_some() || started.elapsed() > READY_MAX {
+            if ended.is_some() || started.elapsed() > self.ready_max {
                 let _ = end(child);
-                let state = ended.map_or("is not ready after 30 s".into(), |status| {
-                    format!("ended ({status})")
-                });
+                let late = format!("is not ready after {} s", self.ready_max.as_secs());
+                let state = ended.map_or(late, |status| format!("ended ({status})"));
                 let log = fs::read_to_string(self.log()).unwrap_or_default();
                 let last = log.lines().next_back().unwrap_or("nothing");
                 return Err(format!("the server {state}; its log ends with: {last}").into());

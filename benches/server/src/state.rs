@@ -1,23 +1,25 @@
-//! State: snapshot, fork, restore and reset of a store with entities beside an empty one, and the cost of a fork among many.
+//! State: snapshot, fork, restore and reset of a filled store beside an empty one, and the cost of a fork among many.
 
-use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lazurite_bench_common::{Outcome, thousands};
-use serde_json::json;
-use ureq::http;
+use lazurite_bench_common::{Outcome, allocated_bytes, bars, counted, number, size};
 
-use crate::client::{Client, Service};
-use crate::report::{Report, median};
+use crate::administration;
+use crate::client::Client;
+use crate::filling::{self, Amounts};
+use crate::report::{Phase, Report, median};
 use crate::server::Server;
 
-const TABLE: &str = "Rows";
-/// Entities of a transaction, which share a partition.
-const TOGETHER: usize = 100;
+/// Of each blob of the larger store.
+const BLOB_BYTES: usize = 20_000;
+/// Of each operation, also on the filled store.
+const TIME_GOAL: Duration = Duration::from_millis(50);
+const BYTES_GOAL: u64 = 20_000_000;
+/// How many are measured on each store.
+const OPERATIONS: usize = 5;
 /// What the server does behind its answers is over by then.
 const SETTLING: Duration = Duration::from_secs(3);
 
@@ -29,6 +31,12 @@ pub(crate) struct StateArgs {
     /// Entities of the larger store
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) entities: usize,
+    /// Blobs of the larger store, of 20 kB each
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) blobs: usize,
+    /// Messages of the larger store
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) messages: usize,
     /// How often each operation is measured
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) runs: u16,
@@ -37,36 +45,45 @@ pub(crate) struct StateArgs {
     pub(crate) forks: u32,
 }
 
-/// Measures an empty store, then one with entities.
+impl StateArgs {
+    fn amounts(&self) -> Amounts {
+        Amounts {
+            entities: self.entities,
+            blobs: self.blobs,
+            blob_bytes: BLOB_BYTES,
+            messages: self.messages,
+        }
+    }
+}
+
+/// Measures an empty store, then a filled one.
 pub(crate) fn run(args: &StateArgs) -> Outcome<Report> {
     let mut report = Report::default();
-    for entities in [0, args.entities] {
+    let mut missed = 0;
+    for amounts in [Amounts::NONE, args.amounts()] {
         let scratch = tempfile::tempdir()?;
         let directory = scratch.path().join("data");
         let most = format!("--forks-max={}", args.forks + 2 * u32::from(args.runs));
         let server = Server::start_with(&args.spawn, &directory, &[&most])?;
-        fill(&server, entities)?;
+        let is_filled = amounts != Amounts::NONE;
+        if is_filled {
+            filling::fill(&mut report, &Client::new(server.account()), amounts)?;
+        }
         thread::sleep(SETTLING);
         let store = Store { server, directory };
-        report.remark(format!("{} entities:", thousands(entities as u64)));
-        store.measure_operations(args.runs, &mut report)?;
-        if entities > 0 {
+        report.remark(format!("{}:", amounts.text()));
+        missed += store.measure_operations(args.runs, &mut report)?;
+        if is_filled {
             store.measure_forks(args.forks, &mut report)?;
         }
     }
+    report.remark(format!(
+        "{missed} of {} operations miss a goal: {} ms to the caller and {} of disk, each time",
+        2 * OPERATIONS,
+        TIME_GOAL.as_millis(),
+        size(BYTES_GOAL)
+    ));
     Ok(report)
-}
-
-fn fill(server: &Server, entities: usize) -> Outcome<()> {
-    let client = Client::new(server.account());
-    client.create_table(TABLE)?;
-    let rows: Vec<usize> = (0..entities).collect();
-    for together in rows.chunks(TOGETHER) {
-        let entity = |row: &usize| json!({"PartitionKey": (together[0] / TOGETHER).to_string(), "RowKey": row.to_string(), "Text": "x".repeat(200)});
-        let entities: Vec<_> = together.iter().map(entity).collect();
-        client.insert_together(TABLE, &entities)?;
-    }
-    Ok(())
 }
 
 struct Store {
@@ -75,7 +92,8 @@ struct Store {
 }
 
 impl Store {
-    fn measure_operations(&self, runs: u16, report: &mut Report) -> Outcome<()> {
+    /// Returns the number of operations that miss a goal.
+    fn measure_operations(&self, runs: u16, report: &mut Report) -> Outcome<usize> {
         let mut snapshots = Vec::new();
         let (mut now, mut seed, mut restores, mut resets) = (vec![], vec![], vec![], vec![]);
         for run in 0..runs {
@@ -87,6 +105,7 @@ impl Store {
             restores.push(self.ask("POST", "snapshots/s0/restore", "")?);
             resets.push(self.ask("POST", "reset", "")?);
         }
+        let mut missed = 0;
         for (name, taken) in [
             ("snapshot", snapshots),
             ("fork of now", now),
@@ -94,46 +113,47 @@ impl Store {
             ("restore", restores),
             ("reset", resets),
         ] {
-            report.remark(taken_remark(name, &taken));
+            let (remark, is_met) = taken_remark(name, &taken);
+            report.remark(remark);
+            missed += usize::from(!is_met);
         }
-        Ok(())
+        Ok(missed)
     }
 
     /// Of the snapshot `s0`.
     fn measure_forks(&self, forks: u32, report: &mut Report) -> Outcome<()> {
-        let (before, began) = (self.usage(), Instant::now());
+        let before = self.usage();
+        let phase = Phase::start("forks", "forks", forks as usize);
         for _ in 0..forks {
-            self.ask("POST", "forks", "{\"from\":\"s0\"}")?;
+            phase.time(|| self.ask("POST", "forks", "{\"from\":\"s0\"}"))?;
+            phase.add(1);
         }
-        let took = began.elapsed();
+        let took = phase.elapsed();
+        report.finish(phase);
         thread::sleep(SETTLING);
         let after = self.usage();
         let each = |after: u64, before: u64| after.saturating_sub(before) as f64 / f64::from(forks);
         report.remark(format!(
-            "{} forks in {:.1} s; each {:.0} KiB of memory, {:.1} handles, {:.1} threads, {:.1} KiB of disk",
-            thousands(forks.into()),
-            took.as_secs_f64(),
-            each(after.memory_kib, before.memory_kib),
-            each(after.handles, before.handles),
-            each(after.threads, before.threads),
-            each(after.disk_bytes, before.disk_bytes) / 1024.0,
+            "  {} in {} s; each {} KiB of memory, {} handles, {} threads, {} KiB of disk",
+            counted(forks as usize, "fork"),
+            number(took.as_secs_f64()),
+            number(each(after.memory_kib, before.memory_kib)),
+            number(each(after.handles, before.handles)),
+            number(each(after.threads, before.threads)),
+            number(each(after.disk_bytes, before.disk_bytes) / 1024.0),
         ));
         Ok(())
     }
 
     /// Sends an operation on the state: how long it took, and the bytes of disk that it added.
     fn ask(&self, method: &str, page: &str, body: &str) -> Outcome<(Duration, u64)> {
-        let before = disk_bytes(&self.directory);
+        let before = allocated_bytes(&self.directory);
         let account = self.server.account();
-        let (authority, _) = account.address(Service::Blob);
-        let request = http::Request::builder()
-            .method(method)
-            .uri(format!("http://{authority}/_lazurite/state/{page}"))
-            .body(body)?;
         let began = Instant::now();
-        ureq::run(request)?;
+        administration::ask(&account, method, &format!("state/{page}"), body)?;
         let took = began.elapsed();
-        Ok((took, disk_bytes(&self.directory).saturating_sub(before)))
+        let after = allocated_bytes(&self.directory);
+        Ok((took, after.saturating_sub(before)))
     }
 
     fn usage(&self) -> Usage {
@@ -146,7 +166,7 @@ impl Store {
             memory_kib: process.memory().resident_kib,
             handles: count("fd"),
             threads: count("task"),
-            disk_bytes: disk_bytes(&self.directory),
+            disk_bytes: allocated_bytes(&self.directory),
         }
     }
 }
@@ -159,32 +179,20 @@ struct Usage {
     disk_bytes: u64,
 }
 
-fn taken_remark(name: &str, taken: &[(Duration, u64)]) -> String {
+/// A line, and whether each run met both goals.
+fn taken_remark(name: &str, taken: &[(Duration, u64)]) -> (String, bool) {
     let times: Vec<_> = taken.iter().map(|(time, _)| *time).collect();
-    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    let millis = |time: Duration| number(time.as_secs_f64() * 1e3);
     let most = times.iter().max().copied().unwrap_or_default();
     let bytes = taken.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
-    format!(
-        "  {name}: {:.1} ms (median of {}), {:.1} ms at most; {:.2} MB of disk at most",
+    let is_met = most <= TIME_GOAL && bytes <= BYTES_GOAL;
+    let remark = format!(
+        "  {name}: {} ms (median of {}), {} ms at most; {} of disk at most: {}",
         millis(median(&times)),
         times.len(),
         millis(most),
-        bytes as f64 / 1e6
-    )
-}
-
-/// Bytes of disk below a directory; a file with several names counts once. A file that is removed meanwhile takes nothing.
-fn disk_bytes(directory: &Path) -> u64 {
-    let (mut bytes, mut seen) = (0, HashSet::new());
-    let mut directories = vec![directory.to_path_buf()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            match entry.metadata() {
-                Ok(found) if found.is_dir() => directories.push(entry.path()),
-                Ok(found) if seen.insert(found.ino()) => bytes += found.blocks() * 512,
-                _ => {}
-            }
-        }
-    }
-    bytes
+        size(bytes),
+        bars::verdict(is_met)
+    );
+    (remark, is_met)
 }

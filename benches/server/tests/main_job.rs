@@ -1,4 +1,5 @@
-//! The server of this tree at a small scale: the main job on real input with three kills, and the workloads of `services`.
+//! The server of this tree at a small scale: the main job on real input with three kills, the workloads of `services`, and the
+//! commands `space` and `transfer`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -33,10 +34,11 @@ fn server() -> PathBuf {
     directory.join("lazurite")
 }
 
-#[test]
-fn main_job_is_right_despite_three_kills() {
+/// Runs the bench against the server of this tree, and returns its standard output.
+fn succeed(arguments: &[&str]) -> String {
     let output = Command::new(BENCH)
-        .args(["job", "--scale", "0.03", "--kills", "3", "--spawn"])
+        .args(arguments)
+        .arg("--spawn")
         .arg(server())
         .output()
         .expect("the program was built for this test");
@@ -45,28 +47,58 @@ fn main_job_is_right_despite_three_kills() {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(output.status.success(), "{err}\n{out}");
+    out.into_owned()
+}
+
+#[test]
+fn main_job_is_right_despite_three_kills() {
+    let out = succeed(&["job", "--scale", "0.03", "--kills", "3"]);
     assert!(out.contains("server killed 3 times"), "{out}");
 }
 
 #[test]
 fn every_answer_to_the_workloads_of_services_is_right() {
-    let output = Command::new(BENCH)
-        .args(["services", "--scale", "0.0001"])
-        .args(["--peers", "lazurite,minimal-handler,disk", "--spawn"])
-        .arg(server())
-        .output()
-        .expect("the program was built for this test");
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(output.status.success(), "{err}\n{out}");
+    let peers = ["--peers", "lazurite,minimal-handler,disk"];
+    let out = succeed(&[&["services", "--scale", "0.0001"], &peers[..]].concat());
     for line in [
         "table insert @64",
         "queue with 10M",
         "blob list 5000 of 1M @4",
         "bars",
     ] {
-        assert!(out.contains(line), "no line `{line}` in\n{err}\n{out}");
+        assert!(out.contains(line), "no line `{line}` in\n{out}");
+    }
+}
+
+#[test]
+fn space_comes_back_after_each_way_of_deletion_under_load() {
+    let scratch = tempfile::tempdir().unwrap();
+    let page = scratch.path().join("space.html");
+    let html = page.to_str().unwrap();
+    let cases = ["--only", "deletion,snapshot,fork,reset", "--html", html];
+    let out = succeed(&[&["space", "--scale", "0.002"], &cases[..]].concat());
+    for line in [
+        "deleted, snapshot held",
+        "fork released",
+        "Lazurite: the store reset",
+        "space passed",
+    ] {
+        assert!(out.contains(line), "no line `{line}` in\n{out}");
+    }
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(page.matches("<svg").count(), 5);
+    assert!(page.contains("snapshot deleted") && !page.contains("src="));
+}
+
+#[test]
+fn every_transfer_of_a_store_arrives_whole() {
+    let out = succeed(&["transfer", "--scale", "0.002", "--azurite-scale", "0"]);
+    for line in [
+        "the whole: 2,000 entities, 200 blobs (4.00 MB), 200 messages",
+        "import of an archive",
+        "copy to another server",
+        "every count was right",
+    ] {
+        assert!(out.contains(line), "no line `{line}` in\n{out}");
     }
 }

@@ -75,6 +75,18 @@ impl Account {
         })
     }
 
+    /// In Azure's format, as commands take it.
+    pub(crate) fn connection_string(&self) -> String {
+        format!(
+            "DefaultEndpointsProtocol=http;AccountName={};AccountKey={};BlobEndpoint={};QueueEndpoint={};TableEndpoint={}",
+            self.name,
+            BASE64_STANDARD.encode(&self.key),
+            self.blob,
+            self.queue,
+            self.table
+        )
+    }
+
     /// Base URL of `service`, without a trailing slash.
     pub(crate) fn endpoint(&self, service: Service) -> &str {
         match service {
@@ -142,6 +154,14 @@ mod tests {
         assert_eq!(account.endpoint(Service::Table), "http://t/a");
         assert_eq!(account.endpoint(Service::Blob), "http://a.blob.localhost:1");
         assert_eq!(account.key, [0, 1, 2]);
+    }
+
+    #[test]
+    fn connection_string_names_the_same_account() {
+        let account = Account::development(1, 2, 3);
+        let again = Account::parse(&account.connection_string()).unwrap();
+        assert_eq!((again.name, again.key), (account.name, account.key));
+        assert_eq!(again.queue, "http://127.0.0.1:2/devstoreaccount1");
     }
 
     #[test]

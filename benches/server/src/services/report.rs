@@ -66,6 +66,7 @@ fn section(results: &Results, case: &str) -> Section {
         histograms: histograms
             .filter(|(_, buckets)| !buckets.is_empty())
             .collect(),
+        ..Section::default()
     }
 }
 
