@@ -146,6 +146,46 @@ fn overwritten_and_abandoned_values_give_their_space_back() {
     assert_eq!(verified.damages.len(), 0);
 }
 
+#[test]
+fn garbage_that_is_less_than_half_goes_while_writes_go_on() {
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment {
+        clock: clock.clone(),
+        ..common::environment(Arc::new(MemoryFs::volatile()))
+    };
+    let config = Config {
+        memtable_bytes_max: 1 << 20,
+        value_segment_bytes: 1 << 20,
+        ..Config::default()
+    };
+    let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+    let value = vec![7; 100_000];
+    fill(&db, &keyspace, 0..300, &value);
+    let mut batch = Batch::new();
+    let deleted = (0..300).step_by(3);
+    deleted.for_each(|row| batch.delete(&keyspace, &key(row)));
+    db.write(batch).unwrap().wait().unwrap();
+    // Two hundred changes in each quarter of a second.
+    for tick in 0..4 * 60 {
+        fill(
+            &db,
+            &keyspace,
+            1000 + tick * 200..1200 + tick * 200,
+            b"small",
+        );
+        clock.advance(Duration::from_millis(250));
+        while db.step().unwrap().is_some() {}
+    }
+    let (stats, live) = (db.stats(), 200 * value.len() as u64);
+    assert!(
+        stats.value_log_bytes < live * 12 / 10,
+        "{} bytes for {live} live: {stats:?}",
+        stats.value_log_bytes
+    );
+    assert_eq!(db.verify().unwrap().damages.len(), 0);
+}
+
 /// A store on a small disk, or in a little memory, whose background work is stepped.
 struct Small {
     db: Db,

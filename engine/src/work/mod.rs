@@ -42,6 +42,8 @@ pub(crate) struct Work {
     shortages: Mutex<[Option<Error>; JOBS]>,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
+    /// From when on a value-log segment may be rewritten for little garbage while writes go on.
+    next_rewrite: Mutex<Duration>,
 }
 
 /// Counted since the store was opened.
@@ -66,6 +68,7 @@ impl Work {
             shortages: Mutex::default(),
             signal,
             pace: Mutex::default(),
+            next_rewrite: Mutex::default(),
         }
     }
 

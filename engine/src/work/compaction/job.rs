@@ -14,9 +14,14 @@ use crate::{Config, Result};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
+
+/// While writes go on, at most this many bytes of value-log segments are rewritten in a second for less garbage than live values: space
+/// comes back within a minute after a delete, and the copies take a small part of what the disk can do.
+const REWRITES_PER_SECOND: u64 = 32 << 20;
 
 /// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
 const SMALL_PART: u64 = 2;
@@ -86,16 +91,28 @@ impl Work {
         ))
     }
 
-    /// Percentage of garbage that a value-log segment may have: less at rest, when copies of live values disturb no writer, and
-    /// least when space is short.
+    /// Percentage of garbage that a value-log segment may have.
     pub(crate) fn garbage_percent_max(&self) -> u64 {
+        self.rewrite_rule().0
+    }
+
+    /// Percentage of garbage that a value-log segment may have, and from how many one job copies: less garbage at rest, when copies of
+    /// live values disturb no writer, and least when space is short, when the copies of one segment must fit into the reserve. While
+    /// writes go on, one segment now and then is rewritten for little garbage too.
+    fn rewrite_rule(&self) -> (u64, usize) {
         if self.parts.reserve.is_short() {
-            4
+            (4, 1)
         } else if self.is_at_rest() {
-            16
+            (16, SEGMENTS_AT_ONCE)
+        } else if self.is_rewrite_due() {
+            (16, 1)
         } else {
-            50
+            (50, SEGMENTS_AT_ONCE)
         }
+    }
+
+    fn is_rewrite_due(&self) -> bool {
+        self.parts.clock.now() >= *lock(&self.next_rewrite)
     }
 
     /// Rewrites an SSTable that refers to a value-log segment with too much garbage, copying its values.
@@ -103,15 +120,9 @@ impl Work {
         if self.parts.value_log.bytes() == 0 {
             return Ok(false);
         }
-        let percent = self.garbage_percent_max();
+        let (percent, at_once) = self.rewrite_rule();
         let references = self.parts.trees.value_references();
         let mut wasteful = self.parts.value_log.wasteful(&references, percent);
-        // When space is short: the copies of the live values of one fit into the reserve.
-        let at_once = if self.parts.reserve.is_short() {
-            1
-        } else {
-            SEGMENTS_AT_ONCE
-        };
         wasteful.truncate(at_once);
         if wasteful.is_empty() {
             return Ok(false);
@@ -119,6 +130,9 @@ impl Work {
         for tree in self.parts.trees.all() {
             if let Some(plan) = picker::referring(&tree.view().version, &wasteful) {
                 self.run_plan(&tree, plan, &wasteful)?;
+                let copied = self.parts.config.value_segment_bytes;
+                let pause = Duration::from_millis(copied * 1000 / REWRITES_PER_SECOND);
+                *lock(&self.next_rewrite) = self.parts.clock.now() + pause;
                 return Ok(true);
             }
         }
