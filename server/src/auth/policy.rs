@@ -6,7 +6,7 @@ use crate::auth::sas::Grant;
 use crate::auth::signature::failed;
 use crate::request::context::ServiceKind;
 use crate::request::permissions::{Letters, RequiredPermissions};
-use crate::response::error::{Result, common};
+use crate::response::error::{Failure, Result, common};
 
 /// Refuses operations that the caller may not perform. Anonymous callers are refused here; what a container makes public is granted
 /// before this is asked.
@@ -33,7 +33,7 @@ fn authorize_account_sas(
     needs: &RequiredPermissions,
 ) -> Result<()> {
     if needs.account_sas == Letters::Never {
-        return Err(common::AUTHORIZATION_FAILURE.into());
+        return Err(no_sas());
     }
     let letter = service
         .label()
@@ -41,24 +41,34 @@ fn authorize_account_sas(
         .next()
         .expect("labels are not empty");
     if !grant.services.contains(letter) {
-        return Err(common::SERVICE_MISMATCH.into());
+        let why = format!(
+            "The SAS is for other services: its ss is {}, without {letter}.",
+            grant.services
+        );
+        return Err(common::SERVICE_MISMATCH.with("ExtendedErrorDetail", why));
     }
     if !needs
         .resource_types
         .chars()
         .any(|letter| grant.resource_types.contains(letter))
     {
-        return Err(common::RESOURCE_TYPE_MISMATCH.into());
+        let why = format!(
+            "The operation needs {} in srt, and the SAS has {}.",
+            listed(needs.resource_types, "or"),
+            quoted(&grant.resource_types)
+        );
+        return Err(common::RESOURCE_TYPE_MISMATCH.with("ExtendedErrorDetail", why));
     }
     covered(&grant.permissions, needs.account_sas, needs.also)
 }
 
 fn authorize_service_sas(grant: &Grant, needs: &RequiredPermissions) -> Result<()> {
     if needs.service_sas == Letters::Never {
-        return Err(common::AUTHORIZATION_FAILURE.into());
+        return Err(no_sas());
     }
     if grant.one_blob && !needs.resource_types.contains('o') {
-        return Err(common::RESOURCE_TYPE_MISMATCH.into());
+        let why = "The SAS is for one blob, and the operation is for its container.";
+        return Err(common::RESOURCE_TYPE_MISMATCH.with("ExtendedErrorDetail", why));
     }
     covered(&grant.permissions, needs.service_sas, needs.also)
 }
@@ -71,8 +81,68 @@ fn covered(granted: &str, needed: Letters, also: &str) -> Result<()> {
         Letters::All(letters) => has_all(letters),
     };
     if covered && has_all(also) {
-        Ok(())
+        return Ok(());
+    }
+    let mut needed = match needed {
+        Letters::Never => String::new(),
+        Letters::Any(letters) => listed(letters, "or"),
+        Letters::All(letters) => listed(letters, "and"),
+    };
+    if !also.is_empty() {
+        needed.push_str(" and ");
+        needed.push_str(&listed(also, "and"));
+    }
+    let why = format!(
+        "The operation needs {needed} in sp, and the SAS has {}.",
+        quoted(granted)
+    );
+    Err(common::PERMISSION_MISMATCH.with("ExtendedErrorDetail", why))
+}
+
+fn no_sas() -> Failure {
+    let why = "No SAS of this kind covers the operation: it needs the key of the account.";
+    common::AUTHORIZATION_FAILURE.with("ExtendedErrorDetail", why)
+}
+
+/// Letters as a list: `r, w or d`.
+fn listed(letters: &str, conjunction: &str) -> String {
+    let letters: Vec<String> = letters.chars().map(String::from).collect();
+    match letters.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{} {conjunction} {last}", others.join(", "))
+        }
+        _ => letters.concat(),
+    }
+}
+
+fn quoted(letters: &str) -> String {
+    if letters.is_empty() {
+        "none".to_owned()
     } else {
-        Err(common::PERMISSION_MISMATCH.into())
+        format!("'{letters}'")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(granted: &str, needed: Letters, also: &str) -> String {
+        let refused = covered(granted, needed, also).unwrap_err();
+        refused.details[0].1.clone()
+    }
+
+    #[test]
+    fn refusal_names_the_letters_that_are_missing() {
+        assert!(covered("rw", Letters::Any("cw"), "").is_ok());
+        assert_eq!(
+            why("r", Letters::Any("acw"), ""),
+            "The operation needs a, c or w in sp, and the SAS has 'r'."
+        );
+        assert_eq!(
+            why("", Letters::All("rl"), "x"),
+            "The operation needs r and l and x in sp, and the SAS has none."
+        );
+        assert!(covered("rw", Letters::Any("w"), "x").is_err());
     }
 }

@@ -116,7 +116,13 @@ pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> 
 fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut message = full_message(failure, request_id, now);
     for (name, value) in &failure.details {
-        if ["AuthenticationErrorDetail", WRONG_SERVICE].contains(name) {
+        if [
+            "AuthenticationErrorDetail",
+            "ExtendedErrorDetail",
+            WRONG_SERVICE,
+        ]
+        .contains(name)
+        {
             message.push('\n');
             message.push_str(value);
         }
