@@ -99,6 +99,9 @@ fn serve(
         };
         let outcome = {
             let head = notes.take_head();
+            if console::ends_with_client(whole.uri().path()) {
+                notes.follow_client();
+            }
             let handling = handle(&app, &store, &origin, &mut request, head, &mut facts);
             match no_store {
                 None => within(app.request_timeout, pin!(handling)).await,

@@ -286,7 +286,7 @@ async fn connection<S: Server, I: OnTcp + AsyncRead + AsyncWrite + Unpin + Send 
     let Client { service, peer, .. } = client;
     let (notes, activity) = (HeaderNames::default(), Arc::new(Activity::default()));
     let resets = Arc::new(AtomicBool::new(false));
-    let socket = ResetOnDrop::new(socket, resets.clone());
+    let socket = ResetOnDrop::new(socket, resets.clone(), notes.clone());
     let tap = HeaderCaseStream::new(SendDeadline::new(socket), notes.clone());
     let mut crowding = server.connections().crowding();
     let (seen, asked) = (notes.clone(), activity.clone());
