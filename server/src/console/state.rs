@@ -128,12 +128,12 @@ fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
             th scope="row" { (fork.name) }
             td { (fork.source.snapshot().unwrap_or("the store")) }
             td { (layout::duration(fork.idle)) }
-            td { form method="post" {
+            td.acts { form method="post" {
                 (layout::token(console))
                 input type="hidden" name="name" value=(fork.name);
                 (copy_button(&connection)) " "
                 button name="act" value="release" { "End" }
-            } (transfer_pages::export_fork(console, &fork.name)) }
+            } " " (transfer_pages::export_fork(console, &fork.name)) }
         }
     }
 }

@@ -196,7 +196,7 @@ pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
             p { "All that an account stores, as one archive of files that people can read: the same as " code { "lazurite export" } " and " code { "lazurite import" } "." }
             form.fields method="get" action=(EXPORT) {
                 (account_choice(console))
-                label { "Of " select name="snapshot" {
+                label { "From " select name="snapshot" {
                     option value="" { "the store as it is now" }
                     @for snapshot in snapshots { option { (snapshot.name) } }
                 } }

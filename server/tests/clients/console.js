@@ -414,12 +414,12 @@ describe("the console", () => {
 
   it("exports the store, a snapshot and a fork, and imports an archive with the keyboard", async () => {
     const { page, context, complaints } = await opened("state");
-    const button = (name, nth = 0) => page.getByRole("button", { name, exact: true }).nth(nth);
     const download = async (exported) => (await Promise.all([page.waitForEvent("download"), exported.click()]))[0];
     const ofFork = await download(page.locator("tr", { hasText: "pr42" }).getByRole("button", { name: "Export" }));
     assert.equal(ofFork.suggestedFilename(), `${account}--pr42.tar.zst`);
-    await page.getByLabel("Of", { exact: true }).selectOption("seed");
-    const archive = await download(page.locator("form", { has: page.getByLabel("Of", { exact: true }) }).getByRole("button", { name: "Export" }));
+    const form = page.locator('form[action$="/export"]', { has: page.locator('[name="snapshot"]') });
+    await form.getByLabel("From").selectOption("seed");
+    const archive = await download(form.getByRole("button", { name: "Export" }));
     assert.equal(archive.suggestedFilename(), `${account}.tar.zst`);
     const file = page.getByLabel("Archive", { exact: true });
     const importWith = async (existing, letter) => {
@@ -437,11 +437,12 @@ describe("the console", () => {
     await importWith("skip", "l");
     await page.getByText("container photos is there: left as it is").waitFor();
     await photos.getBlobClient("catalog.json").delete();
+    await photos.getBlobClient("plan.txt").getBlobLeaseClient().breakLease(0);
     await importWith("replace", "r");
-    await page.getByText(/^Imported .*, 3 queues|^Imported .*blobs/).waitFor();
+    await page.getByText(/^Imported .*blobs \(/).waitFor();
     assert.equal(JSON.parse((await photos.getBlobClient("catalog.json").downloadToBuffer()).toString()).title, "Photos");
     await file.setInputFiles({ name: "no.tar.zst", mimeType: "application/zstd", buffer: Buffer.from("no archive") });
-    await button("Import").click();
+    await page.getByRole("button", { name: "Import", exact: true }).click();
     await page.getByRole("alert").filter({ hasText: "cannot be read as an archive" }).waitFor();
     // The browser complains of the answers that are refusals.
     assert.deepEqual(complaints.filter((text) => !/ (409|400) /.test(text)), []);
