@@ -105,6 +105,7 @@ pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
             listener,
             keep_alive: KEEP_ALIVE,
             opening: Opening::Plain,
+            is_own: true,
         };
         let (app, threads) = (app.clone(), threads.clone());
         serving.spawn(serve(app, endpoint, threads, stopped.clone()));

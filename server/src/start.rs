@@ -363,6 +363,7 @@ impl Serving {
                 listener,
                 keep_alive,
                 opening: tls.map_or(Opening::Plain, Tls::opening),
+                is_own: false,
             };
             let (threads, stopped) = (threads.clone(), stopped.clone());
             accepting.spawn(serve(app.clone(), endpoint, threads, stopped));
