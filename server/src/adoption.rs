@@ -124,7 +124,7 @@ impl Report {
 fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Report, String> {
     let accounts: Vec<_> = accounts
         .iter()
-        .map(|account| (account.name.as_str(), account.connection_string.as_str()))
+        .map(|account| (account.name.as_str(), account.connection_string()))
         .collect();
     output::say(format!(
         "lazurite: importing the data of Azurite in {}",

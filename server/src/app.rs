@@ -92,13 +92,17 @@ fn serve(
         };
         let (store, no_store) = addressed_store::find(&app, &client, whole).await;
         let origin = store.request_origin(&client);
-        let outer = OuterLayers::of(&app, whole);
+        let outer = OuterLayers::of(&app, &client, whole);
         let mut facts = ResponseFacts {
+            is_own: client.is_own,
             request_copy: outer.begun.as_ref().and_then(Begun::request_copy),
             ..ResponseFacts::default()
         };
         let outcome = {
             let head = notes.take_head();
+            if console::ends_with_client(whole.uri().path()) {
+                notes.follow_client();
+            }
             let handling = handle(&app, &store, &origin, &mut request, head, &mut facts);
             match no_store {
                 None => within(app.request_timeout, pin!(handling)).await,
@@ -122,14 +126,16 @@ struct OuterLayers {
 }
 
 impl OuterLayers {
-    fn of(app: &App, request: &Request<Incoming>) -> OuterLayers {
+    fn of(app: &App, client: &Client, request: &Request<Incoming>) -> OuterLayers {
         let log = RequestLog::new(request);
+        // An export of many blobs would take the place of the requests of clients.
+        let begun = (!client.is_own).then(|| app.requests.begin(request, log.started()));
         let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
         OuterLayers {
             common: CommonHeaders::of(request),
             cors_origin: cors_origin.map(String::into_boxed_str),
             errors: ErrorLayer::new(request, app.durability == "memory"),
-            begun: app.requests.begin(request, log.started()),
+            begun: begun.flatten(),
             of_client: wrong_service::of_client(request),
             log,
         }
@@ -240,6 +246,8 @@ async fn within<T>(time: Option<Duration>, handling: impl Future<Output = Result
 /// Facts that the response needs, even when the request fails.
 #[derive(Debug, Default)]
 struct ResponseFacts {
+    /// The client is the server itself.
+    is_own: bool,
     /// The connection cannot be used again.
     must_close: Arc<AtomicBool>,
     version: Option<ApiVersion>,
@@ -284,7 +292,9 @@ impl ResponseFacts {
     ) {
         let is_anonymous = matches!(caller, Caller::Anonymous);
         let advisor = &app.shared.advisor;
-        self.watched = Watched::begin(advisor, context, operation.logged, is_anonymous);
+        if !self.is_own {
+            self.watched = Watched::begin(advisor, context, operation.logged, is_anonymous);
+        }
         self.entry = log_entry(context, operation.logged, caller, properties);
     }
 }

@@ -17,7 +17,10 @@ mod state;
 mod status;
 mod transfer;
 
-pub use transfer::{Existing, azurite, carry, is_archive_name, seed};
+pub use transfer::{
+    Existing, ImportError, azurite, carry, export_to, import_unpacked, is_archive_name, pack_into,
+    refusal_in, scratch_directory, seed, unpack,
+};
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
 use crate::state::Directories;

@@ -52,6 +52,7 @@ mod signed_request;
 mod start;
 mod state;
 mod table;
+mod transfers;
 
 pub use embedded::{Error, Lazurite, Store};
 

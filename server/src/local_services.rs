@@ -1,7 +1,8 @@
-//! The services on ports of this machine, for work of the server itself before it is ready.
+//! The services on ports of this machine, for work of the server itself: before it is ready, and exports and imports over HTTP.
 //!
-//! The listeners are not those of the server, which may speak HTTPS alone, and they close before anybody else is served.
+//! The listeners are not those of the server, which may speak HTTPS alone, and they close with the work.
 
+use crate::accounts::name_of_fork;
 use crate::app::App;
 use crate::connection::tls::Opening;
 use crate::connection::{ConnectionThreads, Endpoint, serve};
@@ -9,31 +10,94 @@ use crate::service_kind::ServiceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+/// Why work was ended.
+pub const STOPPING: &str = "the server is stopping";
+
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// An account, and the connection string of its services.
+/// An account, and where its services are.
 pub struct LocalAccount {
     pub name: String,
-    pub connection_string: String,
+    key: String,
+    ports: Vec<(ServiceKind, u16)>,
 }
 
-/// Serves while `work` runs on a thread that may block. It is handed all accounts, the first one first. The error is a sentence.
-pub async fn while_served<T: Send + 'static>(
+impl LocalAccount {
+    pub fn connection_string(&self) -> String {
+        self.connection_string_as(&self.name)
+    }
+
+    /// That of the account in a fork.
+    pub fn connection_string_in(&self, fork: &str) -> String {
+        self.connection_string_as(&name_of_fork(&self.name, fork))
+    }
+
+    fn connection_string_as(&self, name: &str) -> String {
+        let mut text = format!("AccountName={name};AccountKey={}", self.key);
+        for (service, port) in &self.ports {
+            let title = service.title();
+            let _ = write!(text, ";{title}Endpoint=http://127.0.0.1:{port}/{name}");
+        }
+        text
+    }
+}
+
+/// The services of the running server, which this does not keep alive.
+#[derive(Clone)]
+pub struct LocalServices {
+    app: Weak<App>,
+    threads: Weak<ConnectionThreads>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl LocalServices {
+    /// `stopped` turns true when the server is asked to stop.
+    pub fn of(
+        app: &Arc<App>,
+        threads: &Arc<ConnectionThreads>,
+        stopped: watch::Receiver<bool>,
+    ) -> LocalServices {
+        LocalServices {
+            app: Arc::downgrade(app),
+            threads: Arc::downgrade(threads),
+            stopped,
+        }
+    }
+
+    /// As [`while_served`]. When the server stops or the future is dropped, the listeners close, so that the next request of the work fails.
+    pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
+        mut self,
+        work: impl FnOnce(&[LocalAccount]) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let stops = || E::from(STOPPING.to_owned());
+        let (Some(app), Some(threads)) = (self.app.upgrade(), self.threads.upgrade()) else {
+            return Err(stops());
+        };
+        tokio::select! {
+            done = while_served(&app, &threads, work) => done,
+            _ = self.stopped.wait_for(|stopped| *stopped) => Err(stops()),
+        }
+    }
+}
+
+/// Serves while `work` runs on a thread that may block. It is handed all accounts, the first one first. Error: also a sentence about the
+/// listeners.
+pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,
-    work: impl FnOnce(&[LocalAccount]) -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
+    work: impl FnOnce(&[LocalAccount]) -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
     let (stop, stopped) = watch::channel(false);
     let mut serving = JoinSet::new();
     let mut ports = Vec::new();
     for service in ServiceKind::ALL {
-        let cannot = |error| format!("cannot listen on this machine: {error}");
+        let cannot = |error| E::from(format!("cannot listen on this machine: {error}"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(cannot)?;
         ports.push((service, listener.local_addr().map_err(cannot)?.port()));
         let endpoint = Endpoint {
@@ -41,6 +105,7 @@ pub async fn while_served<T: Send + 'static>(
             listener,
             keep_alive: KEEP_ALIVE,
             opening: Opening::Plain,
+            is_own: true,
         };
         let (app, threads) = (app.clone(), threads.clone());
         serving.spawn(serve(app, endpoint, threads, stopped.clone()));
@@ -56,18 +121,10 @@ fn accounts(app: &App, ports: &[(ServiceKind, u16)]) -> Vec<LocalAccount> {
     let accounts = app.stores.accounts();
     let account = |name: &str| {
         let keys = accounts.keys(name);
-        let key = STANDARD.encode(keys.first()?);
-        let mut connection_string = format!("AccountName={name};AccountKey={key}");
-        for (service, port) in ports {
-            let title = service.title();
-            let _ = write!(
-                connection_string,
-                ";{title}Endpoint=http://127.0.0.1:{port}/{name}"
-            );
-        }
         Some(LocalAccount {
             name: name.to_owned(),
-            connection_string,
+            key: STANDARD.encode(keys.first()?),
+            ports: ports.to_vec(),
         })
     };
     accounts.names().filter_map(account).collect()

@@ -26,7 +26,7 @@ pub async fn seed(
 ) -> Result<Vec<String>, String> {
     while_served(app, threads, move |accounts| {
         let first = accounts.first().ok_or("there is no account")?;
-        run(&first.connection_string, &flag)
+        run(&first.connection_string(), &flag)
     })
     .await
 }
@@ -67,7 +67,7 @@ pub async fn export(
 ) -> Result<String, String> {
     while_served(app, threads, move |accounts| {
         let first = accounts.first().ok_or("there is no account")?;
-        let exported = carry(&first.connection_string, &path);
+        let exported = carry(&first.connection_string(), &path);
         exported.map_err(|error| format!("--export-on-exit: {error}"))
     })
     .await

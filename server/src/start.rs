@@ -14,13 +14,16 @@ use crate::console::requests::Ring;
 use crate::console::{self, Console};
 use crate::faults::Faults;
 use crate::layers::access_log::AccessLog;
+use crate::local_services::LocalServices;
 use crate::output::{self, LineWriter, Output};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
 use crate::seed::Flag;
 use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
+use crate::transfers::Transfers;
 use crate::{
     adoption, data_directory, leases, limits, log, platform, port_holder, private_files, seed,
+    transfers,
 };
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{
@@ -348,6 +351,10 @@ impl Serving {
         listeners: Vec<(ServiceKind, TcpListener)>,
     ) -> Serving {
         let (stop, stopped) = watch::channel(false);
+        let services = LocalServices::of(app, &threads, stopped.clone());
+        let directory = (!cli.in_memory).then(|| cli.location.clone());
+        app.console
+            .set_transfers(Transfers::new(services, directory));
         let mut accepting = JoinSet::new();
         for (service, listener) in listeners {
             let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
@@ -356,6 +363,7 @@ impl Serving {
                 listener,
                 keep_alive,
                 opening: tls.map_or(Opening::Plain, Tls::opening),
+                is_own: false,
             };
             let (threads, stopped) = (threads.clone(), stopped.clone());
             accepting.spawn(serve(app.clone(), endpoint, threads, stopped));
@@ -537,6 +545,7 @@ fn open_directory(cli: &Cli, environment: Option<Environment>) -> Result<DataDir
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
+        transfers::remove_left_overs(&cli.location);
     }
     Ok(directory)
 }

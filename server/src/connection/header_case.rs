@@ -11,6 +11,7 @@ use crate::connection::framing::{FramingReader, RawHead};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -23,7 +24,14 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// State that the stream of a connection and its requests share.
 #[derive(Debug, Clone, Default)]
-pub struct HeaderNames(Arc<Mutex<Notes>>);
+pub struct HeaderNames(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    notes: Mutex<Notes>,
+    /// The connection ends with its client, and the work for its request with it.
+    follows_client: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct Notes {
@@ -44,6 +52,7 @@ struct ResponseNames {
 impl HeaderNames {
     /// The head of the request now being served.
     pub fn take_head(&self) -> RawHead {
+        self.0.follows_client.store(false, Ordering::Relaxed);
         self.lock().requests.take_head()
     }
 
@@ -51,6 +60,16 @@ impl HeaderNames {
     pub fn set_response_names(&self, request_id: &str, names: Vec<String>) {
         let request_id = request_id.to_owned();
         self.lock().response = (!names.is_empty()).then_some(ResponseNames { request_id, names });
+    }
+
+    /// From now to the next request, ends the connection once the client has closed its end, although it could still read. This is noticed
+    /// when the task of the connection runs.
+    pub fn follow_client(&self) {
+        self.0.follows_client.store(true, Ordering::Relaxed);
+    }
+
+    pub fn follows_client(&self) -> bool {
+        self.0.follows_client.load(Ordering::Relaxed)
     }
 
     /// Whether the client has begun a head and not ended it.
@@ -72,7 +91,8 @@ impl HeaderNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let notes = self.0.notes.lock();
+        notes.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Endpoint {
     /// How long a connection may be idle between requests.
     pub keep_alive: Duration,
     pub opening: Opening,
+    /// For the server itself alone.
+    pub is_own: bool,
 }
 
 /// Serves one service on one listener until `stop` turns true, then lets requests under way end.
@@ -73,6 +75,7 @@ pub async fn serve<S: Server>(
         listener,
         keep_alive,
         opening,
+        is_own,
     } = endpoint;
     let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
     loop {
@@ -95,6 +98,7 @@ pub async fn serve<S: Server>(
                     service,
                     peer,
                     secure: matches!(opening, Opening::Encrypted(_)),
+                    is_own,
                     keep_alive,
                 };
                 let (server, opening, stop) = (server.clone(), opening.clone(), stop.clone());
@@ -135,6 +139,8 @@ pub struct Client {
     pub service: ServiceKind,
     pub peer: SocketAddr,
     pub secure: bool,
+    /// It is the server itself.
+    pub is_own: bool,
     keep_alive: Duration,
 }
 
@@ -286,7 +292,7 @@ async fn connection<S: Server, I: OnTcp + AsyncRead + AsyncWrite + Unpin + Send 
     let Client { service, peer, .. } = client;
     let (notes, activity) = (HeaderNames::default(), Arc::new(Activity::default()));
     let resets = Arc::new(AtomicBool::new(false));
-    let socket = ResetOnDrop::new(socket, resets.clone());
+    let socket = ResetOnDrop::new(socket, resets.clone(), notes.clone());
     let tap = HeaderCaseStream::new(SendDeadline::new(socket), notes.clone());
     let mut crowding = server.connections().crowding();
     let (seen, asked) = (notes.clone(), activity.clone());

@@ -1,13 +1,15 @@
-//! A socket that can be closed with a TCP reset instead of an orderly end, to simulate a broken network.
+//! A socket that can be closed with a TCP reset instead of an orderly end, to simulate a broken network; and that notices that its client
+//! has left.
 
+use crate::connection::header_case::HeaderNames;
 use socket2::SockRef;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -32,17 +34,38 @@ impl OnTcp for TlsStream<TcpStream> {
     }
 }
 
-/// Resets its connection when it is dropped after the flag was set: unsent bytes are lost, and the client gets a reset.
+/// Resets its connection when it is dropped after the flag was set: unsent bytes are lost, and the client gets a reset. Fails when the
+/// client has closed its end and the request does not outlast that.
 #[derive(Debug)]
 pub struct ResetOnDrop<S: OnTcp> {
     socket: S,
     resets: Arc<AtomicBool>,
+    notes: HeaderNames,
 }
 
 impl<S: OnTcp> ResetOnDrop<S> {
-    pub fn new(socket: S, resets: Arc<AtomicBool>) -> ResetOnDrop<S> {
-        ResetOnDrop { socket, resets }
+    pub fn new(socket: S, resets: Arc<AtomicBool>, notes: HeaderNames) -> ResetOnDrop<S> {
+        ResetOnDrop {
+            socket,
+            resets,
+            notes,
+        }
     }
+
+    /// Error: the client has left, and the request is for it alone.
+    fn check_client(&self) -> io::Result<()> {
+        if self.notes.follows_client() && is_closed_by_client(self.socket.tcp()) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(())
+    }
+}
+
+/// Whether the other end has closed the connection for writing at least. Reads nothing.
+fn is_closed_by_client(socket: &TcpStream) -> bool {
+    let ready = pin!(socket.ready(Interest::READABLE));
+    let mut task = Context::from_waker(Waker::noop());
+    matches!(ready.poll(&mut task), Poll::Ready(Ok(ready)) if ready.is_read_closed())
 }
 
 impl<S: OnTcp> Drop for ResetOnDrop<S> {
@@ -75,7 +98,9 @@ impl<S: OnTcp + AsyncWrite + Unpin> AsyncWrite for ResetOnDrop<S> {
         Pin::new(&mut self.socket).poll_write(task, bytes)
     }
 
+    /// The library flushes whenever the task of the connection runs.
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check_client()?;
         Pin::new(&mut self.socket).poll_flush(task)
     }
 

@@ -24,12 +24,13 @@ const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a chosen theme does not flash; `console.js`
 /// is for all pages, each of the others for one.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 7] = [
     ("theme.js", include_str!("assets/theme.js")),
     ("console.js", include_str!("assets/console.js")),
     ("engine.js", include_str!("assets/engine.js")),
     ("har.js", include_str!("assets/har.js")),
     ("queue.js", include_str!("assets/queue.js")),
+    ("state.js", include_str!("assets/state.js")),
     ("table.js", include_str!("assets/table.js")),
 ];
 const ICON: &str = include_str!("assets/icon.svg");

@@ -29,6 +29,7 @@ mod state;
 mod state_pages;
 mod tables;
 mod test_pages;
+mod transfer_pages;
 pub mod value_text;
 
 pub use layout::{duration as layout_duration, size as layout_size};
@@ -40,6 +41,7 @@ use crate::request::context::RequestOrigin;
 use crate::response::error::{Failure, Result};
 use crate::services::Services;
 use crate::state::{Stores, fork_not_found};
+use crate::transfers::Transfers;
 use axum::Router;
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -85,6 +87,7 @@ pub struct Console {
     /// Proves that a write comes from a page of this console. Random, for as long as the process lives.
     token: String,
     addresses: OnceLock<Vec<Address>>,
+    transfers: OnceLock<Transfers>,
     is_closing: AtomicBool,
 }
 
@@ -107,6 +110,7 @@ impl Console {
             started: Instant::now(),
             token: format!("{:032x}", u128::from_le_bytes(random)),
             addresses: OnceLock::new(),
+            transfers: OnceLock::new(),
             is_closing: AtomicBool::new(false),
         })
     }
@@ -114,6 +118,16 @@ impl Console {
     /// Where the services listen, once that is known.
     pub fn set_addresses(&self, addresses: Vec<Address>) {
         let _ = self.addresses.set(addresses);
+    }
+
+    /// Makes exports and imports possible, once the services are about to be served.
+    pub fn set_transfers(&self, transfers: Transfers) {
+        let _ = self.transfers.set(transfers);
+    }
+
+    fn transfers(&self) -> Result<&Transfers> {
+        let transfers = self.transfers.get();
+        transfers.ok_or_else(|| Failure::busy("The server is starting."))
     }
 
     /// Ends the pages that are sent for as long as a visitor watches.
@@ -215,6 +229,7 @@ pub fn router(console: Arc<Console>) -> Router {
     routes
         .merge(test_pages::routes(&console))
         .merge(state_pages::routes(&console))
+        .merge(transfer_pages::routes(&console))
         .fallback(any_handler(open_pages::unknown))
         .layer(axum::middleware::map_response(guard::protect))
         .with_state(console)
@@ -224,6 +239,11 @@ pub fn router(console: Arc<Console>) -> Router {
 pub fn changes_store(parts: &Parts) -> bool {
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     !is_read && !parts.uri.path().starts_with(state_pages::PREFIX)
+}
+
+/// Whether the response to a page is not worth making once the client has closed its end of the connection.
+pub fn ends_with_client(path: &str) -> bool {
+    path == transfer_pages::EXPORT
 }
 
 /// Serves a request whose path begins with [`PREFIX`]. Errors: those of the pages for programs, to be rendered as the service does.

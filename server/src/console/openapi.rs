@@ -17,7 +17,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Where routes are.
-    const SOURCES: [&str; 10] = [
+    const SOURCES: [&str; 11] = [
         include_str!("mod.rs"),
         include_str!("blobs/mod.rs"),
         include_str!("layout.rs"),
@@ -28,6 +28,7 @@ mod tests {
         include_str!("state_pages.rs"),
         include_str!("tables.rs"),
         include_str!("test_pages.rs"),
+        include_str!("transfer_pages.rs"),
     ];
 
     /// Pages for people, the files that they load, and the targets of their forms.

@@ -6,7 +6,7 @@ use crate::console::layout::{self, copy_button, size};
 use crate::console::respond::{Done, Page, SeeOther, Visit};
 use crate::console::routing::{any_handler, get};
 use crate::console::test_pages::check_shows_all;
-use crate::console::{connect, state_pages};
+use crate::console::{connect, state_pages, transfer_pages};
 use crate::response::error::{Failure, Result};
 use crate::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
 use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
@@ -33,6 +33,7 @@ async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
         (snapshot_section(&console, &snapshots))
         (fork_section(&console, &visit, &snapshots, &forks))
         (diff_section(&visit, &snapshots, compared.as_ref()))
+        (transfer_pages::section(&console, &snapshots))
         details.danger {
             summary { "Reset the store" }
             form method="post" {
@@ -127,12 +128,12 @@ fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
             th scope="row" { (fork.name) }
             td { (fork.source.snapshot().unwrap_or("the store")) }
             td { (layout::duration(fork.idle)) }
-            td { form method="post" {
+            td.acts { form method="post" {
                 (layout::token(console))
                 input type="hidden" name="name" value=(fork.name);
                 (copy_button(&connection)) " "
                 button name="act" value="release" { "End" }
-            } }
+            } " " (transfer_pages::export_fork(console, &fork.name)) }
         }
     }
 }

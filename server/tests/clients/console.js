@@ -83,6 +83,8 @@ async function seed() {
     () => photos.getBlobClient("notes.txt").setMetadata({ camera: EVIL.replaceAll(/[^ -~]/g, "") }, { conditions: { ifMatch: '"0x1"' } }),
   ];
   for (const attempt of failing) await attempt().catch(() => {});
+  const answers = [await fetch(`${base}state/snapshots/seed`, { method: "PUT" }), await fetch(`${base}state/forks`, { method: "POST", body: '{"name": "pr42"}' })];
+  assert.deepEqual(answers.map((answer) => answer.status), [201, 201]);
   await sales.submitTransaction([["create", { partitionKey: "batch", rowKey: "1", Note: EVIL }], ["create", { partitionKey: "batch", rowKey: "2" }]]);
 }
 
@@ -117,6 +119,8 @@ const PAGES = {
   "requests-errors": "requests?errors=yes&filter=PartitionKey",
   "requests-open": "requests/open",
   engine: "engine",
+  state: "state",
+  "state-compared": "state?from=seed&to=now&compare=1",
   connect: `connect/${link(account)}`,
 };
 
@@ -405,6 +409,43 @@ describe("the console", () => {
     await page.goto(`${base}engine`);
     await page.waitForFunction(() => document.querySelector('[data-chart="put"] polyline').getAttribute("points").split(" ").length >= 2);
     assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("exports the store, a snapshot and a fork, and imports an archive with the keyboard", async () => {
+    const { page, context, complaints } = await opened("state");
+    const download = async (exported) => (await Promise.all([page.waitForEvent("download"), exported.click()]))[0];
+    const ofFork = await download(page.locator("tr", { hasText: "pr42" }).getByRole("button", { name: "Export" }));
+    assert.equal(ofFork.suggestedFilename(), `${account}--pr42.tar.zst`);
+    const form = page.locator('form[action$="/export"]', { has: page.locator('[name="snapshot"]') });
+    await form.getByLabel("From").selectOption("seed");
+    const archive = await download(form.getByRole("button", { name: "Export" }));
+    assert.equal(archive.suggestedFilename(), `${account}.tar.zst`);
+    const file = page.getByLabel("Archive", { exact: true });
+    const importWith = async (existing, letter) => {
+      await file.focus();
+      await page.keyboard.press("Tab");
+      assert.equal(await page.evaluate(() => document.activeElement.name), "existing");
+      await page.keyboard.press(letter);
+      assert.equal(await page.getByLabel("If names are there already").inputValue(), existing);
+      await page.keyboard.press("Tab");
+      await page.keyboard.press("Enter");
+    };
+    await file.setInputFiles(await archive.path());
+    await importWith("refuse", "i");
+    await page.getByRole("alert").filter({ hasText: "Nothing was imported" }).waitFor();
+    await importWith("skip", "l");
+    await page.getByText("container photos is there: left as it is").waitFor();
+    await photos.getBlobClient("catalog.json").delete();
+    await photos.getBlobClient("plan.txt").getBlobLeaseClient().breakLease(0);
+    await importWith("replace", "r");
+    await page.getByText(/^Imported .*blobs \(/).waitFor();
+    assert.equal(JSON.parse((await photos.getBlobClient("catalog.json").downloadToBuffer()).toString()).title, "Photos");
+    await file.setInputFiles({ name: "no.tar.zst", mimeType: "application/zstd", buffer: Buffer.from("no archive") });
+    await page.getByRole("button", { name: "Import", exact: true }).click();
+    await page.getByRole("alert").filter({ hasText: "cannot be read as an archive" }).waitFor();
+    // The browser complains of the answers that are refusals.
+    assert.deepEqual(complaints.filter((text) => !/ (409|400) /.test(text)), []);
     await context.close();
   });
 

@@ -57,3 +57,4 @@ mod targets;
 mod terminal;
 mod test_clock;
 mod testcontainers;
+mod transfers;

@@ -1,9 +1,9 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
-use crate::commands::transfer::at;
+use crate::commands::transfer::{ImportError, at};
 use std::cell::Cell;
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Component, Path};
 use std::rc::Rc;
 
@@ -14,6 +14,8 @@ const LEVEL: i32 = 3;
 const FILE_BYTES_MAX: u64 = 200 << 40;
 /// Bytes of the head of an entry, with its long name and what pads the entry before it.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a file that are copied at a time.
+const COPY_BYTES: usize = 64 << 10;
 
 /// Whether a path names an archive rather than a directory.
 pub fn is_name(path: &Path) -> bool {
@@ -21,18 +23,26 @@ pub fn is_name(path: &Path) -> bool {
     name.is_some_and(|name| name.ends_with(ENDING))
 }
 
-/// Packs a directory that holds files and directories alone, in the order of their names.
+/// Packs a directory into a new file, which is on the disk on return.
 pub fn pack(root: &Path, target: &Path) -> Result<(), String> {
     let unwritten = |error| at(target, error);
     let file = File::create_new(target).map_err(unwritten)?;
-    let encoder = zstd::Encoder::new(BufWriter::new(file), LEVEL).map_err(unwritten)?;
+    let file = pack_into(root, BufWriter::new(file))?;
+    file.get_ref().sync_all().map_err(unwritten)
+}
+
+/// Packs a directory that holds files and directories alone, in the order of their names: of equal directories, all bytes are equal.
+/// Returns the target, which is flushed.
+pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W, String> {
+    let unwritten = |error: io::Error| format!("the archive cannot be written: {error}");
+    let encoder = zstd::Encoder::new(target, LEVEL).map_err(unwritten)?;
     let mut archive = tar::Builder::new(encoder);
     archive.mode(tar::HeaderMode::Deterministic);
     add(&mut archive, root, Path::new(""))?;
     let encoder = archive.into_inner().map_err(unwritten)?;
-    let mut file = encoder.finish().map_err(unwritten)?;
-    let flushed = file.flush().and_then(|()| file.get_ref().sync_all());
-    flushed.map_err(unwritten)
+    let mut target = encoder.finish().map_err(unwritten)?;
+    target.flush().map_err(unwritten)?;
+    Ok(target)
 }
 
 fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Result<(), String> {
@@ -57,17 +67,10 @@ fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Re
     Ok(())
 }
 
-/// Unpacks an unchecked archive into an empty directory. Errors: the archive has entries other than files, or one that leads out of the directory.
-pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
-    let unread = |error: std::io::Error| match error.kind() {
-        ErrorKind::UnexpectedEof => format!("{}: it ends early", path.display()),
-        _ => format!(
-            "{}: it cannot be read as an archive: {error}",
-            path.display()
-        ),
-    };
-    let file = File::open(path).map_err(|error| at(path, error))?;
-    let decoder = zstd::Decoder::new(BufReader::new(file)).map_err(unread)?;
+/// Unpacks an unchecked archive into an empty directory, and reads it to its end. Errors: it has entries other than files and directories,
+/// one that leads out of the directory, or more than `bytes_max` bytes of content.
+pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), ImportError> {
+    let decoder = zstd::Decoder::new(BufReader::new(source)).map_err(unread)?;
     let left = Rc::new(Cell::new(HEAD_BYTES_MAX));
     let metered = Metered {
         source: decoder,
@@ -75,12 +78,13 @@ pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
     };
     let mut archive = tar::Archive::new(metered);
     let mut entries = archive.entries().map_err(unread)?;
+    let mut bytes_left = bytes_max;
     loop {
         left.set(HEAD_BYTES_MAX);
         let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(unread)?;
         let name = entry.path().map_err(unread)?.into_owned();
-        let refused = |reason: &str| Err(format!("{}: {name:?}: {reason}", path.display()));
+        let refused = |reason: &str| Err(ImportError::Content(format!("{name:?}: {reason}")));
         match entry.header().entry_type() {
             tar::EntryType::Regular => {}
             tar::EntryType::Directory => continue,
@@ -94,14 +98,43 @@ pub fn unpack(path: &Path, target: &Path) -> Result<(), String> {
         if length > FILE_BYTES_MAX {
             return refused("it is longer than any blob");
         }
+        if length > bytes_left {
+            return refused(&format!(
+                "with it, the contents have more than {bytes_max} bytes"
+            ));
+        }
+        bytes_left -= length;
         left.set(HEAD_BYTES_MAX + length);
-        let place = target.join(&name);
-        let written = write(&mut entry, &place).map_err(unread)?;
-        if written != length {
+        if write(&mut entry, target, &name)? != length {
             return refused("it ends early");
         }
     }
+    // An archive that was cut behind its last entry is not whole either.
+    left.set(HEAD_BYTES_MAX);
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(unread)?;
     Ok(())
+}
+
+fn unread(error: io::Error) -> ImportError {
+    ImportError::Content(match error.kind() {
+        ErrorKind::UnexpectedEof => "it ends early".to_owned(),
+        _ => format!("it cannot be read as an archive: {error}"),
+    })
+}
+
+/// Why the disk does not take an unpacked file.
+fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
+    let at_place = |error| at(&target.join(name), error);
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ImportError::NoSpace(at_place(error)),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            ImportError::NotBegun(at_place(error))
+        }
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+            ImportError::Content(format!("{name:?}: it comes twice, or as a directory too"))
+        }
+        _ => ImportError::Content(format!("{name:?}: {error}")),
+    }
 }
 
 /// A reader that fails beyond a number of bytes: the archive reader takes whole names into memory before it shows them.
@@ -125,13 +158,24 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-/// Writes a new file; an archive that names one twice fails.
-fn write(content: &mut impl Read, place: &Path) -> std::io::Result<u64> {
+/// Writes a new file of this name. Returns its length.
+fn write(content: &mut impl Read, target: &Path, name: &Path) -> Result<u64, ImportError> {
+    let failed = |error| unwritten(target, name, error);
+    let place = target.join(name);
     if let Some(parent) = place.parent() {
-        fs::create_dir_all(parent)?;
+        fs::create_dir_all(parent).map_err(failed)?;
     }
-    let mut file = File::create_new(place)?;
-    std::io::copy(content, &mut file)
+    let mut file = File::create_new(&place).map_err(failed)?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut written = 0;
+    loop {
+        let count = match content.read(&mut buffer).map_err(unread)? {
+            0 => return Ok(written),
+            count => count,
+        };
+        file.write_all(&buffer[..count]).map_err(failed)?;
+        written += count as u64;
+    }
 }
 
 #[cfg(test)]
@@ -157,13 +201,14 @@ mod tests {
         header
     }
 
+    /// Bytes of content that the tests unpack.
+    const LIMIT: u64 = 1 << 40;
+
     fn unpacked(bytes: &[u8]) -> (tempfile::TempDir, Result<(), String>) {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.tar.zst");
-        fs::write(&path, bytes).unwrap();
         let target = directory.path().join("target");
         fs::create_dir(&target).unwrap();
-        let unpacked = unpack(&path, &target);
+        let unpacked = unpack(bytes, &target, LIMIT).map_err(String::from);
         (directory, unpacked)
     }
 
@@ -198,6 +243,36 @@ mod tests {
     }
 
     #[test]
+    fn an_archive_that_is_cut_anywhere_is_refused() {
+        let file = header("a", tar::EntryType::Regular, 20_000);
+        let random: Vec<u8> = (0..20_000_u64)
+            .map(|number| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+            .collect();
+        let whole = packed(|archive| archive.append(&file, &random[..]).unwrap());
+        assert!(unpacked(&whole).1.is_ok());
+        for length in (1..whole.len()).step_by(97).chain([whole.len() - 1]) {
+            let refused = unpacked(&whole[..length]).1.unwrap_err();
+            assert!(refused.contains("early"), "{length}: {refused}");
+        }
+    }
+
+    #[test]
+    fn contents_of_more_bytes_than_are_allowed_are_refused() {
+        let file = |name: &str| header(name, tar::EntryType::Regular, 60);
+        let bytes = packed(|archive| {
+            archive.append(&file("a"), &[1; 60][..]).unwrap();
+            archive.append(&file("b"), &[2; 60][..]).unwrap();
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let refused = unpack(&bytes[..], directory.path(), 100).unwrap_err();
+        let refused = String::from(refused);
+        assert!(
+            refused.contains("\"b\"") && refused.contains("100 bytes"),
+            "{refused}"
+        );
+    }
+
+    #[test]
     fn the_name_of_an_entry_takes_bounded_memory() {
         let length = 64 << 20;
         let long = header("././@LongLink", tar::EntryType::GNULongName, length);
@@ -225,7 +300,7 @@ mod tests {
         assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
         let again = directory.path().join("again");
         fs::create_dir(&again).unwrap();
-        unpack(&one, &again).unwrap();
+        unpack(File::open(&one).unwrap(), &again, LIMIT).unwrap();
         assert_eq!(fs::read(again.join("z")).unwrap(), vec![7; 100_000]);
         let long = again.join(long.strip_prefix(&root).unwrap());
         assert_eq!(fs::read_to_string(long).unwrap(), "long");

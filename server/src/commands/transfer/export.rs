@@ -25,6 +25,13 @@ pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
     write_beside(client, path, |_, _| Ok(path.to_path_buf()))
 }
 
+/// Exports to an empty directory, and shows no progress. Sentences about what was left out. The error is a sentence.
+pub fn write_to(client: &Client, root: &Path) -> Result<Vec<String>, String> {
+    let progress = Progress::silent();
+    write(client, &Target { root }, &progress)?;
+    Ok(progress.end_with_all())
+}
+
 /// As [`export`], in the place of an archive that may be there. An archive that something was left out of replaces nothing: it becomes
 /// `FILE.incomplete`, and the error says so.
 pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {

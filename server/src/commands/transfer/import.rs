@@ -3,13 +3,16 @@
 use crate::commands::client::Client;
 use crate::commands::transfer::files::Source;
 use crate::commands::transfer::progress::Progress;
-use crate::commands::transfer::{FORMAT, MANIFEST, archive, at, blobs, export::properties_path};
-use crate::commands::transfer::{code_of, is_refusal, queues, scratch_directory, send, tables};
+use crate::commands::transfer::{
+    FORMAT, ImportError, MANIFEST, archive, at, blobs, code_of, export::properties_path,
+    is_refusal, queues, scratch_directory, send, tables,
+};
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -41,6 +44,8 @@ pub struct Import<'a> {
 /// What was imported: the counts, and sentences about what was there.
 pub struct Imported {
     pub counts: String,
+    /// The counts as a JSON object.
+    pub json: Value,
     pub notes: Vec<String>,
     /// The first container, queue or table that was there and stayed as it was.
     pub skipped: Option<String>,
@@ -132,11 +137,17 @@ impl Import<'_> {
     }
 
     /// Writes everything. Calls `begin` before the first write.
-    fn write(&self, begin: &dyn Fn() -> Result<(), String>) -> Result<(), String> {
-        if self.existing == Existing::Refuse {
-            check_nothing_is_in_use(self)?;
+    fn write(&self, begin: &dyn Fn() -> Result<(), String>) -> Result<(), ImportError> {
+        if self.existing == Existing::Refuse
+            && let Some(name) = find_in_use(self).map_err(ImportError::NotBegun)?
+        {
+            return Err(ImportError::InUse(name));
         }
-        begin()?;
+        begin().map_err(ImportError::NotBegun)?;
+        self.write_all().map_err(ImportError::Begun)
+    }
+
+    fn write_all(&self) -> Result<(), String> {
         blobs::import(self)?;
         queues::import(self)?;
         tables::import(self)?;
@@ -159,18 +170,16 @@ impl Import<'_> {
     }
 }
 
-/// Imports a directory or an archive. Calls `begin` after all checks and before the first write. The error is a sentence.
+/// Imports a directory or an archive. Calls `begin` after all checks and before the first write.
 pub fn import(
     client: &Client,
     path: &Path,
     existing: Existing,
     begin: &dyn Fn() -> Result<(), String>,
-) -> Result<Imported, String> {
-    if fs::metadata(path)
-        .map_err(|error| at(path, error))?
-        .is_dir()
-    {
-        return import_directory(client, path, existing, begin);
+) -> Result<Imported, ImportError> {
+    let at_path = |error| ImportError::NotBegun(at(path, error));
+    if fs::metadata(path).map_err(at_path)?.is_dir() {
+        return import_directory(client, path, existing, Progress::new(), begin);
     }
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
@@ -179,30 +188,32 @@ pub fn import(
     let unpacked = place
         .tempdir_in(parent.unwrap_or(Path::new(".")))
         .or_else(|_| place.tempdir())
-        .map_err(|error| at(path, error))?;
-    archive::unpack(path, unpacked.path())?;
-    let source = Source {
-        root: unpacked.path(),
-    };
-    if source.read(MANIFEST)?.is_none() {
-        return Err(format!(
-            "{}: it is no whole export: {MANIFEST} is missing",
-            path.display()
-        ));
-    }
-    import_directory(client, unpacked.path(), existing, begin)
+        .map_err(at_path)?;
+    let archive = File::open(path).map_err(at_path)?;
+    unpack(archive, unpacked.path(), u64::MAX).map_err(|error| error.of(path))?;
+    import_directory(client, unpacked.path(), existing, Progress::new(), begin)
 }
 
-/// Imports a directory, with a manifest or without.
-fn import_directory(
+/// Unpacks an archive into an empty directory. Errors: as of [`archive::unpack`], and that it is no whole export.
+pub fn unpack(archive: impl Read, root: &Path, bytes_max: u64) -> Result<(), ImportError> {
+    archive::unpack(archive, root, bytes_max)?;
+    let manifest = Source { root }.read(MANIFEST);
+    if manifest.map_err(ImportError::Content)?.is_none() {
+        let reason = format!("it is no whole export: {MANIFEST} is missing");
+        return Err(ImportError::Content(reason));
+    }
+    Ok(())
+}
+
+/// Imports a directory, with a manifest or without. Calls `begin` after all checks and before the first write.
+pub fn import_directory(
     client: &Client,
     root: &Path,
     existing: Existing,
+    progress: Progress,
     begin: &dyn Fn() -> Result<(), String>,
-) -> Result<Imported, String> {
+) -> Result<Imported, ImportError> {
     let source = Source { root };
-    check_format(&source)?;
-    let progress = Progress::new();
     let import = Import {
         client,
         source: &source,
@@ -212,19 +223,26 @@ fn import_directory(
         notes: Mutex::default(),
         skipped: OnceLock::new(),
     };
-    blobs::check(&import)?;
-    queues::check(&import)?;
-    tables::check(&import)?;
+    check(&import).map_err(ImportError::Content)?;
     import.write(begin)?;
     let skipped = import.skipped.get().cloned();
     let notes = import.into_notes();
-    let counts = progress.counts();
+    let (counts, json) = (progress.counts(), progress.json());
     let _ = progress.end();
     Ok(Imported {
         counts,
+        json,
         notes,
         skipped,
     })
+}
+
+/// Reads everything that is to be imported. Errors: what an import would refuse without asking the service.
+fn check(import: &Import<'_>) -> Result<(), String> {
+    check_format(import.source)?;
+    blobs::check(import)?;
+    queues::check(import)?;
+    tables::check(import)
 }
 
 /// Imports a directory that was made from the files of another program, those at `foreign`. Sentences about what was there.
@@ -262,7 +280,8 @@ fn check_format(source: &Source<'_>) -> Result<(), String> {
     }
 }
 
-fn check_nothing_is_in_use(import: &Import<'_>) -> Result<(), String> {
+/// The first container, queue or table that is to be imported and holds something.
+fn find_in_use(import: &Import<'_>) -> Result<Option<String>, String> {
     type IsInUse = fn(&Client, &str) -> Result<bool, String>;
     let kinds: [(&str, &str, [&str; 2], IsInUse); 3] = [
         ("container", "blobs", blobs::ENDINGS, blobs::is_in_use),
@@ -272,12 +291,9 @@ fn check_nothing_is_in_use(import: &Import<'_>) -> Result<(), String> {
     for (kind, directory, endings, is_in_use) in kinds {
         for name in import.resources(directory, &endings)? {
             if is_in_use(import.client, &name)? {
-                return Err(format!(
-                    "{kind} {name} is there and holds something. Nothing was imported. --existing skip leaves such as they are, \
-                     --existing replace replaces what has the same name"
-                ));
+                return Ok(Some(format!("{kind} {name}")));
             }
         }
     }
-    Ok(())
+    Ok(None)
 }

@@ -33,9 +33,9 @@ mod progress;
 mod queues;
 mod tables;
 
-pub use archive::is_name as is_archive_name;
+pub use archive::{is_name as is_archive_name, pack_into};
 pub use copy::{Options as CopyOptions, run as run_copy};
-pub use import::Existing;
+pub use import::{Existing, Imported, unpack};
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply};
@@ -45,6 +45,7 @@ use crate::platform::restrict_to_owner;
 use crate::request::metadata;
 use crate::service_kind::ServiceKind;
 use export::properties_path;
+use progress::Progress;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io;
@@ -66,6 +67,55 @@ const BROKEN_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The name of a container, a queue or a table, with its settings.
 type Resource = (String, Map<String, Value>);
+
+/// Why not everything was imported, as a sentence without its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportError {
+    /// What is to be imported has a fault. Nothing was imported.
+    Content(String),
+    /// An archive cannot be unpacked, because the disk is full. Nothing was imported.
+    NoSpace(String),
+    /// This container, queue or table holds something. Nothing was imported.
+    InUse(String),
+    /// Another failure before the first write. Nothing was imported.
+    NotBegun(String),
+    /// A failure behind the first write. What came before it is imported.
+    Begun(String),
+}
+
+impl ImportError {
+    /// The error of an archive, with its path.
+    fn of(self, path: &Path) -> ImportError {
+        match self {
+            ImportError::Content(reason) => {
+                ImportError::Content(format!("{}: {reason}", path.display()))
+            }
+            other => other,
+        }
+    }
+}
+
+impl From<String> for ImportError {
+    fn from(error: String) -> ImportError {
+        ImportError::NotBegun(error)
+    }
+}
+
+/// The sentence that the commands print.
+impl From<ImportError> for String {
+    fn from(error: ImportError) -> String {
+        match error {
+            ImportError::InUse(name) => format!(
+                "{name} is there and holds something. Nothing was imported. --existing skip leaves such as they are, --existing replace \
+                 replaces what has the same name"
+            ),
+            ImportError::Content(sentence)
+            | ImportError::NoSpace(sentence)
+            | ImportError::NotBegun(sentence)
+            | ImportError::Begun(sentence) => sentence,
+        }
+    }
+}
 
 /// Exports, and says what. The exit status is a failure if anything was left out.
 pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
@@ -132,6 +182,32 @@ pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
         path.display(),
         exported.counts
     ))
+}
+
+/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences about what was left out. The error is a
+/// sentence.
+pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>, String> {
+    export::write_to(&Client::new(Some(connection_string))?, root)
+}
+
+/// Imports a directory that [`unpack`] has made into the store of a connection string.
+pub fn import_unpacked(
+    connection_string: &str,
+    root: &Path,
+    existing: Existing,
+) -> Result<Imported, ImportError> {
+    let client = Client::new(Some(connection_string))?;
+    import::import_directory(&client, root, existing, Progress::silent(), &|| Ok(()))
+}
+
+/// The status and the code of the refusal of a service in an error, which may begin with the name of a resource.
+pub fn refusal_in(error: &str) -> Option<(u16, &str)> {
+    let mut parts = error.split(": ");
+    parts.find_map(|part| {
+        let (_, code) = part.split_once(' ')?;
+        let is_code = code.chars().all(|letter| letter.is_ascii_alphanumeric());
+        Some((status_of(part).filter(|_| is_code)?, code))
+    })
 }
 
 /// Sends a request without a body, again while the service is busy.
@@ -339,7 +415,7 @@ fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
 }
 
 /// Makes directories for intermediate files, which only their owner can enter.
-fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
+pub fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
     restrict_to_owner(&mut builder);

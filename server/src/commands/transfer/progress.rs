@@ -1,6 +1,7 @@
 //! What was transferred so far: a line on a terminal that changes, and one at the end.
 
 use crate::console::layout_size as size;
+use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +38,15 @@ struct LeftOut {
 
 impl Progress {
     pub fn new() -> Progress {
-        let is_shown = std::io::stderr().is_terminal();
+        Progress::shown_if(std::io::stderr().is_terminal())
+    }
+
+    /// Without a line.
+    pub fn silent() -> Progress {
+        Progress::shown_if(false)
+    }
+
+    fn shown_if(is_shown: bool) -> Progress {
         Progress {
             shown: is_shown.then(|| Mutex::new(Instant::now())),
             has_line: AtomicBool::new(false),
@@ -96,6 +105,20 @@ impl Progress {
             of(&self.messages),
             of(&self.entities)
         )
+    }
+
+    /// All counts, by their names.
+    pub fn json(&self) -> Value {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        json!({
+            "containers": of(&self.containers),
+            "blobs": of(&self.blobs),
+            "bytes": of(&self.bytes),
+            "queues": of(&self.queues),
+            "messages": of(&self.messages),
+            "tables": of(&self.tables),
+            "entities": of(&self.entities),
+        })
     }
 
     /// Ends the line of the terminal. The first sentences about what was left out; none if nothing was.

@@ -259,36 +259,47 @@ document.addEventListener("change", async (event) => {
   if (into && event.target.files.length > 0) event.target.form.elements[into].value = await event.target.files[0].text();
 });
 
+/** Sends a file, and shows its progress in a bar. The status, and the answer if it is JSON. */
+export function sendFile(method, address, file, bar) {
+  const request = new XMLHttpRequest();
+  request.open(method, address);
+  request.setRequestHeader("x-lazurite-token", token);
+  if (file.type) request.setRequestHeader("content-type", file.type);
+  request.upload.addEventListener("progress", (event) => (bar.value = event.loaded));
+  // From here on, the server works without a known end.
+  request.upload.addEventListener("load", () => bar.removeAttribute("value"));
+  return new Promise((resolve) => {
+    request.addEventListener("loadend", () => {
+      let answer;
+      try {
+        answer = JSON.parse(request.responseText);
+      } catch {
+        // No answer, or none of the console.
+      }
+      resolve({ status: request.status, answer });
+    });
+    request.send(file);
+  });
+}
+
+/** The reason of an answer that is a refusal, or of none. */
+export const reasonOf = (answer) => answer?.error?.message ?? "the connection broke off";
+
 // Uploads: one request for each file, streamed by the browser.
 const upload = one("[data-upload]");
 if (upload) {
   const list = one(".progress", upload);
 
-  function send(file) {
+  async function send(file) {
     const bar = element("progress", { max: String(Math.max(file.size, 1)), value: "0", "aria-label": file.name });
     const text = element("span", {}, file.name);
     list.append(element("li", {}, text, bar));
-    const request = new XMLHttpRequest();
     const name = upload.dataset.prefix + (file.webkitRelativePath || file.name);
-    request.open("PUT", `${upload.dataset.upload}?name=${encodeURIComponent(name)}`);
-    request.setRequestHeader("x-lazurite-token", token);
-    if (file.type) request.setRequestHeader("content-type", file.type);
-    request.upload.addEventListener("progress", (event) => (bar.value = event.loaded));
-    return new Promise((resolve) => {
-      request.addEventListener("loadend", () => {
-        const stored = request.status === 200;
-        bar.value = stored ? bar.max : 0;
-        let reason = "the connection broke off";
-        try {
-          reason = JSON.parse(request.responseText).error.message;
-        } catch {
-          // No answer, or none of the console.
-        }
-        text.textContent = stored ? `${file.name}: stored` : `${file.name}: ${reason}`;
-        resolve(stored);
-      });
-      request.send(file);
-    });
+    const { status, answer } = await sendFile("PUT", `${upload.dataset.upload}?name=${encodeURIComponent(name)}`, file, bar);
+    const stored = status === 200;
+    bar.value = stored ? bar.max : 0;
+    text.textContent = stored ? `${file.name}: stored` : `${file.name}: ${reasonOf(answer)}`;
+    return stored;
   }
 
   async function sendAll(files) {

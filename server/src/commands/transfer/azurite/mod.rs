@@ -104,12 +104,14 @@ pub fn run(
 /// Imports accounts, names with connection strings, into empty stores. The counts, and sentences about what was not imported.
 pub fn import_accounts(
     path: &Path,
-    accounts: &[(&str, &str)],
+    accounts: &[(&str, String)],
     staging: &Path,
 ) -> Result<(String, Vec<String>), String> {
     let clients: Vec<_> = accounts
         .iter()
-        .map(|(name, connection_string)| Ok((*name, Client::new(Some(connection_string))?)))
+        .map(|(name, connection_string)| {
+            Ok((*name, Client::new(Some(connection_string.as_str()))?))
+        })
         .collect::<Result<_, String>>()?;
     let accounts: Vec<_> = clients
         .iter()

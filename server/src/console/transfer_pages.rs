@@ -1,0 +1,241 @@
+//! `/_lazurite/state/export` and `/_lazurite/state/import`: an account as an archive. Who may use them is decided as for the other operations
+//! on the state.
+
+use crate::accounts::name_of_fork;
+use crate::commands::Existing;
+use crate::console::Console;
+use crate::console::guard::check_site;
+use crate::console::layout;
+use crate::console::respond::{HandedBody, Json, Page, Visit};
+use crate::console::routing::{get, post};
+use crate::console::test_pages::guard;
+use crate::response::error::{Failure, Result};
+use crate::state::{ForkSource, SnapshotFacts, fork_not_found};
+use crate::transfers::{Destination, Exported, Transfers};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{Method, Response};
+use axum::middleware::from_fn_with_state;
+use axum::{Extension, Router};
+use clap::ValueEnum;
+use maud::{Markup, html};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The path of exports.
+pub const EXPORT: &str = "/_lazurite/state/export";
+/// The path of imports.
+pub const IMPORT: &str = "/_lazurite/state/import";
+/// Source: RFC 8878, section 6.1.
+const ZSTD: HeaderValue = HeaderValue::from_static("application/zstd");
+/// Most sentences of a refusal about what an archive would lack.
+const LEFT_OUT_SHOWN: usize = 20;
+/// The header with the number of sentences about what an archive lacks.
+const NOT_EXPORTED: HeaderName = HeaderName::from_static("x-lazurite-not-exported");
+
+pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
+    let layer = from_fn_with_state(console.clone(), guard);
+    Router::new()
+        .route("/_lazurite/state/export", get(export))
+        .route("/_lazurite/state/import", post(import))
+        .route_layer(layer)
+}
+
+/// An archive that something was left out of is refused unless the client wants it: its file would not show that.
+async fn export(
+    State(console): State<Arc<Console>>,
+    method: Method,
+    visit: Visit,
+) -> Page<Response<Body>> {
+    // Also links of other sites: they would begin work for which nobody has asked.
+    check_site(&Method::POST, &visit.headers, &visit.host)?;
+    let account = account_of(&console, &visit)?;
+    let exported = wanted_export(&visit)?;
+    let takes_incomplete = takes_incomplete(&visit)?;
+    let name = match &exported {
+        Exported::Fork(fork) => name_of_fork(&account, fork),
+        Exported::Source(_) => account.clone(),
+    };
+    if method == Method::HEAD {
+        return Ok(archive(&name, 0, Body::empty()));
+    }
+    let transfers = transfers(&console)?;
+    let export = transfers.export(&console.stores, account, exported).await?;
+    if !export.left_out.is_empty() && !takes_incomplete {
+        return Err(incomplete(&export.left_out).into());
+    }
+    let count = export.left_out.len();
+    Ok(archive(&name, count, Body::new(export.into_body())))
+}
+
+/// Errors: `501` if the server takes no account keys, with which it signs its requests to itself.
+fn transfers(console: &Console) -> Result<&Transfers> {
+    let store = console.stores.current();
+    if !store.authenticator.accepts_account_keys {
+        let message =
+            "Exports and imports over HTTP need account keys, which --no-shared-key refuses.";
+        return Err(Failure::new(501, "NotImplemented", message));
+    }
+    console.transfers()
+}
+
+/// The response with an archive of this name.
+fn archive(name: &str, not_exported: usize, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, ZSTD);
+    // Names of accounts and forks are letters, digits and hyphens.
+    let file = format!("attachment; filename=\"{name}.tar.zst\"");
+    if let Ok(file) = HeaderValue::try_from(file) {
+        headers.insert(CONTENT_DISPOSITION, file);
+    }
+    headers.insert(NOT_EXPORTED, HeaderValue::from(not_exported));
+    response
+}
+
+fn incomplete(left_out: &[String]) -> Failure {
+    let (shown, others) = left_out.split_at(left_out.len().min(LEFT_OUT_SHOWN));
+    let others = match others.len() {
+        0 => String::new(),
+        count => format!("; and {count} more"),
+    };
+    let message = format!(
+        "The export is not whole. incomplete=allow exports the rest. Not exported: {}{others}.",
+        shown.join("; ")
+    );
+    Failure::new(409, "ExportIncomplete", message)
+}
+
+/// The account that the query names, by default the first one.
+fn account_of(console: &Console, visit: &Visit) -> Result<String> {
+    let account = match given(visit, "account") {
+        Some(account) => account,
+        None => console.accounts().next().unwrap_or_default().to_owned(),
+    };
+    console.check_account(&account)?;
+    Ok(account)
+}
+
+fn given(visit: &Visit, name: &str) -> Option<String> {
+    Some(visit.parameter(name)).filter(|text| !text.is_empty())
+}
+
+fn wanted_export(visit: &Visit) -> Result<Exported> {
+    match (given(visit, "fork"), given(visit, "snapshot")) {
+        (Some(_), Some(_)) => Err(invalid(
+            "fork and snapshot: an export is of one of them, or of the store.",
+        )),
+        (Some(fork), None) => Ok(Exported::Fork(fork)),
+        (None, Some(snapshot)) => Ok(Exported::Source(ForkSource::Snapshot(snapshot))),
+        (None, None) => Ok(Exported::Source(ForkSource::Now)),
+    }
+}
+
+fn takes_incomplete(visit: &Visit) -> Result<bool> {
+    match given(visit, "incomplete").as_deref() {
+        None => Ok(false),
+        Some("allow") => Ok(true),
+        Some(other) => Err(invalid(format!(
+            "incomplete: {other:?} is unknown. There is: allow."
+        ))),
+    }
+}
+
+fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
+    Failure::new(400, "InvalidInput", message)
+}
+
+/// Imports what the body is.
+async fn import(
+    State(console): State<Arc<Console>>,
+    visit: Visit,
+    Extension(body): Extension<HandedBody>,
+) -> Page<Json<Value>> {
+    check_is_no_form(&visit)?;
+    let destination = Destination {
+        account: account_of(&console, &visit)?,
+        fork: given(&visit, "fork"),
+        existing: existing(&visit)?,
+    };
+    if let Some(fork) = &destination.fork {
+        let found = console.stores.fork(fork);
+        found.ok_or_else(|| fork_not_found(fork))?;
+    }
+    let transfers = transfers(&console)?;
+    Ok(Json(transfers.import(destination, body.take()).await?))
+}
+
+/// Refuses the form of a browser, or of `curl -F`: its body is more than the file.
+fn check_is_no_form(visit: &Visit) -> Result<()> {
+    let kind = visit.headers.get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/")) {
+        return Err(invalid(
+            "The body is a form with parts. It has to be the archive alone, as curl -T FILE sends it.",
+        ));
+    }
+    Ok(())
+}
+
+fn existing(visit: &Visit) -> Result<Existing> {
+    let Some(text) = given(visit, "existing") else {
+        return Ok(Existing::Refuse);
+    };
+    Existing::from_str(&text, false).map_err(|_| {
+        invalid(format!(
+            "existing: {text:?} is unknown. There are: refuse, skip, replace."
+        ))
+    })
+}
+
+/// The part of the page State for exports and imports.
+pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
+    html! {
+        section {
+            h2 { "Export and import" }
+            p { "All that an account stores, as one archive of files that people can read: the same as " code { "lazurite export" } " and " code { "lazurite import" } "." }
+            form.fields method="get" action=(EXPORT) {
+                (account_choice(console))
+                label { "From " select name="snapshot" {
+                    option value="" { "the store as it is now" }
+                    @for snapshot in snapshots { option { (snapshot.name) } }
+                } }
+                label.check { input type="checkbox" name="incomplete" value="allow"; " without what cannot be exported" }
+                button { "Export" }
+            }
+            form.fields.only-script data-import=(IMPORT) hidden {
+                (account_choice(console))
+                label { "Archive " input type="file" name="archive" accept=".zst" required; }
+                label { "If names are there already " select name="existing" {
+                    option value="refuse" { "import nothing" }
+                    option value="skip" { "leave them as they are" }
+                    option value="replace" { "replace what has the same name" }
+                } }
+                button { "Import" }
+            }
+            div.progress data-import-state aria-live="polite" {}
+            noscript { p.limits { "Importing needs JavaScript." } }
+        }
+        (layout::script("state.js"))
+    }
+}
+
+/// Exports a fork.
+pub fn export_fork(console: &Console, fork: &str) -> Markup {
+    html! {
+        form method="get" action=(EXPORT) {
+            input type="hidden" name="fork" value=(fork);
+            (account_choice(console)) " "
+            button { "Export" }
+        }
+    }
+}
+
+/// Chooses the account, if there are several.
+fn account_choice(console: &Console) -> Markup {
+    html! {
+        @if console.accounts().nth(1).is_some() {
+            label { "Account " select name="account" { @for account in console.accounts() { option { (account) } } } }
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Exports and imports over HTTP: `lazurite export` and `lazurite import` within the running server, by the same requests.
+//!
+//! An export reads a fork, which shows one moment of the store and ends with the export. Files that it writes, and those of an archive that
+//! is imported, lie in a directory `.transfer-…` of the data directory, which is removed with the work; the next start removes what a kill
+//! leaves. When its client leaves, an export ends; an import ends only within its archive.
+
+use crate::commands::{
+    Existing, ImportError, export_to, import_unpacked, pack_into, refusal_in, scratch_directory,
+    unpack,
+};
+use crate::connection::on_blocking_pool;
+use crate::local_services::{LocalAccount, LocalServices, STOPPING};
+use crate::request::body::RequestBody;
+use crate::response::error::{Failure, Result, common};
+use crate::state::{ForkSource, Stores, fork_not_found};
+use bytes::{Buf, Bytes};
+use hyper::body::{Body as HttpBody, Frame};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Exports at a time. Each holds a copy of what it exports on the disk.
+const EXPORTS_MAX: usize = 2;
+const EXPORTS_UNDER_WAY: &str =
+    "Two exports are under way. Send this one again when one of them has ended.";
+/// Imports at a time: one that runs beside another could find what the other has made.
+const IMPORTS_MAX: usize = 1;
+const IMPORT_UNDER_WAY: &str =
+    "Another import is under way. Send this one again when it has ended.";
+/// Most bytes of an archive, and of its contents. The commands have no such limit.
+pub const ARCHIVE_BYTES_MAX: u64 = 256 << 30;
+/// What directories with intermediate files begin with.
+const SCRATCH: &str = ".transfer-";
+/// Bytes of an archive that are sent at a time, and how many such pieces wait for the network or the disk.
+const PIECE_BYTES: usize = 64 << 10;
+const PIECES: usize = 4;
+/// How often a connection looks whether its client is still there.
+const TICK: Duration = Duration::from_millis(250);
+/// Bytes that show whether a disk is full.
+const PROBE_BYTES: usize = 1 << 20;
+
+/// What exports and imports need.
+pub struct Transfers {
+    services: LocalServices,
+    /// The data directory; `None` for a store in memory.
+    directory: Option<PathBuf>,
+    exports: Arc<Semaphore>,
+    imports: Arc<Semaphore>,
+}
+
+/// What is exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exported {
+    /// A fork, as it changes.
+    Fork(String),
+    /// A fork of this, made for the export.
+    Source(ForkSource),
+}
+
+/// An export that is ready to be packed. Its files go with it.
+pub struct Export {
+    files: TempDir,
+    /// Sentences about what was left out.
+    pub left_out: Vec<String>,
+    turn: OwnedSemaphorePermit,
+}
+
+/// Where an archive is imported to, and how.
+pub struct Destination {
+    pub account: String,
+    pub fork: Option<String>,
+    pub existing: Existing,
+}
+
+impl Transfers {
+    /// `directory` is the data directory; `None` for a store in memory.
+    pub fn new(services: LocalServices, directory: Option<PathBuf>) -> Transfers {
+        Transfers {
+            services,
+            directory,
+            exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
+            imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
+        }
+    }
+
+    /// Writes what an account stores to files. Ends if the future is dropped. Errors: `ForkNotFound`; `SnapshotNotFound`; `409` if too many
+    /// are under way; `507`.
+    pub async fn export(
+        &self,
+        stores: &Arc<Stores>,
+        account: String,
+        exported: Exported,
+    ) -> Result<Export> {
+        let turn = turn(&self.exports, EXPORTS_UNDER_WAY)?;
+        let fork = ExportedFork::of(stores, exported).await?;
+        let (directory, name) = (self.directory.clone(), fork.name.clone());
+        let services = self.services.clone();
+        let exporting = services.while_served(move |accounts: &[LocalAccount]| {
+            let files = scratch(directory.as_deref())?;
+            let written = find(accounts, &account)
+                .and_then(|account| export_to(&account.connection_string_in(&name), files.path()));
+            match written {
+                Ok(left_out) => Ok((files, left_out)),
+                Err(error) => Err(export_failure(error, files.path())),
+            }
+        });
+        let (files, left_out) = with_ticks(exporting)
+            .await
+            .map_err(|Refused(failure)| failure)?;
+        Ok(Export {
+            files,
+            left_out,
+            turn,
+        })
+    }
+
+    /// Imports an archive, which is unpacked as it comes. What has come when the last byte is here is imported even if the future is dropped.
+    /// The counts, and sentences about what was there. Errors: `400`; `409` if something is there or another import is under way; `413`;
+    /// `507`.
+    pub async fn import(&self, destination: Destination, body: RequestBody) -> Result<Value> {
+        let turn = turn(&self.imports, IMPORT_UNDER_WAY)?;
+        let files = receive(self.directory.clone(), body).await?;
+        let services = self.services.clone();
+        let importing = services.while_served(move |accounts: &[LocalAccount]| {
+            let account = find(accounts, &destination.account)?;
+            let connection_string = match &destination.fork {
+                Some(fork) => account.connection_string_in(fork),
+                None => account.connection_string(),
+            };
+            let imported = import_unpacked(&connection_string, files.path(), destination.existing)?;
+            Ok::<_, ImportError>(json!({"imported": imported.json, "notes": imported.notes}))
+        });
+        let imported = tokio::spawn(async move {
+            let _turn = turn;
+            importing.await
+        });
+        match imported.await {
+            Ok(imported) => imported.map_err(import_failure),
+            Err(panic) => {
+                tracing::error!(%panic, "an import stopped on an assertion");
+                Err(common::INTERNAL_ERROR.into())
+            }
+        }
+    }
+}
+
+/// Removes the intermediate files that a kill has left in the data directory. Blocks for the disk.
+pub fn remove_left_overs(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| {
+        entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(SCRATCH.as_bytes())
+    }) {
+        if let Err(error) = fs::remove_dir_all(entry.path()) {
+            tracing::warn!(%error, path = %entry.path().display(), "files of a transfer are left");
+        }
+    }
+}
+
+/// An empty directory for intermediate files, beside the store if that is on a disk.
+fn scratch(directory: Option<&Path>) -> std::result::Result<TempDir, String> {
+    let temporary = std::env::temp_dir();
+    let place = directory.unwrap_or(&temporary);
+    let made = scratch_directory(SCRATCH).tempdir_in(place);
+    made.map_err(|error| format!("{}: {error}", place.display()))
+}
+
+/// A place among those that may work. `refusal` is the sentence if there is none.
+fn turn(turns: &Arc<Semaphore>, refusal: &'static str) -> Result<OwnedSemaphorePermit> {
+    let turn = turns.clone().try_acquire_owned();
+    turn.map_err(|_| Failure::new(409, "TransferUnderWay", refusal))
+}
+
+fn find<'a>(
+    accounts: &'a [LocalAccount],
+    name: &str,
+) -> std::result::Result<&'a LocalAccount, String> {
+    let mut accounts = accounts.iter();
+    let found = accounts.find(|account| account.name == name);
+    found.ok_or_else(|| format!("the account {name} has no key"))
+}
+
+/// The fork that an export reads.
+struct ExportedFork {
+    stores: Arc<Stores>,
+    name: String,
+    /// Made for the export, and ends with it.
+    is_own: bool,
+}
+
+impl ExportedFork {
+    async fn of(stores: &Arc<Stores>, exported: Exported) -> Result<ExportedFork> {
+        let (name, is_own) = match exported {
+            Exported::Fork(name) => {
+                stores.fork(&name).ok_or_else(|| fork_not_found(&name))?;
+                (name, false)
+            }
+            Exported::Source(source) => (stores.fork_from(None, source).await?.name, true),
+        };
+        Ok(ExportedFork {
+            stores: stores.clone(),
+            name,
+            is_own,
+        })
+    }
+}
+
+impl Drop for ExportedFork {
+    fn drop(&mut self) {
+        if self.is_own {
+            // Somebody may have ended it meanwhile, which ended the export too.
+            let _ = self.stores.release_fork(&self.name);
+        }
+    }
+}
+
+/// Awaits work while the task wakes now and then: a connection notices that its client has left when its task runs.
+async fn with_ticks<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            _ = tick.tick() => {}
+        }
+    }
+}
+
+/// Why there is no export.
+struct Refused(Failure);
+
+impl From<String> for Refused {
+    fn from(error: String) -> Refused {
+        Refused(failed("ExportFailed", &error, ""))
+    }
+}
+
+/// `files` is where the export was written.
+fn export_failure(error: String, files: &Path) -> Refused {
+    if is_full(files) {
+        let message = format!("There is no space left for the files of the export: {error}.");
+        return Refused(Failure::new(507, "InsufficientStorage", message));
+    }
+    error.into()
+}
+
+/// Whether a directory takes no more bytes.
+fn is_full(directory: &Path) -> bool {
+    let probe = || File::create(directory.join(".probe"))?.write_all(&vec![1; PROBE_BYTES]);
+    let probed: io::Result<()> = probe();
+    probed.is_err_and(|error| {
+        matches!(
+            error.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+        )
+    })
+}
+
+/// The failure of a request that the server has sent to itself, or of the work around it.
+fn failed(code: &'static str, error: &str, advice: &str) -> Failure {
+    let message = format!("{error}.{advice}");
+    if error == STOPPING {
+        return Failure::busy(message);
+    }
+    match refusal_in(error) {
+        Some((507, _)) => Failure::new(507, "InsufficientStorage", message),
+        Some((503, _)) => Failure::busy(message),
+        Some((409, _)) => Failure::new(409, code, message),
+        Some((400..500, _)) => Failure::new(400, code, message),
+        _ => {
+            tracing::error!(error, code);
+            Failure::new(500, code, message)
+        }
+    }
+}
+
+fn import_failure(error: ImportError) -> Failure {
+    match error {
+        ImportError::Content(reason) => {
+            let message =
+                format!("The archive cannot be imported: {reason}. Nothing was imported.");
+            Failure::new(400, "InvalidArchive", message)
+        }
+        ImportError::NoSpace(reason) => {
+            let message = format!(
+                "There is no space left to unpack the archive: {reason}. Nothing was imported."
+            );
+            Failure::new(507, "InsufficientStorage", message)
+        }
+        ImportError::InUse(name) => {
+            let message = format!(
+                "{name} is there and holds something. Nothing was imported. existing=skip leaves such as they are, existing=replace replaces \
+                 what has the same name."
+            );
+            Failure::new(409, "DestinationNotEmpty", message)
+        }
+        ImportError::NotBegun(reason) => failed("ImportFailed", &reason, " Nothing was imported."),
+        ImportError::Begun(reason) => {
+            let advice = " What came before it is imported; the import can be repeated with existing=replace.";
+            failed("ImportFailed", &reason, advice)
+        }
+    }
+}
+
+/// Unpacks an archive as it comes. After an error, its files are gone.
+async fn receive(directory: Option<PathBuf>, mut body: RequestBody) -> Result<TempDir> {
+    if body.length_at_least() > ARCHIVE_BYTES_MAX {
+        return Err(too_large());
+    }
+    body.reserve_chunks(PIECES * PIECE_BYTES).await?;
+    let (sender, pieces) = channel(PIECES);
+    let unpacking = on_blocking_pool(move || {
+        let unpacked = scratch(directory.as_deref()).map_err(ImportError::from);
+        let unpacked = unpacked.and_then(|files| {
+            let pieces = Pieces::new(pieces);
+            unpack(pieces, files.path(), ARCHIVE_BYTES_MAX).map(|()| files)
+        });
+        unpacked.map_err(import_failure)
+    });
+    let handed = hand_on(body, sender).await;
+    let unpacked = unpacking.await;
+    // An archive that broke off cannot be unpacked either: the first reason is the better one.
+    handed.and(unpacked)
+}
+
+/// Hands on a body, and an empty piece at its end. Ends early if the pieces are not wanted any more.
+async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>) -> Result<()> {
+    let mut left = ARCHIVE_BYTES_MAX;
+    while let Some(piece) = body.next_chunk().await? {
+        left = left.checked_sub(piece.len() as u64).ok_or_else(too_large)?;
+        if pieces.send(piece).await.is_err() {
+            return Ok(());
+        }
+    }
+    let _ = pieces.send(Bytes::new()).await;
+    Ok(())
+}
+
+fn too_large() -> Failure {
+    let message = format!(
+        "An archive that is imported over HTTP has at most {ARCHIVE_BYTES_MAX} bytes. `lazurite import` has no such limit."
+    );
+    Failure::new(413, "RequestBodyTooLarge", message)
+}
+
+/// Reads pieces, of which an empty one is the end. Error: there is none, so that the rest is missing.
+struct Pieces {
+    pieces: Receiver<Bytes>,
+    piece: Bytes,
+    is_ended: bool,
+}
+
+impl Pieces {
+    fn new(pieces: Receiver<Bytes>) -> Pieces {
+        Pieces {
+            pieces,
+            piece: Bytes::new(),
+            is_ended: false,
+        }
+    }
+}
+
+impl Read for Pieces {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        if self.piece.is_empty() && !self.is_ended {
+            let next = self.pieces.blocking_recv();
+            self.piece = next.ok_or(ErrorKind::ConnectionAborted)?;
+            self.is_ended = self.piece.is_empty();
+        }
+        let count = room.len().min(self.piece.len());
+        self.piece.copy_to_slice(&mut room[..count]);
+        Ok(count)
+    }
+}
+
+impl Export {
+    /// Packs the files while they are sent. They are removed at the end, or when the client leaves.
+    pub fn into_body(self) -> Packed {
+        let (sender, pieces) = channel(PIECES);
+        let Export { files, turn, .. } = self;
+        tokio::task::spawn_blocking(move || {
+            let target = BufWriter::with_capacity(PIECE_BYTES, PieceWriter(sender.clone()));
+            let packed = pack_into(files.path(), target);
+            drop((files, turn));
+            if let Err(error) = packed {
+                // The receiver is gone if the client has left; else its archive is cut off, as it must see.
+                let _ = sender.blocking_send(Err(io::Error::other(error)));
+            }
+        });
+        Packed(pieces)
+    }
+}
+
+/// An archive as the body of a response.
+pub struct Packed(Receiver<io::Result<Bytes>>);
+
+impl HttpBody for Packed {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let piece = self.0.poll_recv(task);
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+}
+
+/// Hands on what is written, and waits while too much is on its way.
+struct PieceWriter(Sender<io::Result<Bytes>>);
+
+impl Write for PieceWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = Bytes::copy_from_slice(bytes);
+        let sent = self.0.blocking_send(Ok(piece));
+        sent.map_err(|_| io::Error::from(ErrorKind::BrokenPipe))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,565 @@
+//! Exports and imports over HTTP: the archive of the commands, who may have it, and what is left when either ends early.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::export::{fill, ok};
+use crate::http::{Connection, Request, Response};
+use crate::random::Random;
+use crate::server::{ACCOUNT, Launch, PATIENCE, Server, Service};
+use crate::state::{names, put, set, state};
+
+const MANIFEST: &str = "lazurite-export.json";
+
+fn export(query: &str) -> Request {
+    state("GET", &format!("export{query}"))
+}
+
+fn import(query: &str, archive: impl Into<Vec<u8>>) -> Request {
+    state("POST", &format!("import{query}")).body(archive)
+}
+
+/// A server with its data directory.
+fn started(arguments: &[&str]) -> (TempDir, Server) {
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path());
+    let launch = arguments
+        .iter()
+        .fold(launch, |launch, argument| launch.argument(argument));
+    let server = launch.start();
+    (location, server)
+}
+
+fn put_blob(server: &Server, name: &str, content: Vec<u8>) {
+    let put = Request::new(Service::Blob, "PUT", &format!("/aaa/{name}"));
+    let put = put.header("x-ms-blob-type", "BlockBlob");
+    put.body(content).send(server).is(201);
+}
+
+/// Bytes that cannot be compressed.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut random = Random(seed);
+    let words = (0..length / 8).flat_map(|_| random.below(u64::MAX).to_le_bytes());
+    words.collect()
+}
+
+#[track_caller]
+fn refused(answer: &Response, status: u16, code: &str) -> String {
+    answer.is(status);
+    let error = &answer.json()["error"];
+    assert_eq!(error["code"], code, "{error}");
+    error["message"].as_str().unwrap().to_owned()
+}
+
+/// The intermediate files in a data directory.
+fn scratch(location: &Path) -> Vec<String> {
+    let entries = fs::read_dir(location).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|name| name.starts_with(".transfer-"))
+        .collect()
+}
+
+/// The names of the forks.
+fn forks(server: &Server) -> Vec<Value> {
+    let listed = state("GET", "forks").send(server).is(200).json();
+    listed["forks"].as_array().unwrap().clone()
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not after {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+fn wait_for_no_left_overs(location: &TempDir, server: &Server) {
+    wait_until("intermediate files are gone", || {
+        scratch(location.path()).is_empty() && forks(server).is_empty()
+    });
+}
+
+/// An archive with these files, compressed.
+fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, content) in files {
+        let mut header = tar::Header::new_gnu();
+        // As bytes: the library refuses names that lead out of the archive.
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        builder.append(&header, content.as_bytes()).unwrap();
+    }
+    zstd::encode_all(&builder.into_inner().unwrap()[..], 1).unwrap()
+}
+
+#[test]
+fn export_is_that_of_the_command_and_its_import_is_exported_equally() {
+    let (location, server) = started(&[]);
+    fill(&server);
+    let file = TempDir::new().unwrap();
+    let path = file.path().join("state.tar.zst");
+    ok(&server, &["export", path.to_str().unwrap()]);
+    let exported = export("").send(&server);
+    exported.is(200);
+    assert!(exported.body == fs::read(&path).unwrap());
+    exported.has_header("content-type", "application/zstd");
+    exported.has_header("x-lazurite-not-exported", "0");
+    let name = format!("attachment; filename=\"{ACCOUNT}.tar.zst\"");
+    exported.has_header("content-disposition", &name);
+    let head = state("HEAD", "export").send(&server);
+    head.is(200).has_header("content-disposition", &name);
+
+    let (other_location, other) = started(&[]);
+    let imported = import("", exported.body.clone()).send(&other);
+    let imported = imported.is(200).json();
+    let counts = json!({
+        "containers": 2, "blobs": 9, "bytes": 10_585_816, "queues": 1, "messages": 100, "tables": 1, "entities": 250,
+    });
+    assert_eq!(imported, json!({"imported": counts, "notes": []}));
+    let again = export("").send(&other);
+    assert!(again.is(200).body == exported.body);
+    wait_for_no_left_overs(&location, &server);
+    wait_for_no_left_overs(&other_location, &other);
+}
+
+#[test]
+fn store_in_memory_is_exported_and_imported() {
+    let (location, server) = started(&["--inMemoryPersistence"]);
+    fill(&server);
+    let exported = export("").send(&server).is(200).body.clone();
+    state("POST", "reset").send(&server).is(200);
+    import("", exported.clone()).send(&server).is(200);
+    assert!(export("").send(&server).is(200).body == exported);
+    assert_eq!(fs::read_dir(location.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn snapshots_forks_and_accounts_are_exported_and_imported_by_name() {
+    let accounts = "one:a2V5LW9uZQ==;two:a2V5LXR3bw==";
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).environment("LAZURITE_ACCOUNTS", accounts);
+    let server = launch
+        .argument("--console-password")
+        .argument("secret")
+        .start();
+    let with_password = |request: Request| request.header("Authorization", "Basic eDpzZWNyZXQ=");
+    let send = |request: Request| with_password(request).send(&server);
+    let archive = |container: &str| {
+        let file = format!("blobs/{container}/name");
+        archive(&[(&file, "content"), (MANIFEST, "{\"format\":1}")])
+    };
+    // Of exports, only the names are compared.
+    let holds = |query: &str, container: &str| {
+        let exported = send(export(query));
+        let archive = zstd::decode_all(&exported.is(200).body[..]).unwrap();
+        let mut archive = tar::Archive::new(&archive[..]);
+        let mut entries = archive.entries().unwrap();
+        let file = format!("blobs/{container}/name");
+        entries.any(|entry| entry.unwrap().path().unwrap() == Path::new(&file))
+    };
+    send(import("", archive("first"))).is(200);
+    send(import("?account=two", archive("second"))).is(200);
+    send(state("PUT", "snapshots/kept")).is(201);
+    send(import("?account=one&fork=", archive("later"))).is(200);
+    let fork = json!({"name": "f", "from": "kept"}).to_string();
+    send(state("POST", "forks").body(fork)).is(201);
+    send(import("?account=two&fork=f", archive("forked"))).is(200);
+    for (query, container, is_there) in [
+        ("", "first", true),
+        ("", "second", false),
+        ("", "later", true),
+        ("?account=one", "first", true),
+        ("?account=two", "second", true),
+        ("?account=two", "forked", false),
+        ("?snapshot=kept", "first", true),
+        ("?snapshot=kept", "later", false),
+        ("?account=two&snapshot=kept", "second", true),
+        ("?account=two&fork=f", "forked", true),
+        ("?account=one&fork=f", "later", false),
+    ] {
+        assert_eq!(holds(query, container), is_there, "{query} {container}");
+    }
+    let name = "attachment; filename=\"two--f.tar.zst\"";
+    send(export("?account=two&fork=f")).has_header("content-disposition", name);
+    for (query, status, code) in [
+        ("?account=three", 404, "AccountNotFound"),
+        ("?fork=none", 404, "ForkNotFound"),
+        ("?snapshot=none", 404, "SnapshotNotFound"),
+        ("?snapshot=kept&fork=f", 400, "InvalidInput"),
+        ("?incomplete=yes", 400, "InvalidInput"),
+    ] {
+        refused(&send(export(query)), status, code);
+    }
+    for (query, status, code) in [
+        ("?account=three", 404, "AccountNotFound"),
+        ("?fork=none", 404, "ForkNotFound"),
+        ("?existing=merge", 400, "InvalidInput"),
+    ] {
+        refused(&send(import(query, archive("x"))), status, code);
+    }
+    // Without the password, nothing is shown.
+    assert_eq!(export("?account=two").send(&server).status, 401);
+    assert_eq!(import("", archive("x")).send(&server).status, 401);
+    assert_eq!(
+        send(state("GET", "forks")).json()["forks"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn archives_are_exported_and_imported_from_this_machine_only_and_by_no_foreign_page() {
+    let server = Server::fresh();
+    put("aaa").send(&server).is(201);
+    let archive = archive(&[("blobs/bbb/name", "content"), (MANIFEST, "{\"format\":1}")]);
+    for (header, value) in [
+        ("Origin", "http://example.com"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Host", "example.com"),
+        ("X-Forwarded-For", "10.0.0.1"),
+    ] {
+        for request in [export(""), import("", archive.clone())] {
+            let refused = request.header(header, value).send(&server);
+            assert_eq!(refused.status, 403, "{header}");
+        }
+    }
+    // A link of another site would begin work, unlike one to a page.
+    let link = export("").header("Sec-Fetch-Site", "cross-site");
+    let link = link.header("Sec-Fetch-Mode", "navigate");
+    assert_eq!(
+        link.header("Sec-Fetch-Dest", "document")
+            .send(&server)
+            .status,
+        403
+    );
+    assert_eq!(names(&server), set(&["aaa"]));
+    let accounts = "mine:a2V5LW9uZQ==;devstoreaccount1:Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    let location = TempDir::new().unwrap();
+    let launch = Launch::on(location.path()).environment("LAZURITE_ACCOUNTS", accounts);
+    let server = launch.start();
+    // Accounts with keys of their own are not shown without a password, and nothing is changed.
+    assert_eq!(export("?account=mine").send(&server).status, 404);
+    export(&format!("?account={ACCOUNT}")).send(&server).is(200);
+    assert_eq!(import("", archive).send(&server).status, 403);
+}
+
+#[test]
+fn server_without_account_keys_says_that_it_needs_them() {
+    let (_location, server) = started(&["--oauth", "basic", "--no-shared-key"]);
+    for request in [export(""), import("", b"x")] {
+        refused(&request.send(&server), 501, "NotImplemented");
+    }
+}
+
+#[test]
+fn bodies_that_are_no_whole_archive_change_nothing() {
+    let (location, server) = started(&[]);
+    let good = ("blobs/aaa/name", "content");
+    let manifest = (MANIFEST, "{\"format\":1}");
+    let whole = archive(&[good, manifest]);
+    let newer = archive(&[good, (MANIFEST, "{\"format\":2}")]);
+    let wrong_line = ("tables/Tab.entities.jsonl", "{\"PartitionKey\":\"p\"}\n");
+    for (body, reason) in [
+        (Vec::new(), "ends early"),
+        (b"no archive".to_vec(), "cannot be read"),
+        (whole[..whole.len() / 2].to_vec(), "ends early"),
+        (whole[..whole.len() - 1].to_vec(), "ends early"),
+        (archive(&[good]), "no whole export"),
+        (newer, "its format is 2, and this release reads 1"),
+        (archive(&[("../../escaped", "x"), manifest]), "leads out"),
+        (archive(&[("/tmp/escaped", "x"), manifest]), "leads out"),
+        (archive(&[good, good, manifest]), "comes twice"),
+        (
+            archive(&[good, ("other/file", "x"), wrong_line, manifest]),
+            "line 1",
+        ),
+    ] {
+        let refusal = import("", body).send(&server);
+        let message = refused(&refusal, 400, "InvalidArchive");
+        assert!(message.contains(reason), "{message}");
+        assert!(message.ends_with("Nothing was imported."), "{message}");
+        assert!(
+            !message.contains(".transfer-") || reason.contains('/'),
+            "{message}"
+        );
+    }
+    let form = import("", whole.clone()).header("Content-Type", "multipart/form-data; boundary=x");
+    let message = refused(&form.send(&server), 400, "InvalidInput");
+    assert!(message.contains("curl -T"), "{message}");
+    let huge = import("", "").header("Content-Length", &(1_u64 << 40).to_string());
+    let huge = huge.header("Expect", "100-continue");
+    let message = refused(&huge.send(&server), 413, "RequestBodyTooLarge");
+    assert!(message.contains("274877906944 bytes"), "{message}");
+    assert_eq!(names(&server), set(&[]));
+    assert!(scratch(location.path()).is_empty());
+    import("", whole).send(&server).is(200);
+    assert_eq!(names(&server), set(&["aaa"]));
+}
+
+#[test]
+fn import_says_what_it_does_with_what_is_there() {
+    let server = Server::fresh();
+    put("aaa").send(&server).is(201);
+    put_blob(&server, "name", b"mine".to_vec());
+    let archive = archive(&[("blobs/aaa/name", "theirs"), (MANIFEST, "{\"format\":1}")]);
+    let read = || {
+        Request::new(Service::Blob, "GET", "/aaa/name")
+            .send(&server)
+            .text()
+    };
+    let refusal = import("", archive.clone()).send(&server);
+    let message = refused(&refusal, 409, "DestinationNotEmpty");
+    assert!(
+        message.contains("container aaa") && message.contains("existing=skip"),
+        "{message}"
+    );
+    assert_eq!(read(), "mine");
+    let skipped = import("?existing=skip", archive.clone()).send(&server);
+    let skipped = skipped.is(200).json();
+    assert_eq!(
+        skipped["notes"],
+        json!(["container aaa is there: left as it is"])
+    );
+    assert_eq!(skipped["imported"]["blobs"], 0);
+    assert_eq!(read(), "mine");
+    let replaced = import("?existing=replace", archive).send(&server);
+    assert_eq!(replaced.is(200).json()["imported"]["blobs"], 1);
+    assert_eq!(read(), "theirs");
+}
+
+#[test]
+fn export_that_leaves_something_out_is_refused_unless_it_is_wanted() {
+    let server = Server::fresh();
+    put("aaa").send(&server).is(201);
+    put_blob(&server, "frozen", b"1".to_vec());
+    put_blob(&server, "warm", b"2".to_vec());
+    let tier = Request::new(Service::Blob, "PUT", "/aaa/frozen?comp=tier");
+    tier.header("x-ms-access-tier", "Archive").send(&server);
+    let message = refused(&export("").send(&server), 409, "ExportIncomplete");
+    assert!(
+        message.contains("aaa/frozen: its tier is Archive"),
+        "{message}"
+    );
+    let page = export("").header("Accept", "text/html").send(&server);
+    assert!(page.is(409).text().contains("aaa/frozen"));
+    let exported = export("?incomplete=allow").send(&server);
+    exported.is(200).has_header("x-lazurite-not-exported", "1");
+    state("POST", "reset").send(&server).is(200);
+    let imported = import("", exported.body).send(&server).is(200).json();
+    assert_eq!(imported["imported"]["blobs"], 1);
+}
+
+#[test]
+fn second_import_and_third_export_wait_for_none_of_the_first() {
+    let (location, server) = started(&[]);
+    put("aaa").send(&server).is(201);
+    put_blob(&server, "large", noise(1, 24 << 20));
+    let body = export("").send(&server).is(200).body.clone();
+    // Exports whose clients read nothing.
+    let unread = || {
+        let mut connection = Connection::open(&server, Service::Blob).unwrap();
+        connection.write(&export("").bytes()).unwrap();
+        connection.wait().unwrap();
+        connection
+    };
+    let exports = [unread(), unread()];
+    let message = refused(&export("").send(&server), 409, "TransferUnderWay");
+    assert!(message.contains("Two exports are under way"), "{message}");
+    // An import that is half there.
+    let mut first = Connection::open(&server, Service::Blob).unwrap();
+    let bytes = import("?existing=skip", body.clone()).bytes();
+    let (begin, end) = bytes.split_at(bytes.len() / 2);
+    first.write(begin).unwrap();
+    wait_until("an import has begun", || {
+        scratch(location.path()).len() == 3
+    });
+    let message = refused(&import("", body).send(&server), 409, "TransferUnderWay");
+    assert!(message.contains("Another import is under way"), "{message}");
+    first.send_bytes(end, "POST").unwrap().is(200);
+    // The clients leave.
+    drop(exports);
+    wait_for_no_left_overs(&location, &server);
+    export("").send(&server).is(200);
+}
+
+#[test]
+fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_nothing() {
+    const BLOBS: usize = 1000;
+    let (location, server) = started(&[]);
+    put("aaa").send(&server).is(201);
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    for number in 0..BLOBS {
+        let put = Request::new(Service::Blob, "PUT", &format!("/aaa/{number}"));
+        let put = put.header("x-ms-blob-type", "BlockBlob").body("1");
+        connection.send(&put).unwrap().is(201);
+    }
+    let mut leaving = Connection::open(&server, Service::Blob).unwrap();
+    leaving.write(&export("").bytes()).unwrap();
+    wait_until("an export has begun", || {
+        !scratch(location.path()).is_empty()
+    });
+    drop(leaving);
+    wait_for_no_left_overs(&location, &server);
+    let archive = archive(&[("blobs/bbb/name", "content"), (MANIFEST, "{\"format\":1}")]);
+    for kept in [1, archive.len() / 2, archive.len() - 1] {
+        let mut leaving = Connection::open(&server, Service::Blob).unwrap();
+        let bytes = import("", archive.clone()).bytes();
+        let cut = bytes.len() - archive.len() + kept;
+        leaving.write(&bytes[..cut]).unwrap();
+        wait_until("an import has begun", || {
+            !scratch(location.path()).is_empty()
+        });
+        drop(leaving);
+        wait_for_no_left_overs(&location, &server);
+    }
+    assert_eq!(names(&server), set(&["aaa"]));
+    import("", archive).send(&server).is(200);
+    // The records of requests are those of clients; the access log has all.
+    let requests = "/_lazurite/api/requests?filter=GetBlob";
+    let requests = Request::exactly(Service::Blob, "GET", requests).unsigned();
+    let kept = requests.send(&server).is(200).json();
+    assert_eq!(kept["requests"], json!([]));
+    let (_, lines) = server.signal("TERM");
+    let is_read = |line: &&String| line.contains("\"GET ") && line.contains("/aaa/");
+    let read = lines.iter().filter(is_read).count();
+    assert!(
+        (1..BLOBS / 2).contains(&read),
+        "{read} of {BLOBS} blobs were read for a client that had left"
+    );
+}
+
+#[test]
+fn server_stops_during_an_export_and_an_import_and_the_next_start_finds_no_files_of_them() {
+    let (location, server) = started(&[]);
+    put("aaa").send(&server).is(201);
+    put_blob(&server, "large", noise(2, 24 << 20));
+    let mut exporting = Connection::open(&server, Service::Blob).unwrap();
+    exporting.write(&export("").bytes()).unwrap();
+    exporting.wait().unwrap();
+    let mut importing = Connection::open(&server, Service::Blob).unwrap();
+    let head = import("", vec![0; 9]).bytes();
+    importing.write(&head[..head.len() - 5]).unwrap();
+    let began = Instant::now();
+    let (status, _) = server.signal("TERM");
+    assert!(status.success(), "{status}");
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    fs::create_dir(location.path().join(".transfer-killed")).unwrap();
+    fs::write(location.path().join(".transfer-killed/file"), "x").unwrap();
+    let server = Launch::on(location.path()).start();
+    assert!(scratch(location.path()).is_empty());
+    export("").send(&server).is(200);
+}
+
+#[test]
+fn full_disk_is_said_of_exports_and_imports() {
+    let may_mount = Command::new("unshare").args(["-m", "true"]).output();
+    if !may_mount.is_ok_and(|tried| tried.status.success()) {
+        eprintln!("skipped: it takes the right to mount");
+        return;
+    }
+    let location = TempDir::new().unwrap();
+    let script = "mount -t tmpfs -o size=64m none \"$0\" && exec \"$@\"";
+    let program = env!("CARGO_BIN_EXE_lazurite");
+    let place = location.path().to_str().unwrap();
+    let words = ["-m", "sh", "-c", script, place, program, "-l", place];
+    let words = words.map(str::to_owned);
+    let work = TempDir::new().unwrap();
+    let launch = Launch::exactly(Path::new("unshare"), &words, work.path());
+    let server = launch.environment("LAZURITE_PORT", "0").start();
+    put("aaa").send(&server).is(201);
+    for number in 0..3 {
+        put_blob(&server, &format!("b{number}"), noise(number, 8 << 20));
+    }
+    let (_other_location, other) = started(&[]);
+    put("bbb").send(&other).is(201);
+    for number in 0..6 {
+        let put = Request::new(Service::Blob, "PUT", &format!("/bbb/b{number}"));
+        let put = put.header("x-ms-blob-type", "BlockBlob");
+        put.body(noise(number, 8 << 20)).send(&other).is(201);
+    }
+    let archive = export("").send(&other).is(200).body.clone();
+    let message = refused(
+        &import("", archive).send(&server),
+        507,
+        "InsufficientStorage",
+    );
+    assert!(message.contains("Nothing was imported"), "{message}");
+    assert_eq!(names(&server), set(&["aaa"]));
+    for number in 3..5 {
+        put_blob(&server, &format!("b{number}"), noise(number, 8 << 20));
+    }
+    refused(&export("").send(&server), 507, "InsufficientStorage");
+    // Nothing is left, so that there is room again.
+    put_blob(&server, "b5", noise(5, 4 << 20));
+}
+
+#[test]
+fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
+    let server = Server::fresh();
+    let long = "x".repeat(70 << 10);
+    let text = format!("{{\"text\":\"{long}\"}}\n");
+    let archive = archive(&[
+        ("blobs/aaa/name", "content"),
+        ("queues/work.messages.jsonl", &text),
+        (MANIFEST, "{\"format\":1}"),
+    ]);
+    let refusal = import("", archive).send(&server);
+    let message = refused(&refusal, 400, "ImportFailed");
+    assert!(
+        message.contains("What came before it is imported"),
+        "{message}"
+    );
+    assert_eq!(names(&server), set(&["aaa"]));
+}
+
+/// The most memory that a server had, in MiB.
+#[cfg(target_os = "linux")]
+fn peak(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.unwrap().trim().trim_end_matches(" kB");
+    kibibytes.parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn large_stores_pass_through_little_memory() {
+    const MEBIBYTES: usize = 200;
+    let (_location, server) = started(&[]);
+    put("aaa").send(&server).is(201);
+    for number in 0..4 {
+        put_blob(
+            &server,
+            &format!("b{number}"),
+            noise(number, MEBIBYTES << 18),
+        );
+    }
+    let exported = export("").send(&server).is(200).body.clone();
+    assert!(exported.len() > MEBIBYTES << 20);
+    let (_other_location, other) = started(&[]);
+    let imported = import("", exported).send(&other).is(200).json();
+    assert_eq!(imported["imported"]["bytes"], MEBIBYTES << 20);
+    for (what, server) in [("export", server), ("import", other)] {
+        let peak = peak(&server);
+        assert!(
+            peak < 128,
+            "{peak} MiB resident for an {what} of {MEBIBYTES} MiB"
+        );
+    }
+}
