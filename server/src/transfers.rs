@@ -43,7 +43,7 @@ const SCRATCH: &str = ".transfer-";
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
 /// How often a connection looks whether its client is still there.
-const TICK: Duration = Duration::from_millis(250);
+const TICK: Duration = Duration::from_millis(100);
 /// Bytes that show whether a disk is full.
 const PROBE_BYTES: usize = 1 << 20;
 

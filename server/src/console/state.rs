@@ -133,7 +133,7 @@ fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
                 input type="hidden" name="name" value=(fork.name);
                 (copy_button(&connection)) " "
                 button name="act" value="release" { "End" }
-            } " " (transfer_pages::export_fork(console, &fork.name)) }
+            } (transfer_pages::export_fork(console, &fork.name)) }
         }
     }
 }

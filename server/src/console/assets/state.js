@@ -27,8 +27,8 @@ form.addEventListener("submit", async (event) => {
   const { status, answer } = await sendFile("POST", `${form.dataset.import}?${new URLSearchParams(values)}`, file, bar);
   button.disabled = false;
   if (status === 200) {
-    const notes = answer.notes.map((note) => element("p", {}, `${note}.`));
-    state.replaceChildren(element("p", { class: "note" }, `Imported ${counted(answer.imported)}.`), ...notes);
+    const notes = element("ul", {}, ...answer.notes.map((note) => element("li", {}, note)));
+    state.replaceChildren(element("p", { class: "note" }, `Imported ${counted(answer.imported)}.`), notes);
   } else {
     state.replaceChildren(element("p", { class: "alert", role: "alert" }, reasonOf(answer)));
   }
