@@ -157,8 +157,10 @@ impl Report {
                 "the price of a question",
             ),
         ] {
-            if before > 0.0 {
-                parts.push(format!("{}x {what}", number(after / before)));
+            let ratio = number(after / before);
+            // What stays as it was needs no words.
+            if before > 0.0 && ratio != "1.00" {
+                parts.push(format!("{ratio}x {what}"));
             }
         }
         format!("{}: {}", pattern.question, parts.join(", "))
