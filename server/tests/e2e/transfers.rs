@@ -513,8 +513,14 @@ fn full_disk_is_said_of_exports_and_imports() {
         put_blob(&server, &format!("b{number}"), noise(number, 8 << 20));
     }
     refused(&export("").send(&server), 507, "InsufficientStorage");
-    // Nothing is left, so that there is room again.
-    put_blob(&server, "b5", noise(5, 4 << 20));
+    // Nothing is left, so that there is room again, once the files of the fork that was exported are gone.
+    let again = Request::new(Service::Blob, "PUT", "/aaa/b5").header("x-ms-blob-type", "BlockBlob");
+    let again = again.body(noise(5, 4 << 20));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while again.send(&server).status != 201 {
+        assert!(Instant::now() < deadline, "the export left no room");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
