@@ -123,11 +123,17 @@ impl Work {
         let (percent, at_once) = self.rewrite_rule();
         let references = self.parts.trees.value_references();
         let mut wasteful = self.parts.value_log.wasteful(&references, percent);
+        // A value to which only a memtable refers is copied once that is flushed, and must not stand before others until then.
+        let trees = self.parts.trees.all();
+        wasteful.retain(|&segment| {
+            let refers = |tree: &Arc<Tree>| picker::refers(&tree.view().version, &[segment]);
+            trees.iter().any(refers)
+        });
         wasteful.truncate(at_once);
         if wasteful.is_empty() {
             return Ok(false);
         }
-        for tree in self.parts.trees.all() {
+        for tree in trees {
             if let Some(plan) = picker::referring(&tree.view().version, &wasteful) {
                 self.run_plan(&tree, plan, &wasteful)?;
                 let copied = self.parts.config.value_segment_bytes;

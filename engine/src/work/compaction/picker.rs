@@ -423,12 +423,21 @@ pub(crate) fn everything(version: &Version) -> Option<Plan> {
 
 /// A file that refers to one of these value-log segments, to be rewritten where it is.
 pub(crate) fn referring(version: &Version, segments: &[u64]) -> Option<Plan> {
+    let (level, file) = file_referring(version, segments)?;
+    Some(rewrite(level, file))
+}
+
+/// Whether a file refers to one of these value-log segments.
+pub(crate) fn refers(version: &Version, segments: &[u64]) -> bool {
+    file_referring(version, segments).is_some()
+}
+
+fn file_referring<'a>(version: &'a Version, segments: &[u64]) -> Option<(usize, &'a File)> {
     let refers = |(_, file): &(usize, &File)| {
         let mut references = file.meta.references.iter();
         references.any(|(segment, _)| segments.contains(segment))
     };
-    let (level, file) = version.files().find(refers)?;
-    Some(rewrite(level, file))
+    version.files().find(refers)
 }
 
 fn rewrite(level: usize, file: &File) -> Plan {
