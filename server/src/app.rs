@@ -90,7 +90,7 @@ fn serve(
         let Some(whole) = &request else {
             unreachable!("only the inner layers take the request");
         };
-        let (store, no_store) = addressed_store::find(&app, &client, whole).await;
+        let (store, refusal) = addressed_store::find(&app, &client, whole).await;
         let origin = store.request_origin(&client);
         let outer = OuterLayers::of(&app, &client, whole);
         let mut facts = ResponseFacts {
@@ -104,7 +104,7 @@ fn serve(
                 notes.follow_client();
             }
             let handling = handle(&app, &store, &origin, &mut request, head, &mut facts);
-            match no_store {
+            match refusal {
                 None => within(app.request_timeout, pin!(handling)).await,
                 Some(failure) => Err(*failure),
             }

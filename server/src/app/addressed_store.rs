@@ -4,6 +4,7 @@ use crate::app::{App, find_caller, within};
 use crate::connection::listener::Client;
 use crate::console;
 use crate::layers::browser_guard;
+use crate::local_services::is_own_request;
 use crate::request::address::address;
 use crate::request::context::{self, Context};
 use crate::response::error::{Failure, Result};
@@ -12,12 +13,18 @@ use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method, Request};
 use std::sync::Arc;
 
-/// The store of a request, or the one in use and the reason why there is no such fork.
+/// The store of a request, or the one in use and the reason why the request is not served: there is no such fork, or the request came to
+/// a port of the server for itself and is not its own.
 pub async fn find<B>(
     app: &App,
     client: &Client,
     request: &Request<B>,
 ) -> (Arc<Store>, Option<Box<Failure>>) {
+    if client.is_own && !is_own_request(request.headers()) {
+        let message = "This port is for the server itself.";
+        let refusal = Failure::new(403, "AuthorizationFailure", message);
+        return (app.stores.current(), Some(Box::new(refusal)));
+    }
     let Some(fork) = fork_of(app, client, request) else {
         return (app.stores.current(), None);
     };
@@ -68,6 +75,10 @@ async fn first_use(
     head: Request<()>,
     fork: String,
 ) -> Result<Arc<Store>> {
+    if client.is_own {
+        // An export of a fork ends with the fork.
+        return Err(fork_not_found(&fork));
+    }
     let store = app.stores.current();
     if head.method() == Method::OPTIONS {
         // The rules of the account answer it, and nothing is read or written.

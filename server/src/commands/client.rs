@@ -3,6 +3,7 @@
 use crate::codec::xml::{self, Element};
 use crate::commands::doctor::{Credentials, Endpoint, Target, VERSION, connection_string};
 use crate::http_client::{self, Upload};
+use crate::local_services::OWN_REQUEST;
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
 use base64::Engine as _;
@@ -149,6 +150,9 @@ impl Client {
         };
         let mut headers = call.headers;
         headers.push(("x-ms-version".to_owned(), VERSION.to_owned()));
+        if let Some(secret) = &self.target.own_secret {
+            headers.push((OWN_REQUEST.to_owned(), secret.clone()));
+        }
         match &self.target.credentials {
             Credentials::Key(key) => {
                 let key = STANDARD

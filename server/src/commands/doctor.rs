@@ -10,6 +10,7 @@ use crate::clock;
 use crate::codec::date;
 use crate::commands::print_line;
 use crate::http_client::{self, Reply, Upload};
+use crate::local_services::OWN_SECRET;
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
 use axum::http::{HeaderMap, Response};
@@ -87,6 +88,8 @@ pub(super) struct Target {
     pub(super) credentials: Credentials,
     /// By title of the service.
     pub(super) endpoints: Vec<(&'static str, Endpoint)>,
+    /// Of a server for its requests to itself.
+    pub(super) own_secret: Option<String>,
 }
 
 /// What requests are made with.
@@ -153,6 +156,7 @@ impl Target {
                 .to_owned());
         }
         Ok(Target {
+            own_secret: value(&OWN_SECRET.to_ascii_lowercase()),
             account,
             credentials,
             endpoints,

@@ -57,10 +57,14 @@ async fn export(
         Exported::Fork(fork) => name_of_fork(&account, fork),
         Exported::Source(_) => account.clone(),
     };
+    let transfers = transfers(&console)?;
     if method == Method::HEAD {
+        if let Exported::Fork(fork) = &exported {
+            let found = console.stores.fork(fork);
+            found.ok_or_else(|| fork_not_found(fork))?;
+        }
         return Ok(archive(&name, 0, Body::empty()));
     }
-    let transfers = transfers(&console)?;
     let export = transfers.export(&console.stores, account, exported).await?;
     if !export.left_out.is_empty() && !takes_incomplete {
         return Err(incomplete(&export.left_out).into());

@@ -1,6 +1,9 @@
 //! Exports and imports over HTTP: the archive of the commands, who may have it, and what is left when either ends early.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -576,4 +579,93 @@ fn large_stores_pass_through_little_memory() {
             "{peak} MiB resident for an {what} of {MEBIBYTES} MiB"
         );
     }
+}
+
+/// The ports on which a process of this machine listens.
+#[cfg(target_os = "linux")]
+fn listening(pid: u32) -> BTreeSet<u16> {
+    let sockets = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = sockets.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let own: HashSet<String> = links
+        .filter_map(|link| {
+            let link = link.to_str()?.strip_prefix("socket:[")?;
+            Some(link.strip_suffix(']')?.to_owned())
+        })
+        .collect();
+    let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    let ports = table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_listening = fields[3] == "0A" && own.contains(fields[9]);
+        let port = u16::from_str_radix(fields[1].rsplit(':').next()?, 16).ok()?;
+        is_listening.then_some(port)
+    });
+    ports.collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ports_of_the_server_for_itself_serve_nobody_else() {
+    let (_location, server) = started(&[]);
+    put("aaa").send(&server).is(201);
+    for number in 0..400 {
+        put_blob(&server, &format!("b{number}"), noise(number, 1 << 10));
+    }
+    let known = listening(server.pid());
+    let mut answers = 0;
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    std::thread::scope(|scope| {
+        let exporting = scope.spawn(move || connection.send(&export("")).unwrap().status);
+        while !exporting.is_finished() {
+            for port in listening(server.pid()).difference(&known) {
+                for target in [
+                    "POST /_lazurite/state/reset",
+                    "GET /devstoreaccount1/aaa/b1",
+                ] {
+                    let Ok(mut socket) = TcpStream::connect(("127.0.0.1", *port)) else {
+                        continue;
+                    };
+                    let head = format!(
+                        "{target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                    );
+                    let mut answer = String::new();
+                    let sent = socket.write_all(head.as_bytes());
+                    if sent.is_ok()
+                        && socket.read_to_string(&mut answer).is_ok()
+                        && !answer.is_empty()
+                    {
+                        assert!(answer.starts_with("HTTP/1.1 403 "), "{target}: {answer}");
+                        answers += 1;
+                    }
+                }
+            }
+        }
+    });
+    assert!(answers > 0, "no port was found while the export ran");
+    assert_eq!(names(&server), set(&["aaa"]));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn fork_that_ends_under_its_export_is_not_made_again() {
+    let (_location, server) = started(&["--forks"]);
+    put("aaa").send(&server).is(201);
+    for number in 0..400 {
+        put_blob(&server, &format!("b{number}"), noise(number, 1 << 10));
+    }
+    let made = state("POST", "forks").body("{}").send(&server);
+    let made: Value = serde_json::from_slice(&made.is(201).body).unwrap();
+    let fork = made["name"].as_str().unwrap();
+    let known = listening(server.pid());
+    let exported = export(&format!("?fork={fork}"));
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    std::thread::scope(|scope| {
+        let exporting = scope.spawn(move || connection.send(&exported).unwrap().status);
+        while !exporting.is_finished() && listening(server.pid()).is_subset(&known) {}
+        state("DELETE", &format!("forks/{fork}"))
+            .send(&server)
+            .is(200);
+    });
+    let forks = state("GET", "forks").send(&server);
+    let forks: Value = serde_json::from_slice(&forks.is(200).body).unwrap();
+    assert!(!forks.to_string().contains(fork), "{forks}");
 }

@@ -205,7 +205,9 @@ pub fn refusal_in(error: &str) -> Option<(u16, &str)> {
     let mut parts = error.split(": ");
     parts.find_map(|part| {
         let (_, code) = part.split_once(' ')?;
-        let is_code = code.chars().all(|letter| letter.is_ascii_alphanumeric());
+        // A refused batch has the phrase of its status as its code.
+        let is_code = |letter: char| letter.is_ascii_alphanumeric() || letter == ' ';
+        let is_code = code.chars().all(is_code);
         Some((status_of(part).filter(|_| is_code)?, code))
     })
 }

@@ -8,6 +8,7 @@
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are dropped before the records are.
 
 use crate::layers::access_log::RequestLog;
+use crate::local_services::OWN_REQUEST;
 use crate::request::body_copy::{BodyCopy, Copied, CopiedBody, CopyBudget};
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
 use crate::request::target::{redact, without_signatures};
@@ -43,7 +44,8 @@ const REASONS: [&str; 4] = [
 ];
 
 /// Headers that open something, or hold a URL that does.
-const SECRET_HEADERS: [&str; 10] = [
+const SECRET_HEADERS: [&str; 11] = [
+    OWN_REQUEST,
     "x-ms-copy-source-authorization",
     "x-ms-copy-source",
     "x-ms-rename-source",
