@@ -246,7 +246,7 @@ async fn within<T>(time: Option<Duration>, handling: impl Future<Output = Result
 /// Facts that the response needs, even when the request fails.
 #[derive(Debug, Default)]
 struct ResponseFacts {
-    /// The client is the server itself.
+    /// The request came to a port for those of the server to itself.
     is_own: bool,
     /// The connection cannot be used again.
     must_close: Arc<AtomicBool>,

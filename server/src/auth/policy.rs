@@ -42,8 +42,8 @@ fn authorize_account_sas(
         .expect("labels are not empty");
     if !grant.services.contains(letter) {
         let why = format!(
-            "The SAS is for other services: its ss is {}, without {letter}.",
-            grant.services
+            "The operation needs {letter} in ss, and the SAS has {}.",
+            quoted(&grant.services)
         );
         return Err(common::SERVICE_MISMATCH.with("ExtendedErrorDetail", why));
     }

@@ -59,7 +59,7 @@ pub struct Endpoint {
     /// How long a connection may be idle between requests.
     pub keep_alive: Duration,
     pub opening: Opening,
-    /// For the server itself alone.
+    /// For requests of the server to itself alone.
     pub is_own: bool,
 }
 
@@ -139,7 +139,8 @@ pub struct Client {
     pub service: ServiceKind,
     pub peer: SocketAddr,
     pub secure: bool,
-    /// It is the server itself.
+    /// It came to a port for requests of the server to itself. Other programs can connect there: see
+    /// [`is_own_request`](crate::local_services::is_own_request).
     pub is_own: bool,
     keep_alive: Duration,
 }

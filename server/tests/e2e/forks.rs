@@ -35,7 +35,8 @@ fn containers(server: &Server, fork: &str) -> String {
     "abc".chars().filter(is_there).collect()
 }
 
-fn with_names(names: &[&str], arguments: &[&str]) -> (TempDir, Server) {
+/// A server with containers of these names, and its data directory.
+pub(crate) fn with_names(names: &[&str], arguments: &[&str]) -> (TempDir, Server) {
     let location = TempDir::new().unwrap();
     let launch = Launch::on(location.path());
     let launch = arguments

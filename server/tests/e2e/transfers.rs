@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::export::{fill, ok};
+use crate::forks::with_names;
 use crate::http::{Connection, Request, Response};
 use crate::random::Random;
 use crate::server::{ACCOUNT, Launch, PATIENCE, Server, Service};
@@ -25,17 +26,6 @@ fn export(query: &str) -> Request {
 
 fn import(query: &str, archive: impl Into<Vec<u8>>) -> Request {
     state("POST", &format!("import{query}")).body(archive)
-}
-
-/// A server with its data directory.
-fn started(arguments: &[&str]) -> (TempDir, Server) {
-    let location = TempDir::new().unwrap();
-    let launch = Launch::on(location.path());
-    let launch = arguments
-        .iter()
-        .fold(launch, |launch, argument| launch.argument(argument));
-    let server = launch.start();
-    (location, server)
 }
 
 fn put_blob(server: &Server, name: &str, content: Vec<u8>) {
@@ -107,7 +97,7 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
 
 #[test]
 fn export_is_that_of_the_command_and_its_import_is_exported_equally() {
-    let (location, server) = started(&[]);
+    let (location, server) = with_names(&[], &[]);
     fill(&server);
     let file = TempDir::new().unwrap();
     let path = file.path().join("state.tar.zst");
@@ -122,7 +112,7 @@ fn export_is_that_of_the_command_and_its_import_is_exported_equally() {
     let head = state("HEAD", "export").send(&server);
     head.is(200).has_header("content-disposition", &name);
 
-    let (other_location, other) = started(&[]);
+    let (other_location, other) = with_names(&[], &[]);
     let imported = import("", exported.body.clone()).send(&other);
     let imported = imported.is(200).json();
     let counts = json!({
@@ -137,7 +127,7 @@ fn export_is_that_of_the_command_and_its_import_is_exported_equally() {
 
 #[test]
 fn store_in_memory_is_exported_and_imported() {
-    let (location, server) = started(&["--inMemoryPersistence"]);
+    let (location, server) = with_names(&[], &["--inMemoryPersistence"]);
     fill(&server);
     let exported = export("").send(&server).is(200).body.clone();
     state("POST", "reset").send(&server).is(200);
@@ -260,7 +250,7 @@ fn archives_are_exported_and_imported_from_this_machine_only_and_by_no_foreign_p
 
 #[test]
 fn server_without_account_keys_says_that_it_needs_them() {
-    let (_location, server) = started(&["--oauth", "basic", "--no-shared-key"]);
+    let (_location, server) = with_names(&[], &["--oauth", "basic", "--no-shared-key"]);
     for request in [export(""), import("", b"x")] {
         refused(&request.send(&server), 501, "NotImplemented");
     }
@@ -268,7 +258,7 @@ fn server_without_account_keys_says_that_it_needs_them() {
 
 #[test]
 fn bodies_that_are_no_whole_archive_change_nothing() {
-    let (location, server) = started(&[]);
+    let (location, server) = with_names(&[], &[]);
     let good = ("blobs/aaa/name", "content");
     let manifest = (MANIFEST, "{\"format\":1}");
     let whole = archive(&[good, manifest]);
@@ -366,7 +356,7 @@ fn export_that_leaves_something_out_is_refused_unless_it_is_wanted() {
 
 #[test]
 fn second_import_and_third_export_wait_for_none_of_the_first() {
-    let (location, server) = started(&[]);
+    let (location, server) = with_names(&[], &[]);
     put("aaa").send(&server).is(201);
     put_blob(&server, "large", noise(1, 24 << 20));
     let body = export("").send(&server).is(200).body.clone();
@@ -400,7 +390,7 @@ fn second_import_and_third_export_wait_for_none_of_the_first() {
 #[test]
 fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_nothing() {
     const BLOBS: usize = 4000;
-    let (location, server) = started(&[]);
+    let (location, server) = with_names(&[], &[]);
     put("aaa").send(&server).is(201);
     let mut connection = Connection::open(&server, Service::Blob).unwrap();
     for number in 0..BLOBS {
@@ -453,7 +443,7 @@ fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_noth
 
 #[test]
 fn server_stops_during_an_export_and_an_import_and_the_next_start_finds_no_files_of_them() {
-    let (location, server) = started(&[]);
+    let (location, server) = with_names(&[], &[]);
     put("aaa").send(&server).is(201);
     put_blob(&server, "large", noise(2, 24 << 20));
     let mut exporting = Connection::open(&server, Service::Blob).unwrap();
@@ -497,7 +487,7 @@ fn full_disk_is_said_of_exports_and_imports() {
     for number in 0..3 {
         put_blob(&server, &format!("b{number}"), noise(number, 8 << 20));
     }
-    let (_other_location, other) = started(&[]);
+    let (_other_location, other) = with_names(&[], &[]);
     put("bbb").send(&other).is(201);
     for number in 0..6 {
         let put = Request::new(Service::Blob, "PUT", &format!("/bbb/b{number}"));
@@ -558,7 +548,7 @@ fn peak(server: &Server) -> u64 {
 #[cfg(target_os = "linux")]
 fn large_stores_pass_through_little_memory() {
     const MEBIBYTES: usize = 200;
-    let (_location, server) = started(&[]);
+    let (_location, server) = with_names(&[], &[]);
     put("aaa").send(&server).is(201);
     for number in 0..4 {
         put_blob(
@@ -569,7 +559,7 @@ fn large_stores_pass_through_little_memory() {
     }
     let exported = export("").send(&server).is(200).body.clone();
     assert!(exported.len() > MEBIBYTES << 20);
-    let (_other_location, other) = started(&[]);
+    let (_other_location, other) = with_names(&[], &[]);
     let imported = import("", exported).send(&other).is(200).json();
     assert_eq!(imported["imported"]["bytes"], MEBIBYTES << 20);
     for (what, server) in [("export", server), ("import", other)] {
@@ -605,7 +595,7 @@ fn listening(pid: u32) -> BTreeSet<u16> {
 #[cfg(target_os = "linux")]
 #[test]
 fn ports_of_the_server_for_itself_serve_nobody_else() {
-    let (_location, server) = started(&[]);
+    let (_location, server) = with_names(&[], &[]);
     put("aaa").send(&server).is(201);
     for number in 0..400 {
         put_blob(&server, &format!("b{number}"), noise(number, 1 << 10));
@@ -647,7 +637,7 @@ fn ports_of_the_server_for_itself_serve_nobody_else() {
 #[cfg(target_os = "linux")]
 #[test]
 fn fork_that_ends_under_its_export_is_not_made_again() {
-    let (_location, server) = started(&["--forks"]);
+    let (_location, server) = with_names(&[], &["--forks"]);
     put("aaa").send(&server).is(201);
     for number in 0..400 {
         put_blob(&server, &format!("b{number}"), noise(number, 1 << 10));
