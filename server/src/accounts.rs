@@ -129,10 +129,6 @@ impl Accounts {
 
     /// The account that `name` addresses.
     pub fn find(&self, name: &str) -> Option<Addressed> {
-        // Most names that are no account's are host names and addresses.
-        if !self.keys.contains_key(name) && !name.contains('-') {
-            return None;
-        }
         self.find_primary(name).or_else(|| {
             let primary = self.find_primary(name.strip_suffix("-secondary")?)?;
             Some(Addressed {
@@ -150,6 +146,10 @@ impl Accounts {
         };
         if self.keys.contains_key(name) {
             return Some(addressed(name, None));
+        }
+        // Most names that are no account's are host names and addresses.
+        if !name.contains('-') {
+            return None;
         }
         let (account, fork) = name.rsplit_once(FORK_SEPARATOR)?;
         let is_known = self.keys.contains_key(account) && is_fork_name(fork);

@@ -450,12 +450,17 @@ async fn admit(
     facts: &mut ResponseFacts,
 ) -> Result<()> {
     check_location(context, operation.changes_state)?;
-    if let Some(fault) = faults::choose(&store.services.faults, context, operation.name, caller)? {
-        facts.ending = fault.ending();
-        Box::pin(fault.strike()).await?;
-    }
-    if let Some(meter) = store.services.meter() {
-        meter.admit(&context.account, routed.subject())?;
+    // Rules and targets are for clients: an export would fail by them, and use up their hits.
+    if !facts.is_own {
+        if let Some(fault) =
+            faults::choose(&store.services.faults, context, operation.name, caller)?
+        {
+            facts.ending = fault.ending();
+            Box::pin(fault.strike()).await?;
+        }
+        if let Some(meter) = store.services.meter() {
+            meter.admit(&context.account, routed.subject())?;
+        }
     }
     facts.memory = long_responses::reserve(operation.long_response).await?;
     Ok(())

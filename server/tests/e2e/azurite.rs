@@ -1,100 +1,20 @@
 //! `lazurite import-azurite` and adoption: directories that Azurite has written, whole, damaged and hostile.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::clients::{
-    INSTALL_TIME_MAX, SCRIPT_TIME_MAX, finish, made_once, python_command, skips_clients, succeed,
-    text,
-};
+use crate::azurite_process::{Azurite, NEWEST_RELEASE, RELEASES};
+use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, text};
 use crate::export::{files, ok, refused};
 use crate::http::{Request, Response};
-use crate::server::{KEY, Launch, PATIENCE, Ports, Server, Service, lines_of};
+use crate::server::{KEY, Launch, Server, Service};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/azurite.py");
-const MISSING: &str = "The tests of Azurite's files need Node.js 20 or newer with npm.";
-const RELEASES: [&str; 3] = ["azurite-3-31", "azurite-3-34", "azurite-3-37"];
 const BLOBS: &str = "__azurite_db_blob__.json";
-
-/// A running Azurite, killed when dropped.
-struct Azurite {
-    child: Child,
-    ports: Ports,
-}
-
-impl Azurite {
-    fn start(release: &str, location: &Path) -> Azurite {
-        let program = format!("node_modules/{release}/dist/src/azurite.js");
-        // An Azurite that cannot send its telemetry ends two minutes later. The oldest release has neither it nor the flag.
-        let telemetry = (release != RELEASES[0]).then_some("--disableTelemetry");
-        let mut child = Command::new("node")
-            .arg(install().join(program))
-            .args(["--silent", "--skipApiVersionCheck"])
-            .args(telemetry)
-            .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
-            .arg("--location")
-            .arg(location)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect(MISSING);
-        let printed = lines_of(child.stdout.take().unwrap());
-        let mut lines = Vec::new();
-        while lines
-            .iter()
-            .filter(|line: &&String| line.contains(" successfully listening at "))
-            .count()
-            < 3
-        {
-            lines.push(printed.recv_timeout(PATIENCE).expect("Azurite listens"));
-        }
-        let ports = Ports::in_lines(&lines);
-        // Azurite ends at the next line if nothing reads it.
-        std::thread::spawn(move || while printed.recv().is_ok() {});
-        Azurite { child, ports }
-    }
-
-    fn script(&self, action: &str) -> String {
-        script(action, &self.ports.connection_string("http"))
-    }
-
-    /// Azurite writes its databases when it ends.
-    fn stop(mut self) {
-        let stopped = Command::new("kill")
-            .arg(self.child.id().to_string())
-            .status();
-        assert!(stopped.unwrap().success());
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Azurite {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn install() -> PathBuf {
-    let version = finish(
-        Command::new("node").arg("--version"),
-        INSTALL_TIME_MAX,
-        MISSING,
-    );
-    let lists = ["azurite/package.json", "azurite/package-lock.json"];
-    let made = made_once("azurite", &lists, &version, |directory| {
-        let mut npm = Command::new("npm");
-        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-        succeed(npm.arg("--loglevel=error").current_dir(directory), MISSING)
-    });
-    made.unwrap_or_else(|reason| panic!("{reason}"))
-}
 
 fn script(action: &str, connection_string: &str) -> String {
     let mut command = python_command();
@@ -122,14 +42,14 @@ struct Written {
 fn write(release: &str) -> Written {
     let directory = TempDir::new().unwrap();
     let azurite = Azurite::start(release, directory.path());
-    azurite.script("fill");
-    let shown = serde_json::from_str(&azurite.script("show")).unwrap();
+    script("fill", &azurite.connection_string());
+    let shown = shown(&azurite.connection_string());
     azurite.stop();
     Written { directory, shown }
 }
 
 /// Written once; tests that change it have a copy.
-static NEWEST: LazyLock<Written> = LazyLock::new(|| write(RELEASES[2]));
+static NEWEST: LazyLock<Written> = LazyLock::new(|| write(NEWEST_RELEASE));
 
 fn copy_of_newest() -> TempDir {
     let copy = TempDir::new().unwrap();
@@ -219,9 +139,9 @@ fn blocks_that_are_not_committed_and_snapshots_are_named_and_left_out() {
         return;
     }
     let directory = TempDir::new().unwrap();
-    let azurite = Azurite::start(RELEASES[2], directory.path());
-    azurite.script("fill");
-    azurite.script("leave");
+    let azurite = Azurite::start(NEWEST_RELEASE, directory.path());
+    script("fill", &azurite.connection_string());
+    script("leave", &azurite.connection_string());
     azurite.stop();
     let server = Server::fresh();
     let said = import_in_part(&server, directory.path());

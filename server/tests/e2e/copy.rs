@@ -2,31 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::azurite_process::{Azurite, NEWEST_RELEASE};
 use crate::blob::account_sas;
-use crate::clients::{INSTALL_TIME_MAX, finish, made_once, skips_clients, succeed};
+use crate::clients::skips_clients;
 use crate::export::{files, fill, ok};
 use crate::http::Request;
-use crate::server::{ACCOUNT, KEY, Launch, PATIENCE, Ports, Server, Service, lines_of};
+use crate::server::{ACCOUNT, KEY, Launch, PATIENCE, Ports, Server, Service};
 use crate::test_clock::page;
-
-const AZURITE: &str = "node_modules/azurite/dist/src/azurite.js";
-const AZURITE_MISSING: &str = "The tests of Azurite need Node.js 20 or newer with npm.";
-
-fn connection_string(ports: Ports) -> String {
-    let mut text = format!("AccountName={ACCOUNT};AccountKey={KEY};");
-    for service in Service::ALL {
-        let port = ports.of(service);
-        text += &format!("{service:?}Endpoint=http://127.0.0.1:{port}/{ACCOUNT};");
-    }
-    text
-}
 
 fn command(from: &str, to: &str, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
@@ -444,11 +432,12 @@ fn wrong_keys_and_silent_addresses_are_named_before_anything_is_written() {
         text.contains("TO, Blob: 403 AuthenticationFailed"),
         "{text}"
     );
-    let silent = connection_string(Ports {
+    let ports = Ports {
         blob: 1,
         queue: 1,
         table: 1,
-    });
+    };
+    let silent = ports.connection_string("http");
     let text = not_copied(&silent, &good, &[]);
     assert!(text.contains("FROM, Blob: nothing answers on"), "{text}");
     let text = not_copied("env:ABSENT_VARIABLE", &good, &[]);
@@ -472,70 +461,6 @@ fn snapshots_and_leases_are_named() {
     );
 }
 
-/// A running Azurite, killed when dropped.
-struct Azurite {
-    child: Child,
-    ports: Ports,
-    _location: TempDir,
-}
-
-impl Azurite {
-    fn start() -> Azurite {
-        let location = TempDir::new().unwrap();
-        let mut child = Command::new("node")
-            .arg(installed().join(AZURITE))
-            .args(["--silent", "--skipApiVersionCheck", "--disableTelemetry"])
-            .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
-            .arg("--location")
-            .arg(location.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect(AZURITE_MISSING);
-        let printed = lines_of(child.stdout.take().unwrap());
-        let mut lines: Vec<String> = Vec::new();
-        while lines
-            .iter()
-            .filter(|line| line.contains(" successfully listening at "))
-            .count()
-            < 3
-        {
-            lines.push(printed.recv_timeout(PATIENCE).expect("Azurite listens"));
-        }
-        // Azurite ends at the next line if nothing reads it.
-        std::thread::spawn(move || while printed.recv().is_ok() {});
-        Azurite {
-            child,
-            ports: Ports::in_lines(&lines),
-            _location: location,
-        }
-    }
-}
-
-impl Drop for Azurite {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The directory with the Azurite of the benchmarks.
-fn installed() -> PathBuf {
-    let mut node = Command::new("node");
-    let version = finish(node.arg("--version"), INSTALL_TIME_MAX, AZURITE_MISSING);
-    let lists = ["package.json", "package-lock.json"]
-        .map(|name| format!("../../../benches/server/azurite/{name}"));
-    let lists = lists.each_ref().map(String::as_str);
-    let made = made_once("azurite-newest", &lists, &version, |directory: &Path| {
-        let mut npm = Command::new("npm");
-        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-        let npm = npm.arg("--loglevel=error").current_dir(directory);
-        succeed(npm, AZURITE_MISSING)
-    });
-    made.unwrap_or_else(|reason| panic!("{reason}"))
-}
-
 /// The lines of the files of an export, without the properties of services, which Azurite words in its own way.
 fn comparable(files: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<String>> {
     let kept = files
@@ -553,10 +478,11 @@ fn copy_to_azurite_and_back_is_equal() {
     if skips_clients() {
         return;
     }
-    let azurite = Azurite::start();
+    let location = TempDir::new().unwrap();
+    let azurite = Azurite::start(NEWEST_RELEASE, location.path());
     let (from, to) = (Server::fresh(), Server::fresh());
     fill_more(&from);
-    let between = connection_string(azurite.ports);
+    let between = azurite.connection_string();
     let (succeeded, text) = run(&from.connection_string(), &between, &[]);
     assert!(succeeded, "{text}");
     let back = to.connection_string();
@@ -586,10 +512,11 @@ fn killed_copy_to_azurite_goes_on_where_it_was() {
     if skips_clients() {
         return;
     }
-    let azurite = Azurite::start();
+    let location = TempDir::new().unwrap();
+    let azurite = Azurite::start(NEWEST_RELEASE, location.path());
     let from = Server::fresh();
     fill(&from);
-    let between = connection_string(azurite.ports);
+    let between = azurite.connection_string();
     let scratch = TempDir::new().unwrap();
     let journal = scratch.path().join("journal");
     let words = ["--resume", journal.to_str().unwrap()];

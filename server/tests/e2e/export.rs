@@ -341,6 +341,9 @@ fn hostile_directories_are_refused_with_the_place() {
             "line 1: text",
         ),
         ("queues/work.txt", "", "no part of the layout"),
+        ("table/Tab.json", "{}", "table: it is no part of the layout"),
+        ("Tab.entities.jsonl", "", "no part of the layout"),
+        ("services/blobs.xml", "", "no part of the layout"),
         (
             "tables/Tab.entities.jsonl",
             "{\"PartitionKey\":\"p\"}",

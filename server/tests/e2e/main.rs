@@ -2,13 +2,15 @@
 //! where bytes matter, by raw requests.
 //!
 //! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` makes the clients and runs their
-//! scripts, which stand in `tests/clients`; `random` repeats itself from a seed. The other modules are the tests, one per service or concern.
+//! scripts, which stand in `tests/clients`; `random` repeats itself from a seed; `azurite_process` starts
+//! Azurite. The other modules are the tests, one per service or concern.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "tests are clients, which date their requests by the machine's clock"
 )]
 
+mod azurite_process;
 mod clients;
 mod http;
 mod random;

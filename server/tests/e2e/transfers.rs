@@ -17,6 +17,7 @@ use crate::http::{Connection, Request, Response};
 use crate::random::Random;
 use crate::server::{ACCOUNT, Launch, PATIENCE, Server, Service};
 use crate::state::{names, put, set, state};
+use crate::test_clock::page;
 
 const MANIFEST: &str = "lazurite-export.json";
 
@@ -134,6 +135,22 @@ fn store_in_memory_is_exported_and_imported() {
     import("", exported.clone()).send(&server).is(200);
     assert!(export("").send(&server).is(200).body == exported);
     assert_eq!(fs::read_dir(location.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn faults_for_clients_do_not_hit_exports_and_imports() {
+    let (_location, server) = with_names(&[], &[]);
+    let rules = r#"{"rules": [{"fault": "503"}]}"#;
+    let faults = page("PUT", "faults").body(rules);
+    let shown = faults.send(&server).is(200).json();
+    assert_eq!(shown["rules"][0]["hits"], 0);
+    let one_blob = archive(&[("blobs/aaa/name", "content"), (MANIFEST, "{\"format\":1}")]);
+    import("", one_blob).send(&server).is(200);
+    export("").send(&server).is(200);
+    let shown = page("GET", "faults").send(&server).json();
+    assert_eq!(shown["rules"][0]["matched"], 0);
+    let read = Request::new(Service::Blob, "GET", "/aaa/name");
+    assert_eq!(read.send(&server).status, 503);
 }
 
 #[test]
@@ -274,9 +291,10 @@ fn bodies_that_are_no_whole_archive_change_nothing() {
         (archive(&[("../../escaped", "x"), manifest]), "leads out"),
         (archive(&[("/tmp/escaped", "x"), manifest]), "leads out"),
         (archive(&[good, good, manifest]), "comes twice"),
+        (archive(&[good, wrong_line, manifest]), "line 1"),
         (
-            archive(&[good, ("other/file", "x"), wrong_line, manifest]),
-            "line 1",
+            archive(&[good, ("other/file", "x"), manifest]),
+            "other: it is no part",
         ),
     ] {
         let refusal = import("", body).send(&server);

@@ -26,6 +26,14 @@ const REWRITES_PER_SECOND: u64 = 32 << 20;
 /// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
+/// When value-log segments are rewritten.
+struct RewriteRule {
+    /// Percentage of garbage that a segment may have.
+    garbage_percent: u64,
+    /// From how many segments one job copies.
+    segments: usize,
+}
+
 /// A plan that was carried out.
 struct Compacted {
     kind: &'static str,
@@ -93,14 +101,13 @@ impl Work {
 
     /// Percentage of garbage that a value-log segment may have.
     pub(crate) fn garbage_percent_max(&self) -> u64 {
-        self.rewrite_rule().0
+        self.rewrite_rule().garbage_percent
     }
 
-    /// Percentage of garbage that a value-log segment may have, and from how many one job copies: less garbage at rest, when copies of
-    /// live values disturb no writer, and least when space is short, when the copies of one segment must fit into the reserve. While
-    /// writes go on, one segment now and then is rewritten for little garbage too.
-    fn rewrite_rule(&self) -> (u64, usize) {
-        if self.parts.reserve.is_short() {
+    /// Less garbage at rest, when copies of live values disturb no writer, and least when space is short, when the copies of one segment
+    /// must fit into the reserve. While writes go on, one segment now and then is rewritten for little garbage too.
+    fn rewrite_rule(&self) -> RewriteRule {
+        let (garbage_percent, segments) = if self.parts.reserve.is_short() {
             (4, 1)
         } else if self.is_at_rest() {
             (16, SEGMENTS_AT_ONCE)
@@ -108,6 +115,10 @@ impl Work {
             (16, 1)
         } else {
             (50, SEGMENTS_AT_ONCE)
+        };
+        RewriteRule {
+            garbage_percent,
+            segments,
         }
     }
 
@@ -120,16 +131,19 @@ impl Work {
         if self.parts.value_log.bytes() == 0 {
             return Ok(false);
         }
-        let (percent, at_once) = self.rewrite_rule();
+        let rule = self.rewrite_rule();
         let references = self.parts.trees.value_references();
-        let mut wasteful = self.parts.value_log.wasteful(&references, percent);
+        let mut wasteful = self
+            .parts
+            .value_log
+            .wasteful(&references, rule.garbage_percent);
         // A value to which only a memtable refers is copied once that is flushed, and must not stand before others until then.
         let trees = self.parts.trees.all();
         wasteful.retain(|&segment| {
             let refers = |tree: &Arc<Tree>| picker::refers(&tree.view().version, &[segment]);
             trees.iter().any(refers)
         });
-        wasteful.truncate(at_once);
+        wasteful.truncate(rule.segments);
         if wasteful.is_empty() {
             return Ok(false);
         }

@@ -191,18 +191,35 @@ impl Source<'_> {
 
     /// The names in a directory with whether they are files, in order; none if it is not there.
     pub fn list(&self, path: &str) -> Result<Vec<(String, bool)>, String> {
-        let directory = match self.find(path)? {
-            Some((directory, false)) => directory,
-            Some((file, true)) => return Err(format!("{}: it is no directory", file.display())),
-            None => return Ok(Vec::new()),
-        };
+        match self.find(path)? {
+            Some((directory, false)) => self.names_in(&directory, &format!("{path}/"), |_| true),
+            Some((file, true)) => Err(format!("{}: it is no directory", file.display())),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// As [`list`](Source::list), of the uppermost directory, without hidden names.
+    pub fn list_top(&self) -> Result<Vec<(String, bool)>, String> {
+        self.names_in(self.root, "", |name| !name.starts_with('.'))
+    }
+
+    /// `path` is that of the directory, with the slash behind it.
+    fn names_in(
+        &self,
+        directory: &Path,
+        path: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(String, bool)>, String> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&directory).map_err(|error| at(&directory, error))? {
-            let entry = entry.map_err(|error| at(&directory, error))?;
+        for entry in fs::read_dir(directory).map_err(|error| at(directory, error))? {
+            let entry = entry.map_err(|error| at(directory, error))?;
             let name = entry.file_name().into_string();
             let name = name
                 .map_err(|name| format!("{}: the name {name:?} is no text", directory.display()))?;
-            let found = self.find(&format!("{path}/{name}"))?;
+            if !is_wanted(&name) {
+                continue;
+            }
+            let found = self.find(&format!("{path}{name}"))?;
             names.extend(found.map(|(_, is_file)| (name, is_file)));
         }
         names.sort();

@@ -69,9 +69,7 @@ impl Import<'_> {
             } else {
                 (directory == "blobs").then(|| name.clone())
             };
-            names.insert(found.ok_or_else(|| {
-                format!("{directory}/{name}: it is no part of the layout of an export")
-            })?);
+            names.insert(found.ok_or_else(|| outside_layout(&format!("{directory}/{name}")))?);
         }
         Ok(names.into_iter().collect())
     }
@@ -240,6 +238,7 @@ pub fn import_directory(
 /// Reads everything that is to be imported. Errors: what an import would refuse without asking the service.
 fn check(import: &Import<'_>) -> Result<(), String> {
     check_format(import.source)?;
+    check_places(import.source)?;
     blobs::check(import)?;
     queues::check(import)?;
     tables::check(import)
@@ -278,6 +277,32 @@ fn check_format(source: &Source<'_>) -> Result<(), String> {
         )),
         None => Err(format!("{MANIFEST}: format: it is no number")),
     }
+}
+
+/// Refuses names at the top and among the service properties that no import reads: they would be left out silently. People keep notes and
+/// hidden files beside their data.
+fn check_places(source: &Source<'_>) -> Result<(), String> {
+    for (name, is_file) in source.list_top()? {
+        let is_known = match is_file {
+            true => name == MANIFEST || name.ends_with(".md"),
+            false => ["blobs", "queues", "tables", "services"].contains(&name.as_str()),
+        };
+        if !is_known {
+            return Err(outside_layout(&name));
+        }
+    }
+    let known = ServiceKind::ALL.map(properties_path);
+    for (name, _) in source.list("services")? {
+        let path = format!("services/{name}");
+        if !known.contains(&path) {
+            return Err(outside_layout(&path));
+        }
+    }
+    Ok(())
+}
+
+fn outside_layout(path: &str) -> String {
+    format!("{path}: it is no part of the layout of an export")
 }
 
 /// The first container, queue or table that is to be imported and holds something.
