@@ -85,7 +85,21 @@ async function seed() {
   for (const attempt of failing) await attempt().catch(() => {});
   const answers = [await fetch(`${base}state/snapshots/seed`, { method: "PUT" }), await fetch(`${base}state/forks`, { method: "POST", body: '{"name": "pr42"}' })];
   assert.deepEqual(answers.map((answer) => answer.status), [201, 201]);
+  await seedAdvice(upload);
   await sales.submitTransaction([["create", { partitionKey: "batch", rowKey: "1", Note: EVIL }], ["create", { partitionKey: "batch", rowKey: "2" }]]);
+}
+
+/** Requests that the advisor has something to say about, some of them with names that hold markup. */
+async function seedAdvice(upload) {
+  for (let round = 0; round < 6; round += 1) await all(sales.listEntities({ queryOptions: { filter: `RowKey eq '000003' or RowKey eq '${EVIL.replaceAll("'", "''")}'` } }));
+  for (let round = 0; round < 12; round += 1) await upload(`${EVIL}.bin`, Buffer.alloc(300_000, round), "application/octet-stream");
+  const load = table("Load");
+  await load.createTable();
+  const rows = [...Array(100).keys()].map((row) => ["create", { partitionKey: "hot", rowKey: String(row).padStart(4, "0") }]);
+  await load.submitTransaction(rows);
+  await load.createEntity({ partitionKey: "", rowKey: "alone" });
+  const read = () => all(load.listEntities({ queryOptions: { filter: "PartitionKey eq 'hot'" } }));
+  await Promise.all([...Array(30)].map(read));
 }
 
 const link = (...segments) => segments.map(encodeURIComponent).join("/");
@@ -118,6 +132,10 @@ const PAGES = {
   requests: "requests",
   "requests-errors": "requests?errors=yes&filter=PartitionKey",
   "requests-open": "requests/open",
+  advice: "advisor",
+  "advice-none": "advisor?filter=absent",
+  heat: "advisor/heat",
+  partition: `advisor/partition?service=blob&account=${link(account)}&resource=photos&partition=${encodeURIComponent(`${EVIL}.bin`)}`,
   engine: "engine",
   state: "state",
   "state-compared": "state?from=seed&to=now&compare=1",
@@ -408,6 +426,50 @@ describe("the console", () => {
     await page.getByText("no.har is not a HAR file").waitFor();
     await page.goto(`${base}engine`);
     await page.waitForFunction(() => document.querySelector('[data-chart="put"] polyline').getAttribute("points").split(" ").length >= 2);
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("shows the advice that a workload gets, and the heat of its partitions, with the keyboard", async () => {
+    const { page, context, complaints } = await opened("advisor");
+    const piece = page.locator("ol.advice > li", { hasText: "or-on-keys" });
+    await piece.getByRole("link", { name: "Orders" }).click();
+    await page.waitForURL(/tables\/.*\/Orders$/);
+    await page.goBack();
+    await piece.getByRole("link", { name: "QueryEntities" }).first().click();
+    await page.getByRole("heading", { name: "QueryEntities 200" }).waitFor();
+    await page.goBack();
+    await page.keyboard.press("/");
+    await page.keyboard.type("whole-upload");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/filter=whole-upload/);
+    assert.equal(await page.locator("ol.advice > li").count(), 1);
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/blobs\/.*\/photos\/blob\?name=/);
+    await page.keyboard.press("Control+k");
+    await page.getByRole("textbox", { name: "Go to" }).fill("heat");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/advisor\/heat/);
+    const [first] = (await (await fetch(`${base}heatmap`)).json()).rows;
+    const row = page.locator("table.heat tbody tr").first();
+    assert.deepEqual([first.partition, first.total], ["hot", 3100]);
+    assert.match(await row.textContent(), /^hottable Load of .*3,100/);
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.getByRole("link", { name: "table Load" }).waitFor();
+    const minutes = await page.getByRole("region", { name: "Minutes" }).locator("tbody td:nth-child(2)").allTextContents();
+    assert.equal(minutes.reduce((sum, text) => sum + Number(text.replaceAll(",", "")), 0), 3100);
+    await page.keyboard.press("Escape");
+    await page.waitForURL(/advisor\/heat/);
+    assert.equal(await page.locator(".chosen a").textContent(), "hot");
+    // Pages fetch themselves again; a clock in the page saves the wait.
+    await page.clock.install();
+    await page.goto(`${base}advisor/heat?filter=fresh`);
+    await page.getByText("No partition has these words.").waitFor();
+    await table("Load").createEntity({ partitionKey: "fresh", rowKey: "1" });
+    await page.clock.runFor(3500);
+    await page.getByRole("link", { name: "fresh" }).waitFor();
     assert.deepEqual(complaints, []);
     await context.close();
   });
