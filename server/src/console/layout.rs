@@ -3,7 +3,7 @@
 use crate::codec::date;
 use crate::console::respond::{Done, Html, Visit, put_default, text};
 use crate::console::routing::get;
-use crate::console::{Console, guard};
+use crate::console::{Console, guard, test_section};
 use crate::response::error::Failure;
 use axum::Router;
 use axum::body::Body;
@@ -134,7 +134,7 @@ fn frame(console: Option<&Console>, section: &str, title: &str, content: Markup)
                         button.quiet type="button" data-act="theme" hidden aria-label="Switch between light and dark" { "◐" }
                     }
                 }
-                main #main tabindex="-1" { (content) }
+                main #main tabindex="-1" { @if let Some(console) = console { (test_section::banner(console)) } (content) }
                 footer {
                     "Lazurite " (env!("CARGO_PKG_VERSION"))
                     span.only-script hidden { " · " kbd { "?" } " shows the keys" }

@@ -30,6 +30,7 @@ mod state;
 mod state_pages;
 mod tables;
 mod test_pages;
+mod test_section;
 mod transfer_pages;
 pub mod value_text;
 

@@ -103,6 +103,7 @@ async function seedAdvice(upload) {
 }
 
 const link = (...segments) => segments.map(encodeURIComponent).join("/");
+const setFaults = async (...rules) => assert.equal((await fetch(`${base}faults`, { method: "PUT", body: JSON.stringify({ rules }) })).status, 200);
 const PAGES = {
   home: "",
   containers: "blobs",
@@ -138,6 +139,7 @@ const PAGES = {
   partition: `advisor/partition?service=blob&account=${link(account)}&resource=photos&partition=${encodeURIComponent(`${EVIL}.bin`)}`,
   engine: "engine",
   state: "state",
+  "state-faults": "state?",
   "state-compared": "state?from=seed&to=now&compare=1",
   connect: `connect/${link(account)}`,
 };
@@ -189,6 +191,7 @@ describe("the console", () => {
         const { page, context, complaints } = await opened("", { viewport: { width, height: width === 360 ? 740 : 900 }, colorScheme });
         for (const [name, address] of Object.entries(places())) {
           const what = `${name} ${width} ${colorScheme}`;
+          if (name === "state-faults") await setFaults({ resource: EVIL, fault: "503; retry-after=2", probability: 0.5, count: 3 });
           const response = await page.goto(base + address, { waitUntil: "load" });
           // What is folded is looked at, too.
           await page.evaluate(() => document.querySelectorAll("details").forEach((folded) => (folded.open = true)));
@@ -211,6 +214,7 @@ describe("the console", () => {
           const ran = await page.evaluate(() => document.documentElement.dataset.ran);
           check(`${what}: markup of the store ran`, [ran].filter(Boolean));
           check(what, complaints.splice(0));
+          if (name === "state-faults") await setFaults();
         }
         await context.close();
       }
@@ -586,5 +590,66 @@ describe("the console", () => {
     await rebound.close();
     assert.equal((await orders.getProperties()).approximateMessagesCount, 8);
     pages.close();
+  });
+
+  it("keeps, compares, forks and restores the store, moves its clock, sets faults and resets it, without JavaScript", async () => {
+    const plan = photos.getBlockBlobClient("kept.txt");
+    const read = async (service) => (await service.getContainerClient("photos").getBlobClient("kept.txt").downloadToBuffer()).toString();
+    await plan.upload("old", 3);
+    const { page, context, complaints } = await opened("state", { javaScriptEnabled: false });
+    const form = (button) => page.locator("form", { has: page.getByRole("button", { name: button, exact: true }) });
+    const row = (name) => page.locator("tr", { has: page.getByRole("rowheader", { name, exact: true }) });
+    await form("Keep").getByLabel("Name").focus();
+    await page.keyboard.type("before");
+    await page.keyboard.press("Enter");
+    await page.getByText("Created.", { exact: true }).waitFor();
+    await plan.upload("new", 3);
+    await form("Compare").getByLabel("Between").selectOption("before");
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByText("kept.txt").waitFor();
+    await page.getByText("Make a fork").click();
+    await form("Make").getByLabel("Name").fill("tried");
+    await form("Make").getByLabel("From").selectOption("before");
+    await page.getByRole("button", { name: "Make", exact: true }).click();
+    const fork = BlobServiceClient.fromConnectionString(await row("tried").locator("[data-copy]").getAttribute("data-copy"), once);
+    assert.deepEqual([await read(fork), await read(blobs)], ["old", "new"]);
+    await row("tried").getByRole("button", { name: "End" }).click();
+    await page.getByText("Deleted.", { exact: true }).waitFor();
+    await assert.rejects(read(fork));
+    await row("before").getByRole("button", { name: "Restore" }).click();
+    await page.getByText("Restored.", { exact: true }).waitFor();
+    assert.equal(await read(blobs), "old");
+    await row("before").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("Deleted.", { exact: true }).waitFor();
+    assert.equal(await row("before").count(), 0);
+    await page.getByLabel("Advance by").fill("90s");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 min 30 s").waitFor();
+    assert.equal(Math.round((await (await fetch(`${base}clock`)).json()).offsetSeconds), 90);
+    await page.getByRole("button", { name: "Freeze" }).click();
+    await page.getByRole("button", { name: "Let it run" }).click();
+    await page.getByRole("button", { name: "Freeze" }).waitFor();
+    const set = async (rules) => {
+      await page.getByText("Set faults").click();
+      await page.getByLabel("Rules").fill(JSON.stringify({ rules }));
+      await page.getByRole("button", { name: "Replace the rules" }).click();
+    };
+    await set([{ operation: "GetBlob", fault: "429" }]);
+    await page.getByText("rules[0].fault").waitFor();
+    await page.goBack();
+    await set([{ operation: "GetBlob", fault: "503", count: 1 }]);
+    await page.getByText("Saved.").waitFor();
+    await assert.rejects(read(blobs), /503|busy/);
+    await page.goto(`${base}blobs`);
+    await page.getByRole("link", { name: "Show or clear them" }).click();
+    await page.getByRole("cell", { name: "1 of 1" }).waitFor();
+    await page.getByRole("button", { name: "Clear the faults" }).click();
+    await page.getByText("No fault is set.").waitFor();
+    await page.getByText("Reset the store").click();
+    await page.getByRole("button", { name: /^Delete all/ }).click();
+    await page.getByText("Cleared.").waitFor();
+    assert.deepEqual([await all(blobs.listContainers()), await all(queues.listQueues())], [[], []]);
+    assert.deepEqual(complaints.filter((text) => !/ 400 /.test(text)), []);
+    await context.close();
   });
 });
