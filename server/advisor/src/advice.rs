@@ -86,6 +86,10 @@ pub struct Advice {
     pub reason: &'static str,
     /// The remedy.
     pub pattern: &'static str,
+    /// The pages of the cookbook that show the remedy, by name.
+    pub guide: &'static [&'static str],
+    /// How often the rule fired: at its threshold, and each time that the count within a window had doubled.
+    pub times: u64,
     /// When the rule fired for the first time.
     #[serde(serialize_with = "as_text")]
     pub first_at: SystemTime,
@@ -139,6 +143,7 @@ impl AdviceBook {
             let advice = &mut self.advice[*at];
             advice.finding = finding.text;
             advice.requests = finding.requests;
+            advice.times += 1;
             advice.last_at = request.at;
             return None;
         }
@@ -157,6 +162,8 @@ impl AdviceBook {
             finding: finding.text,
             reason: text.reason,
             pattern: text.pattern,
+            guide: text.guide,
+            times: 1,
             first_at: request.at,
             last_at: request.at,
             requests: finding.requests,

@@ -114,6 +114,8 @@ pub struct Text {
     pub reason: &'static str,
     /// The pattern that mends it.
     pub pattern: &'static str,
+    /// The pages of the cookbook (`server/docs/guide`) that show the pattern, by name; empty if there is none.
+    pub guide: &'static [&'static str],
 }
 
 impl Rule {
@@ -146,6 +148,25 @@ impl Rule {
             fires: self.fires(),
             reason,
             pattern,
+            guide: self.guide(),
+        }
+    }
+
+    fn guide(self) -> &'static [&'static str] {
+        match self {
+            Rule::WastefulScan => &["intra-partition-index", "index-entities"],
+            Rule::OrOnKeys => &["query-kinds", "parallel-queries"],
+            Rule::RowKeyWithoutPartitionKey => &["inter-partition-index"],
+            Rule::NoProjection => &["projection"],
+            Rule::LargeEntity => &["large-entities", "wide-entities"],
+            Rule::HotPartition => &["prepend-append"],
+            Rule::OrderedKeys => &["prepend-append", "log-tail"],
+            Rule::DeleteByEntity => &["high-volume-delete"],
+            Rule::UnpaddedNumbers => &["compound-key"],
+            Rule::LogInTable => &["log-data-in-blobs"],
+            Rule::EtagContention => &["etag-contention"],
+            Rule::ReturningMessages => &["eventual-transactions"],
+            Rule::SingleInserts | Rule::BusyPolling | Rule::WholeUpload | Rule::ListToFind => &[],
         }
     }
 
@@ -342,9 +363,18 @@ pub fn markdown() -> String {
         let text = rule.text();
         let _ = write!(
             page,
-            "### {}\n\n`{}`\n\n- **When**: {}\n- **Why**: {}\n- **What to do**: {}\n\n",
+            "### {}\n\n`{}`\n\n- **When**: {}\n- **Why**: {}\n- **What to do**: {}\n",
             text.title, text.name, text.fires, text.reason, text.pattern
         );
+        let links = text
+            .guide
+            .iter()
+            .map(|name| format!("[{name}](guide/{name}.md)"));
+        let links = links.collect::<Vec<_>>().join(", ");
+        if !links.is_empty() {
+            let _ = writeln!(page, "- **Cookbook**: {links}");
+        }
+        page.push('\n');
     }
     let _ = page.pop();
     page

@@ -5,7 +5,7 @@
 
 mod pages;
 
-pub use pages::{Page, answer, answer_owner};
+pub use pages::{Page, answer, answer_owner, heat_map, report};
 
 use crate::request::context::{Context, ServiceKind, decode};
 use crate::request::operation::Logged;

@@ -10,7 +10,7 @@ use crate::response::error::{Failure, Result};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::{Method, Response};
-use lazurite_advisor::Advisor;
+use lazurite_advisor::{Advisor, HeatMap, Report};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::time::SystemTime;
@@ -72,22 +72,28 @@ fn show(
     now: SystemTime,
 ) -> Response<Body> {
     match page {
-        Page::Advice => {
-            let (mut report, new) = advisor.report();
-            log_new(&new);
-            report.advice.retain(|advice| is_shown(&advice.account));
-            json(&report)
-        }
-        Page::HeatMap => {
-            let (mut map, new) = advisor.heat_map(now);
-            log_new(&new);
-            map.rows.retain(|row| is_shown(&row.account));
-            map.others.retain(|others| is_shown(&others.account));
-            map.splits.retain(|splits| is_shown(&splits.account));
-            map.accounts.retain(|account, _| is_shown(account));
-            json(&map)
-        }
+        Page::Advice => json(&report(advisor, is_shown)),
+        Page::HeatMap => json(&heat_map(advisor, is_shown, now)),
     }
+}
+
+/// All advice so far about the accounts that are shown. Writes new advice into the log.
+pub fn report(advisor: &Advisor, is_shown: &dyn Fn(&str) -> bool) -> Report {
+    let (mut report, new) = advisor.report();
+    log_new(&new);
+    report.advice.retain(|advice| is_shown(&advice.account));
+    report
+}
+
+/// The heat map of the accounts that are shown. Writes new advice into the log.
+pub fn heat_map(advisor: &Advisor, is_shown: &dyn Fn(&str) -> bool, now: SystemTime) -> HeatMap {
+    let (mut map, new) = advisor.heat_map(now);
+    log_new(&new);
+    map.rows.retain(|row| is_shown(&row.account));
+    map.others.retain(|others| is_shown(&others.account));
+    map.splits.retain(|splits| is_shown(&splits.account));
+    map.accounts.retain(|account, _| is_shown(account));
+    map
 }
 
 fn json(value: &impl Serialize) -> Response<Body> {

@@ -9,8 +9,6 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Units of the drawing's width.
-const BAR_WIDTH: u64 = 300;
 /// Width and height of a chart's drawing.
 const CHART: (u32, u32) = (300, 80);
 
@@ -179,21 +177,11 @@ fn levels(stats: &Stats) -> Markup {
                     @for (level, (files, bytes)) in stats.sstables.iter().zip(&stats.level_bytes).enumerate() {
                         tr {
                             th scope="row" { (level) } td.number { (count(*files)) } td.number { (size(*bytes)) }
-                            td { (bar(*bytes, largest)) }
+                            td { (layout::bar(*bytes, largest)) }
                         }
                     }
                 }
             } }
-        }
-    }
-}
-
-fn bar(value: u64, largest: u64) -> Markup {
-    let width = (u128::from(value) * u128::from(BAR_WIDTH) / u128::from(largest)) as u64;
-    html! {
-        svg.bar-chart width=(BAR_WIDTH) height="10" viewBox=(format!("0 0 {BAR_WIDTH} 10")) aria-hidden="true" {
-            rect.track width=(BAR_WIDTH) height="10" rx="3" {}
-            rect.value width=(width) height="10" rx="3" {}
         }
     }
 }

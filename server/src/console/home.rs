@@ -3,7 +3,7 @@
 use crate::connection::on_blocking_pool;
 use crate::console::layout::{self, copy_button, count, duration, size};
 use crate::console::respond::{Html, Json, Page, Visit, made};
-use crate::console::{Console, connect, requests};
+use crate::console::{Console, advisor, connect, requests};
 use crate::platform;
 use crate::response::error::Result;
 use axum::extract::State;
@@ -90,6 +90,7 @@ fn state(console: &Console, facts: &Facts) -> Markup {
         a.card href="/_lazurite/requests" {
             h2 { "Requests" } p.figure { (count(kept.seen)) } p { (count(kept.errors)) " of them refused or failed" }
         }
+        (advisor::card(console))
     }
 }
 

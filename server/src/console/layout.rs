@@ -3,7 +3,7 @@
 use crate::codec::date;
 use crate::console::respond::{Done, Html, Visit, put_default, text};
 use crate::console::routing::get;
-use crate::console::{Console, guard};
+use crate::console::{Console, guard, test_section};
 use crate::response::error::Failure;
 use axum::Router;
 use axum::body::Body;
@@ -20,14 +20,19 @@ pub const ROWS_BYTES_MAX: usize = 100 << 10;
 /// Deeper structures are not indented further: each line would have more blanks than text.
 const JSON_DEPTH_SHOWN: usize = 20;
 
+/// Units of the width of a bar.
+const BAR_WIDTH: u64 = 300;
+
 const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a chosen theme does not flash; `console.js`
-/// is for all pages, each of the others for one.
-const SCRIPTS: [(&str, &str); 7] = [
+/// is for all pages, and `fresh.js` for pages that change by themselves; each of the others is for one page, or a few.
+const SCRIPTS: [(&str, &str); 9] = [
     ("theme.js", include_str!("assets/theme.js")),
     ("console.js", include_str!("assets/console.js")),
+    ("advisor.js", include_str!("assets/advisor.js")),
     ("engine.js", include_str!("assets/engine.js")),
+    ("fresh.js", include_str!("assets/fresh.js")),
     ("har.js", include_str!("assets/har.js")),
     ("queue.js", include_str!("assets/queue.js")),
     ("state.js", include_str!("assets/state.js")),
@@ -36,12 +41,13 @@ const SCRIPTS: [(&str, &str); 7] = [
 const ICON: &str = include_str!("assets/icon.svg");
 
 /// The sections of the console: title, path, key.
-pub const SECTIONS: [(&str, &str); 7] = [
+pub const SECTIONS: [(&str, &str); 8] = [
     ("Home", "/_lazurite/"),
     ("Blobs", "/_lazurite/blobs"),
     ("Queues", "/_lazurite/queues"),
     ("Tables", "/_lazurite/tables"),
     ("Requests", "/_lazurite/requests"),
+    ("Advice", "/_lazurite/advisor"),
     ("State", "/_lazurite/state"),
     ("Engine", "/_lazurite/engine"),
 ];
@@ -128,7 +134,7 @@ fn frame(console: Option<&Console>, section: &str, title: &str, content: Markup)
                         button.quiet type="button" data-act="theme" hidden aria-label="Switch between light and dark" { "◐" }
                     }
                 }
-                main #main tabindex="-1" { (content) }
+                main #main tabindex="-1" { @if let Some(console) = console { (test_section::banner(console)) } (content) }
                 footer {
                     "Lazurite " (env!("CARGO_PKG_VERSION"))
                     span.only-script hidden { " · " kbd { "?" } " shows the keys" }
@@ -156,6 +162,17 @@ pub fn token(console: &Console) -> Markup {
 /// A button that copies a text; without JavaScript it is not shown.
 pub fn copy_button(text: &str) -> Markup {
     html! { button.quiet.copy type="button" data-copy=(text) hidden { "Copy" } }
+}
+
+/// A bar beside a figure. `largest` is not 0.
+pub fn bar(value: u64, largest: u64) -> Markup {
+    let width = (u128::from(value) * u128::from(BAR_WIDTH) / u128::from(largest)) as u64;
+    html! {
+        svg.bar-chart width=(BAR_WIDTH) height="10" viewBox=(format!("0 0 {BAR_WIDTH} 10")) aria-hidden="true" {
+            rect.track width=(BAR_WIDTH) height="10" rx="3" {}
+            rect.value width=(width) height="10" rx="3" {}
+        }
+    }
 }
 
 /// A note about the write that led to this page.
@@ -313,10 +330,15 @@ pub fn escaped_bytes(text: &str) -> usize {
 
 /// The first of some rows, as many as fit into [`ROWS_BYTES_MAX`]; at least one, if there is any.
 pub fn fitting_rows(rows: impl Iterator<Item = Markup>) -> Vec<Markup> {
+    fitting(rows, ROWS_BYTES_MAX)
+}
+
+/// The same for a list that is not the only one of its page.
+pub fn fitting(rows: impl Iterator<Item = Markup>, bytes_max: usize) -> Vec<Markup> {
     let mut bytes = 0;
     let fits = |(index, row): &(usize, Markup)| {
         bytes += row.0.len();
-        *index == 0 || bytes <= ROWS_BYTES_MAX
+        *index == 0 || bytes <= bytes_max
     };
     let fitting = rows.enumerate().take_while(fits);
     fitting.map(|(_, row)| row).collect()

@@ -4,6 +4,7 @@
 //! console, and `layout.rs` has what the pages share. Pages call the service crates directly and never hold more than one page of
 //! what is stored.
 
+mod advisor;
 mod blobs;
 mod connect;
 pub mod csv;
@@ -29,6 +30,7 @@ mod state;
 mod state_pages;
 mod tables;
 mod test_pages;
+mod test_section;
 mod transfer_pages;
 pub mod value_text;
 
@@ -221,6 +223,7 @@ pub fn router(console: Arc<Console>) -> Router {
             .merge(queues::routes())
             .merge(blobs::routes())
             .merge(requests::routes())
+            .merge(advisor::routes())
             .merge(state::routes());
         routes = routes
             .merge(layout::assets())

@@ -17,8 +17,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Where routes are.
-    const SOURCES: [&str; 11] = [
+    const SOURCES: [&str; 12] = [
         include_str!("mod.rs"),
+        include_str!("advisor/mod.rs"),
         include_str!("blobs/mod.rs"),
         include_str!("layout.rs"),
         include_str!("open_pages.rs"),
@@ -39,7 +40,8 @@ mod tests {
         }
         let section = path.split('/').next().unwrap_or_default();
         let is_page = [
-            "", "blobs", "queues", "tables", "requests", "engine", "connect", "sas", "assets",
+            "", "blobs", "queues", "tables", "requests", "advisor", "engine", "connect", "sas",
+            "assets",
         ]
         .contains(&section);
         is_page

@@ -1,12 +1,13 @@
-//! State: the snapshots and the forks of the store, and what can be done with them.
+//! State: the snapshots and the forks of the store, its clock and its faults, and what can be done with them.
 
+use crate::connection::on_blocking_pool;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, copy_button, size};
 use crate::console::respond::{Done, Page, SeeOther, Visit};
 use crate::console::routing::{any_handler, get};
 use crate::console::test_pages::check_shows_all;
-use crate::console::{connect, state_pages, transfer_pages};
+use crate::console::{connect, state_pages, test_section, transfer_pages};
 use crate::response::error::{Failure, Result};
 use crate::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
 use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
@@ -33,6 +34,8 @@ async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
         (snapshot_section(&console, &snapshots))
         (fork_section(&console, &visit, &snapshots, &forks))
         (diff_section(&visit, &snapshots, compared.as_ref()))
+        (test_section::clock_section(&console))
+        (test_section::fault_section(&console))
         (transfer_pages::section(&console, &snapshots))
         details.danger {
             summary { "Reset the store" }
@@ -215,7 +218,12 @@ async fn act(
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     check_shows_all(&console)?;
-    let done = carry_out(&console, &form).await?;
+    let (shared, asked) = (console.clone(), form.clone());
+    let done = on_blocking_pool(move || test_section::carry_out(&shared, &asked).transpose());
+    let done = match done.await? {
+        Some(done) => done,
+        None => carry_out(&console, &form).await?,
+    };
     Ok(SeeOther(format!("/_lazurite/state?done={}", done.word())))
 }
 

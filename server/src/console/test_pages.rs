@@ -4,14 +4,15 @@
 //! page of another origin can neither send a PUT nor a DELETE without being asked for its origin, which is refused here. A server with
 //! an account that has a key of its own may hold data that matters, so its clock and faults are changed with the password alone.
 
+use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
 use crate::console::guard::{check_site, check_visitor, refused};
 use crate::console::respond::{Connection, HandedBody, Json, Page, Refusal, Visit};
 use crate::console::routing::{any_handler, get};
+use crate::faults;
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::response::error::{Failure, Result, common};
-use crate::{clock, faults};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::HeaderMap;
@@ -94,13 +95,21 @@ async fn change_clock(
     let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
     let fork = visit.parameter("fork");
     let services = console.services_of(&fork)?;
-    let change = move || {
-        if fork.is_empty() {
-            console.stores.note_for_secondary()?;
-        }
-        clock::page::change(&services.clock, &body)
-    };
+    let change = move || move_clock(&console, &services.clock, &fork, &body);
     Ok(Json(on_blocking_pool(change).await?))
+}
+
+/// Moves the clock of the store, or of the fork that is named. Blocks.
+pub(super) fn move_clock(
+    console: &Console,
+    clock: &Clock,
+    fork: &str,
+    body: &[u8],
+) -> Result<Value> {
+    if fork.is_empty() {
+        console.stores.note_for_secondary()?;
+    }
+    clock::page::change(clock, body)
 }
 
 async fn show_faults(State(console): State<Arc<Console>>) -> Json<Value> {

@@ -85,10 +85,25 @@ async function seed() {
   for (const attempt of failing) await attempt().catch(() => {});
   const answers = [await fetch(`${base}state/snapshots/seed`, { method: "PUT" }), await fetch(`${base}state/forks`, { method: "POST", body: '{"name": "pr42"}' })];
   assert.deepEqual(answers.map((answer) => answer.status), [201, 201]);
+  await seedAdvice(upload);
   await sales.submitTransaction([["create", { partitionKey: "batch", rowKey: "1", Note: EVIL }], ["create", { partitionKey: "batch", rowKey: "2" }]]);
 }
 
+/** Requests that the advisor has something to say about, some of them with names that hold markup. */
+async function seedAdvice(upload) {
+  for (let round = 0; round < 6; round += 1) await all(sales.listEntities({ queryOptions: { filter: `RowKey eq '000003' or RowKey eq '${EVIL.replaceAll("'", "''")}'` } }));
+  for (let round = 0; round < 12; round += 1) await upload(`${EVIL}.bin`, Buffer.alloc(300_000, round), "application/octet-stream");
+  const load = table("Load");
+  await load.createTable();
+  const rows = [...Array(100).keys()].map((row) => ["create", { partitionKey: "hot", rowKey: String(row).padStart(4, "0") }]);
+  await load.submitTransaction(rows);
+  await load.createEntity({ partitionKey: "", rowKey: "alone" });
+  const read = () => all(load.listEntities({ queryOptions: { filter: "PartitionKey eq 'hot'" } }));
+  await Promise.all([...Array(30)].map(read));
+}
+
 const link = (...segments) => segments.map(encodeURIComponent).join("/");
+const setFaults = async (...rules) => assert.equal((await fetch(`${base}faults`, { method: "PUT", body: JSON.stringify({ rules }) })).status, 200);
 const PAGES = {
   home: "",
   containers: "blobs",
@@ -118,8 +133,13 @@ const PAGES = {
   requests: "requests",
   "requests-errors": "requests?errors=yes&filter=PartitionKey",
   "requests-open": "requests/open",
+  advice: "advisor",
+  "advice-none": "advisor?filter=absent",
+  heat: "advisor/heat",
+  partition: `advisor/partition?service=blob&account=${link(account)}&resource=photos&partition=${encodeURIComponent(`${EVIL}.bin`)}`,
   engine: "engine",
   state: "state",
+  "state-faults": "state?",
   "state-compared": "state?from=seed&to=now&compare=1",
   connect: `connect/${link(account)}`,
 };
@@ -171,6 +191,7 @@ describe("the console", () => {
         const { page, context, complaints } = await opened("", { viewport: { width, height: width === 360 ? 740 : 900 }, colorScheme });
         for (const [name, address] of Object.entries(places())) {
           const what = `${name} ${width} ${colorScheme}`;
+          if (name === "state-faults") await setFaults({ resource: EVIL, fault: "503; retry-after=2", probability: 0.5, count: 3 });
           const response = await page.goto(base + address, { waitUntil: "load" });
           // What is folded is looked at, too.
           await page.evaluate(() => document.querySelectorAll("details").forEach((folded) => (folded.open = true)));
@@ -193,6 +214,7 @@ describe("the console", () => {
           const ran = await page.evaluate(() => document.documentElement.dataset.ran);
           check(`${what}: markup of the store ran`, [ran].filter(Boolean));
           check(what, complaints.splice(0));
+          if (name === "state-faults") await setFaults();
         }
         await context.close();
       }
@@ -412,6 +434,50 @@ describe("the console", () => {
     await context.close();
   });
 
+  it("shows the advice that a workload gets, and the heat of its partitions, with the keyboard", async () => {
+    const { page, context, complaints } = await opened("advisor");
+    const piece = page.locator("ol.advice > li", { hasText: "or-on-keys" });
+    await piece.getByRole("link", { name: "Orders" }).click();
+    await page.waitForURL(/tables\/.*\/Orders$/);
+    await page.goBack();
+    await piece.getByRole("link", { name: "QueryEntities" }).first().click();
+    await page.getByRole("heading", { name: "QueryEntities 200" }).waitFor();
+    await page.goBack();
+    await page.keyboard.press("/");
+    await page.keyboard.type("whole-upload");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/filter=whole-upload/);
+    assert.equal(await page.locator("ol.advice > li").count(), 1);
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/blobs\/.*\/photos\/blob\?name=/);
+    await page.keyboard.press("Control+k");
+    await page.getByRole("textbox", { name: "Go to" }).fill("heat");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/advisor\/heat/);
+    const [first] = (await (await fetch(`${base}heatmap`)).json()).rows;
+    const row = page.locator("table.heat tbody tr").first();
+    assert.deepEqual([first.partition, first.total], ["hot", 3100]);
+    assert.match(await row.textContent(), /^hottable Load of .*3,100/);
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.getByRole("link", { name: "table Load" }).waitFor();
+    const minutes = await page.getByRole("region", { name: "Minutes" }).locator("tbody td:nth-child(2)").allTextContents();
+    assert.equal(minutes.reduce((sum, text) => sum + Number(text.replaceAll(",", "")), 0), 3100);
+    await page.keyboard.press("Escape");
+    await page.waitForURL(/advisor\/heat/);
+    assert.equal(await page.locator(".chosen a").textContent(), "hot");
+    // Pages fetch themselves again; a clock in the page saves the wait.
+    await page.clock.install();
+    await page.goto(`${base}advisor/heat?filter=fresh`);
+    await page.getByText("No partition has these words.").waitFor();
+    await table("Load").createEntity({ partitionKey: "fresh", rowKey: "1" });
+    await page.clock.runFor(3500);
+    await page.getByRole("link", { name: "fresh" }).waitFor();
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
   it("exports the store, a snapshot and a fork, and imports an archive with the keyboard", async () => {
     const { page, context, complaints } = await opened("state");
     const download = async (exported) => (await Promise.all([page.waitForEvent("download"), exported.click()]))[0];
@@ -524,5 +590,66 @@ describe("the console", () => {
     await rebound.close();
     assert.equal((await orders.getProperties()).approximateMessagesCount, 8);
     pages.close();
+  });
+
+  it("keeps, compares, forks and restores the store, moves its clock, sets faults and resets it, without JavaScript", async () => {
+    const plan = photos.getBlockBlobClient("kept.txt");
+    const read = async (service) => (await service.getContainerClient("photos").getBlobClient("kept.txt").downloadToBuffer()).toString();
+    await plan.upload("old", 3);
+    const { page, context, complaints } = await opened("state", { javaScriptEnabled: false });
+    const form = (button) => page.locator("form", { has: page.getByRole("button", { name: button, exact: true }) });
+    const row = (name) => page.locator("tr", { has: page.getByRole("rowheader", { name, exact: true }) });
+    await form("Keep").getByLabel("Name").focus();
+    await page.keyboard.type("before");
+    await page.keyboard.press("Enter");
+    await page.getByText("Created.", { exact: true }).waitFor();
+    await plan.upload("new", 3);
+    await form("Compare").getByLabel("Between").selectOption("before");
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByText("kept.txt").waitFor();
+    await page.getByText("Make a fork").click();
+    await form("Make").getByLabel("Name").fill("tried");
+    await form("Make").getByLabel("From").selectOption("before");
+    await page.getByRole("button", { name: "Make", exact: true }).click();
+    const fork = BlobServiceClient.fromConnectionString(await row("tried").locator("[data-copy]").getAttribute("data-copy"), once);
+    assert.deepEqual([await read(fork), await read(blobs)], ["old", "new"]);
+    await row("tried").getByRole("button", { name: "End" }).click();
+    await page.getByText("Deleted.", { exact: true }).waitFor();
+    await assert.rejects(read(fork));
+    await row("before").getByRole("button", { name: "Restore" }).click();
+    await page.getByText("Restored.", { exact: true }).waitFor();
+    assert.equal(await read(blobs), "old");
+    await row("before").getByRole("button", { name: "Delete" }).click();
+    await page.getByText("Deleted.", { exact: true }).waitFor();
+    assert.equal(await row("before").count(), 0);
+    await page.getByLabel("Advance by").fill("90s");
+    await page.keyboard.press("Enter");
+    await page.getByText("1 min 30 s").waitFor();
+    assert.equal(Math.round((await (await fetch(`${base}clock`)).json()).offsetSeconds), 90);
+    await page.getByRole("button", { name: "Freeze" }).click();
+    await page.getByRole("button", { name: "Let it run" }).click();
+    await page.getByRole("button", { name: "Freeze" }).waitFor();
+    const set = async (rules) => {
+      await page.getByText("Set faults").click();
+      await page.getByLabel("Rules").fill(JSON.stringify({ rules }));
+      await page.getByRole("button", { name: "Replace the rules" }).click();
+    };
+    await set([{ operation: "GetBlob", fault: "429" }]);
+    await page.getByText("rules[0].fault").waitFor();
+    await page.goBack();
+    await set([{ operation: "GetBlob", fault: "503", count: 1 }]);
+    await page.getByText("Saved.").waitFor();
+    await assert.rejects(read(blobs), /503|busy/);
+    await page.goto(`${base}blobs`);
+    await page.getByRole("link", { name: "Show or clear them" }).click();
+    await page.getByRole("cell", { name: "1 of 1" }).waitFor();
+    await page.getByRole("button", { name: "Clear the faults" }).click();
+    await page.getByText("No fault is set.").waitFor();
+    await page.getByText("Reset the store").click();
+    await page.getByRole("button", { name: /^Delete all/ }).click();
+    await page.getByText("Cleared.").waitFor();
+    assert.deepEqual([await all(blobs.listContainers()), await all(queues.listQueues())], [[], []]);
+    assert.deepEqual(complaints.filter((text) => !/ 400 /.test(text)), []);
+    await context.close();
   });
 });

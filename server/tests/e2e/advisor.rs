@@ -106,9 +106,23 @@ fn workload_as_the_guide_wants_it_gets_none() {
     assert_eq!(given(&server), []);
 }
 
+/// A page of the console.
+fn shown(server: &Server, path: &str) -> String {
+    page(Service::Blob, path)
+        .header("Accept", "text/html")
+        .send(server)
+        .is(200)
+        .text()
+}
+
 #[test]
 fn queues_and_blobs_get_advice_too() {
-    let server = Server::fresh();
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--requests-kept=3")
+        .start();
+    let nothing = shown(&server, "advisor");
+    assert!(nothing.contains("Nothing found. 16 rules"), "{nothing}");
     Request::new(Service::Queue, "PUT", "/work")
         .send(&server)
         .is(201);
@@ -129,6 +143,22 @@ fn queues_and_blobs_get_advice_too() {
             .is(201);
     }
     assert!(has(&server, "whole-upload", "con/a b"));
+    let text = shown(&server, "advisor");
+    for part in [
+        "con/blob?name=a%20b\">con/a b</a>",
+        "id=\"advice-1\"",
+        "The blob was replaced 10 times",
+        "Requests without a link are not among those that Requests keeps.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Of the five requests, the ring still has two; its third came after the advice.
+    assert_eq!(text.matches("href=\"/_lazurite/requests/").count(), 2);
+    let queues = shown(&server, "advisor?service=queue");
+    assert!(queues.contains("busy-polling</code></a></dd>") && !queues.contains("a b</a>"));
+    let none = shown(&server, "advisor?filter=absent");
+    assert!(none.contains("No piece of advice has these words."));
+    assert!(shown(&server, "").contains("pieces of advice"));
 }
 
 #[test]
@@ -207,6 +237,15 @@ fn heat_map_counts_the_entities_of_partitions() {
     assert_eq!(rows, [("two", 6), ("one", 1)]);
     assert_eq!(map["splits"], json!([]));
     assert_eq!(map["minutes"], 60);
+    let text = shown(&server, "advisor/heat");
+    assert!(text.contains("No table needs a split.") && text.contains("Showing 2 of 2 partitions"));
+    let one =
+        "advisor/partition?service=table&account=devstoreaccount1&resource=Staff&partition=two";
+    let text = shown(&server, one);
+    assert!(
+        text.contains("filter=PartitionKey%20eq%20%27two%27"),
+        "{text}"
+    );
 }
 
 #[test]

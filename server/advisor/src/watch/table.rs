@@ -157,7 +157,7 @@ impl Counters {
             self.or_on_keys.add(request, weight);
             if self.or_on_keys.fires() {
                 let text = format!(
-                    "{} queries joined keys with `or`; the last one is a {} here and a {} on the hosted service",
+                    "{} queries joined keys with 'or'; the last one is a {} here and a {} on the hosted service",
                     self.or_on_keys.count,
                     named(&query.plan),
                     named(&query.azure_plan)
@@ -229,7 +229,7 @@ impl Counters {
         self.wide.add(request, weight);
         if self.wide_entities >= WIDE_ENTITIES && self.wide.fires() {
             let text = format!(
-                "Queries without `$select` returned {} entities with {} bytes each on average",
+                "Queries without $select returned {} entities with {} bytes each on average",
                 self.wide_entities,
                 self.wide_bytes / self.wide_entities
             );

@@ -108,12 +108,15 @@ function showKeys() {
   one("dialog button").addEventListener("click", () => one("dialog").close());
 }
 
+/** Pages that the navigation does not name. */
+const MORE_PAGES = [{ name: "Heat map", kind: "page", path: "/_lazurite/advisor/heat" }];
+
 async function showPalette() {
   const input = element("input", { "aria-label": "Go to", placeholder: "A name, or the id of a request", autocomplete: "off", spellcheck: "false" });
   const list = element("ul", { "aria-label": "Places" });
   const box = dialog("Go to", input, list);
   input.focus();
-  let places = all(".bar nav a").map((link) => ({ name: link.textContent, kind: "page", path: link.getAttribute("href") }));
+  let places = all(".bar nav a").map((link) => ({ name: link.textContent, kind: "page", path: link.getAttribute("href") })).concat(MORE_PAGES);
   let at = 0;
   const draw = () => {
     const wanted = input.value.trim().toLowerCase();

@@ -51,7 +51,9 @@ fn queue_exists(server: &Server) -> bool {
 fn pages_forbid_frames_scripts_caches_and_referrers() {
     let server = Server::fresh();
     for service in Service::ALL {
-        for path in ["", "blobs", "queues", "tables", "requests", "engine"] {
+        for path in [
+            "", "blobs", "queues", "tables", "requests", "advisor", "state", "engine",
+        ] {
             let request = Request::exactly(service, "GET", &format!("/_lazurite/{path}"));
             let response = request
                 .unsigned()
@@ -230,14 +232,36 @@ fn accounts_with_a_key_of_their_own_are_not_shown_without_a_password() {
     early.send(&server).is(403);
     missing.send(&server);
     assert!(!html("").send(&server).is(200).text().contains("someone"));
+    // The advisor counts what the owner asks for.
+    let connection = format!(
+        "AccountName=someone;AccountKey=QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=;QueueEndpoint=http://127.0.0.1:{}/someone",
+        server.ports.queue
+    );
+    let peek = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+        .args(["peek", "covert", "--connection-string", &connection])
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&peek.stderr).contains("QueueNotFound"),
+        "{peek:?}"
+    );
+    let covert = "advisor/partition?service=queue&account=someone&resource=covert";
     for path in [
         "blobs/someone",
         "queues/someone",
         "tables/someone",
         "connect/someone",
         "blobs/someone/secret",
+        covert,
     ] {
         html(path).send(&server).is(404);
+    }
+    for path in ["advisor", "advisor/heat", "advisor/heat?filter=covert"] {
+        let text = html(path).send(&server).is(200).text();
+        assert!(
+            !text.contains("someone") && !text.contains("queues/"),
+            "{path}: {text}"
+        );
     }
     let requests = page("GET", "api/requests").send(&server).is(200).json();
     assert_eq!(requests["requests"].as_array().unwrap().len(), 0);
@@ -348,6 +372,11 @@ fn markup_of_the_store_is_text_in_every_list() {
         format!("tables/{ACCOUNT}/Shown?filter={encoded}"),
         format!("tables/{ACCOUNT}/Shown/entity?pk={encoded}&rk=r"),
         format!("requests?filter={encoded}"),
+        format!("advisor?filter={encoded}"),
+        "advisor/heat".to_owned(),
+        format!(
+            "advisor/partition?service=blob&account={ACCOUNT}&resource=shown&partition={encoded}"
+        ),
         "requests".to_owned(),
         format!("requests/{last}"),
     ] {

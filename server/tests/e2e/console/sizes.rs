@@ -49,6 +49,8 @@ fn pages_of_long_names_and_wide_entities_stay_under_150_kib() {
     check(&server, &format!("{container}/blob?name=text.json"));
     check(&server, &format!("{container}/blob?name={long}000"));
     check(&server, &format!("{container}/delete"));
+    check(&server, "advisor/heat");
+    check(&server, "advisor/heat?from=40");
     of(Service::Table, "POST", "/Tables")
         .json(r#"{"TableName":"Wide"}"#)
         .send(&server)
