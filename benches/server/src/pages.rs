@@ -73,6 +73,9 @@ const PAGES: &[&str] = &[
     "tables/devstoreaccount1/Many?filter=PartitionKey%20eq%20%27000050%27",
     "tables/devstoreaccount1/Many/entity?pk=000000&rk=000000",
     "requests",
+    "advisor",
+    "advisor/heat",
+    "state",
     "engine",
     "api/names",
 ];
