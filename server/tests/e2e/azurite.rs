@@ -30,9 +30,12 @@ struct Azurite {
 impl Azurite {
     fn start(release: &str, location: &Path) -> Azurite {
         let program = format!("node_modules/{release}/dist/src/azurite.js");
+        // An Azurite that cannot send its telemetry ends two minutes later. The oldest release has neither it nor the flag.
+        let telemetry = (release != RELEASES[0]).then_some("--disableTelemetry");
         let mut child = Command::new("node")
             .arg(install().join(program))
             .args(["--silent", "--skipApiVersionCheck"])
+            .args(telemetry)
             .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
             .arg("--location")
             .arg(location)
