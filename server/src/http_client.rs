@@ -1,7 +1,7 @@
 //! HTTP requests that the program itself sends: one request over one connection, by hyper.
 //!
-//! Callers open the connection, over TLS if need be, and sign the request (`signed_request.rs`). Requests for the content of copies,
-//! which reuse connections and look names up, are in `blob/remote_source.rs`.
+//! Callers open the connection, over TLS if need be, and sign the request (`signed_request.rs`). `blob/fetcher.rs`
+//! reuses connections.
 
 mod header_case;
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use header_case::{GivenNames, HeaderCase};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::fmt;
@@ -144,18 +144,13 @@ pub async fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpS
 /// Sends a request, and returns the response when its head is there. Error: `TimedOut` if for `patience` no bytes of the body were
 /// sent and no response came.
 pub async fn send(
-    stream: impl Stream,
+    stream: Box<dyn Stream>,
     mut request: Request<Upload>,
     patience: Duration,
 ) -> io::Result<Response<Incoming>> {
     let read = request.body().read.clone();
     let names = request.extensions_mut().remove::<GivenNames>();
-    let stream = HeaderCase::new(stream, names.unwrap_or_default());
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(failed)?;
-    // Runs until the body of the response was read or dropped; its errors reach the response or the body.
-    tokio::spawn(connection);
+    let mut sender = handshake_with(stream, names.unwrap_or_default()).await?;
     let mut response = pin!(sender.send_request(request));
     loop {
         let read_before = read.load(Ordering::Relaxed);
@@ -169,8 +164,25 @@ pub async fn send(
     }
 }
 
+/// A connection for several requests, one after the other.
+pub async fn handshake(stream: Box<dyn Stream>) -> io::Result<SendRequest<Upload>> {
+    handshake_with(stream, GivenNames::default()).await
+}
+
+async fn handshake_with(
+    stream: Box<dyn Stream>,
+    names: GivenNames,
+) -> io::Result<SendRequest<Upload>> {
+    let stream = HeaderCase::new(stream, names);
+    let made = http1::handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = made.map_err(failed)?;
+    // Runs until the sender is dropped and the body of the response was read or dropped; its errors reach the response or the body.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
 /// hyper's error; that of the connection itself if there is one.
-fn failed(error: hyper::Error) -> io::Error {
+pub fn failed(error: hyper::Error) -> io::Error {
     let inner = error.source();
     match inner.and_then(|inner| inner.downcast_ref::<io::Error>()) {
         Some(inner) => io::Error::new(inner.kind(), inner.to_string()),
@@ -270,8 +282,10 @@ mod tests {
             String::from_utf8(bytes).unwrap()
         });
         let runtime = runtime().unwrap();
-        let response = runtime
-            .block_on(async { send(connect(address, PATIENCE).await?, request, PATIENCE).await });
+        let response = runtime.block_on(async {
+            let stream = connect(address, PATIENCE).await?;
+            send(Box::new(stream), request, PATIENCE).await
+        });
         let reply = response.map(|response| Reply::new(runtime, response, PATIENCE));
         (server.join().unwrap(), reply)
     }

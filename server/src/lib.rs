@@ -20,7 +20,6 @@ mod auth;
 mod blob;
 mod cli;
 mod clock;
-mod codec;
 mod commands;
 mod connection;
 mod console;
@@ -56,6 +55,7 @@ mod transfers;
 
 pub use embedded::{Error, Lazurite, Store};
 
+use lazurite_codec as codec;
 use program::Program;
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::connection::tls::Opening;
 use crate::connection::{ConnectionThreads, Endpoint, serve};
 use crate::service_kind::ServiceKind;
-use axum::http::header::{HeaderMap, HeaderValue};
+use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
@@ -31,7 +31,8 @@ static SECRET: LazyLock<String> = LazyLock::new(|| {
 
 /// Whether a request is one of this process.
 pub fn is_own_request(headers: &HeaderMap) -> bool {
-    let sent = headers.get(OWN_REQUEST).map(HeaderValue::as_bytes);
+    const NAME: HeaderName = HeaderName::from_static(OWN_REQUEST);
+    let sent = headers.get(NAME).map(HeaderValue::as_bytes);
     // In a time that does not tell how much of it is right.
     sent.is_some_and(|sent| {
         let differences = sent

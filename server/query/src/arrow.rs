@@ -2,15 +2,8 @@
 //! Source: Query Blob Contents, "Request body"; Apache Arrow, IPC streaming format.
 
 use crate::RowError;
+use crate::arrow_stream::{self, Column, ColumnType};
 use crate::value::{Number, Value};
-use arrow_array::builder::{
-    BooleanBuilder, Decimal128Builder, Float64Builder, Int64Builder, StringBuilder,
-    TimestampMillisecondBuilder,
-};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use std::sync::Arc;
 
 /// Rows, or bytes of values, that complete a batch.
 const BATCH_ROWS: usize = 8 << 10;
@@ -52,14 +45,14 @@ pub enum ArrowType {
 }
 
 impl ArrowType {
-    fn data_type(self) -> DataType {
+    fn column(self) -> ColumnType {
         match self {
-            ArrowType::Int64 => DataType::Int64,
-            ArrowType::Boolean => DataType::Boolean,
-            ArrowType::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, None),
-            ArrowType::Text => DataType::Utf8,
-            ArrowType::Double => DataType::Float64,
-            ArrowType::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
+            ArrowType::Int64 => ColumnType::Integer,
+            ArrowType::Boolean => ColumnType::Flag,
+            ArrowType::Timestamp => ColumnType::Milliseconds,
+            ArrowType::Text => ColumnType::Text,
+            ArrowType::Double => ColumnType::Double,
+            ArrowType::Decimal { precision, scale } => ColumnType::Decimal { precision, scale },
         }
     }
 
@@ -99,13 +92,26 @@ enum Cell {
     Decimal(i128),
 }
 
+impl Cell {
+    fn append_to(&self, column: &mut Column) {
+        match self {
+            Cell::Integer(number) => column.append_number(number.to_le_bytes()),
+            Cell::Boolean(truth) => column.append_flag(*truth),
+            Cell::Text(text) => column.append_text(text),
+            Cell::Float(number) => column.append_number(number.to_le_bytes()),
+            Cell::Decimal(number) => column.append_number(number.to_le_bytes()),
+        }
+    }
+}
+
 /// Writes an Arrow stream.
 pub struct ArrowWriter {
     fields: Vec<ArrowField>,
-    schema: SchemaRef,
-    stream: StreamWriter<Vec<u8>>,
+    /// The beginning of the stream, until it is written.
+    schema: Vec<u8>,
     /// The rows of the current batch.
-    rows: Vec<Vec<Option<Cell>>>,
+    columns: Vec<Column>,
+    rows: usize,
     bytes: usize,
 }
 
@@ -113,14 +119,13 @@ impl ArrowWriter {
     pub fn new(fields: Vec<ArrowField>) -> ArrowWriter {
         let named = fields
             .iter()
-            .map(|field| Field::new(&field.name, field.kind.data_type(), true));
-        let schema = Arc::new(Schema::new(named.collect::<Vec<_>>()));
-        let stream = StreamWriter::try_new(Vec::new(), &schema);
+            .map(|field| (&field.name[..], field.kind.column()));
+        let schema = arrow_stream::schema(named, &[]);
         ArrowWriter {
+            columns: columns(&fields),
             fields,
             schema,
-            stream: stream.expect("writing flat schemas to memory cannot fail"),
-            rows: Vec::new(),
+            rows: 0,
             bytes: 0,
         }
     }
@@ -151,9 +156,15 @@ impl ArrowWriter {
         if row.len() != self.fields.len() {
             return Err(column_count());
         }
-        self.rows.push(row);
+        for (column, cell) in self.columns.iter_mut().zip(&row) {
+            match cell {
+                Some(cell) => cell.append_to(column),
+                None => column.append_null(),
+            }
+        }
+        self.rows += 1;
         self.bytes += bytes;
-        if self.rows.len() >= BATCH_ROWS || self.bytes >= BATCH_BYTES {
+        if self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES {
             self.flush(out);
         }
         Ok(())
@@ -161,29 +172,24 @@ impl ArrowWriter {
 
     /// Writes the rows of an incomplete batch.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
-        if !self.rows.is_empty() {
-            let rows = std::mem::take(&mut self.rows);
-            self.bytes = 0;
-            let columns = self.fields.iter().enumerate().map(|(place, field)| {
-                let cells = rows.iter().map(|row| row[place].as_ref());
-                array(field.kind, cells)
-            });
-            let schema = Arc::clone(&self.schema);
-            let batch = RecordBatch::try_new(schema, columns.collect());
-            let batch = batch.expect("columns have the types of the schema");
-            let written = self.stream.write(&batch);
-            written.expect("writing to memory cannot fail, and the stream has not ended");
+        out.append(&mut self.schema);
+        if self.rows > 0 {
+            out.extend(arrow_stream::batch(self.rows, self.columns.iter()));
+            self.columns = columns(&self.fields);
+            (self.rows, self.bytes) = (0, 0);
         }
-        out.append(self.stream.get_mut());
     }
 
     /// Writes the rows of an incomplete batch, and the end of the stream.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.flush(out);
-        let finished = self.stream.finish();
-        finished.expect("writing to memory cannot fail, and the stream has not ended");
-        out.append(self.stream.get_mut());
+        out.extend(arrow_stream::END);
     }
+}
+
+fn columns(fields: &[ArrowField]) -> Vec<Column> {
+    let kinds = fields.iter().map(|field| field.kind.column());
+    kinds.map(Column::new).collect()
 }
 
 fn column_count() -> RowError {
@@ -191,38 +197,6 @@ fn column_count() -> RowError {
         "InvalidColumnCount",
         "The row does not have as many columns as the Arrow schema.",
     )
-}
-
-fn array<'c>(kind: ArrowType, cells: impl Iterator<Item = Option<&'c Cell>>) -> ArrayRef {
-    // `ArrowType::cell` produces one kind of cell for each type.
-    macro_rules! filled {
-        ($builder:expr, $cell:path, $of:expr) => {{
-            let mut builder = $builder;
-            for cell in cells {
-                match cell {
-                    Some($cell(value)) => builder.append_value($of(value)),
-                    _ => builder.append_null(),
-                }
-            }
-            Arc::new(builder.finish())
-        }};
-    }
-    match kind {
-        ArrowType::Int64 => filled!(Int64Builder::new(), Cell::Integer, |value: &i64| *value),
-        ArrowType::Boolean => filled!(BooleanBuilder::new(), Cell::Boolean, |value: &bool| *value),
-        ArrowType::Timestamp => filled!(
-            TimestampMillisecondBuilder::new().with_data_type(kind.data_type()),
-            Cell::Integer,
-            |value: &i64| *value
-        ),
-        ArrowType::Text => filled!(StringBuilder::new(), Cell::Text, |value: &'c String| value),
-        ArrowType::Double => filled!(Float64Builder::new(), Cell::Float, |value: &f64| *value),
-        ArrowType::Decimal { .. } => filled!(
-            Decimal128Builder::new().with_data_type(kind.data_type()),
-            Cell::Decimal,
-            |value: &i128| *value
-        ),
-    }
 }
 
 /// The unscaled value, rounded to `scale` digits, with halves away from zero. Text without a point is the unscaled value

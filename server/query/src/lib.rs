@@ -4,14 +4,15 @@
 //!
 //! `lexer`, `parser`, `expressions` and `calls` parse a statement (`ast`). `delimited`, `documents` (with `json`) and `parquet`
 //! split the content into records. `eval`, `functions` and `like` evaluate expressions for a row, and `aggregate` for all rows, with
-//! the values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows, and
-//! `avro` writes the container of the result. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
+//! the values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows,
+//! `arrow_stream` the format of Arrow, and `avro` the container of the result. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
 //! output.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
 
 mod aggregate;
 mod answer;
 mod arrow;
+pub mod arrow_stream;
 mod ast;
 mod avro;
 mod calls;

@@ -6,6 +6,7 @@ use crate::auth::{Caller, bearer, sas, shared_key};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 use crate::services::Services;
+use axum::http::header::AUTHORIZATION;
 use lazurite_policies::StoredPolicy;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +65,7 @@ pub fn authenticate(
     policy: Option<&StoredPolicy>,
     takes_tokens: bool,
 ) -> Result<Caller> {
-    let mut authorizations = context.headers.get_all("authorization").iter();
+    let mut authorizations = context.headers.get_all(AUTHORIZATION).iter();
     if authorizations.nth(1).is_some() {
         let detail = "The request has more than one Authorization header.";
         return Err(common::INVALID_AUTHENTICATION_INFO.with("AuthenticationErrorDetail", detail));

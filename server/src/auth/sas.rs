@@ -137,7 +137,9 @@ fn check_signed_names(query: &Query) -> Result<()> {
 }
 
 fn has_control(text: impl AsRef<str>) -> bool {
-    text.as_ref().chars().any(char::is_control)
+    let text = text.as_ref();
+    // Most values are plain, as bytes show.
+    !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.chars().any(char::is_control)
 }
 
 impl<'a> Sas<'a> {

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use std::cell::RefCell;
 
 /// HMAC-SHA256 of `text` in base64, as clients sign.
 #[cfg(test)]
@@ -15,9 +16,32 @@ pub fn sign(key: &[u8], text: &[u8]) -> String {
 fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
     #[cfg(test)]
     HASHED_BYTES.with(|hashed| hashed.set(hashed.get() + text.len()));
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    let mut mac = keyed(key);
     mac.update(text);
     mac
+}
+
+/// Most keys whose states a thread keeps.
+const KEYS_KEPT: usize = 8;
+
+thread_local! {
+    /// Keys and HMACs that have taken them: a key is two of the five blocks that a usual request has to hash.
+    static KEYED: RefCell<Vec<(Vec<u8>, Hmac<Sha256>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An HMAC that has taken the key, and no text.
+fn keyed(key: &[u8]) -> Hmac<Sha256> {
+    KEYED.with_borrow_mut(|kept| {
+        if let Some((_, mac)) = kept.iter().find(|(known, _)| known == key) {
+            return mac.clone();
+        }
+        let mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+        if kept.len() == KEYS_KEPT {
+            kept.clear();
+        }
+        kept.push((key.to_vec(), mac.clone()));
+        mac
+    })
 }
 
 #[cfg(test)]

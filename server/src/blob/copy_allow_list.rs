@@ -2,14 +2,12 @@
 //! invitation to whatever it resolves to. An address is checked when its name is resolved, and the connection goes to the
 //! addresses that passed: a name that says something else the next time (DNS rebinding) gains nothing.
 
-use hyper_util::client::legacy::connect::dns::Name;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 /// Before a host that may have any address.
 const PRIVATE: &str = "private:";
@@ -171,27 +169,21 @@ impl fmt::Debug for Resolver {
     }
 }
 
-impl tower_service::Service<Name> for Resolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let (reach, found) = (self.reach.clone(), (self.lookup)(name.as_str().to_owned()));
-        Box::pin(async move {
-            let mut found = found.await?;
-            let any = !found.is_empty();
-            found.retain(|socket| reach.covers(name.as_str(), socket.ip()));
-            if found.is_empty() && any {
-                let denied = io::ErrorKind::PermissionDenied;
-                return Err(io::Error::new(denied, PrivateAddress));
-            }
-            Ok(found.into_iter())
-        })
+impl Resolver {
+    /// The addresses of a host that may be asked, without ports. An address is its own. Error: [`PrivateAddress`] within, if the name
+    /// has no others.
+    pub async fn addresses(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
+        if let Some(address) = address_of(host) {
+            return Ok(vec![SocketAddr::new(address, 0)]);
+        }
+        let mut found = (self.lookup)(host.to_owned()).await?;
+        let any = !found.is_empty();
+        found.retain(|socket| self.reach.covers(host, socket.ip()));
+        if found.is_empty() && any {
+            let denied = io::ErrorKind::PermissionDenied;
+            return Err(io::Error::new(denied, PrivateAddress));
+        }
+        Ok(found)
     }
 }
 

@@ -4,21 +4,26 @@ use crate::blob::copy_allow_list::{
     CopyAllowList, Lookup, PrivateAddress, Resolver, system_lookup,
 };
 use crate::blob::copy_slots::CopySlots;
-use crate::connection::socket::{PROBE_INTERVAL, PROBED_AFTER, PROBES_MAX};
+use crate::connection::socket::prepare;
+use crate::http_client::{self, Stream, Upload};
 use crate::response::error::{Failure, Result};
-use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Request, Response, Uri};
-use bytes::Bytes;
-use http_body_util::Empty;
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper::client::conn::http1::SendRequest;
 use lazurite_blob::Guid;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Most connections to one origin that wait for their next request.
+const IDLE_MAX: usize = 8;
 
 /// How long another server may take.
 #[derive(Debug, Clone, Copy)]
@@ -38,12 +43,46 @@ const PATIENCE: Timeouts = Timeouts {
 };
 
 /// Sends requests to the servers of the allow list. Redirects are not followed.
-#[derive(Debug)]
 pub struct Fetcher {
-    allowed: Arc<CopyAllowList>,
+    resolver: Resolver,
     pub patience: Timeouts,
     pub slots: Arc<CopySlots>,
-    client: Client<HttpsConnector<HttpConnector<Resolver>>, Empty<Bytes>>,
+    tls: TlsConnector,
+    idle: Mutex<HashMap<Origin, Vec<SendRequest<Upload>>>>,
+}
+
+/// The server of a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Origin {
+    is_secure: bool,
+    host: String,
+    port: u16,
+}
+
+impl Origin {
+    /// Error: the scheme is not HTTP, or there is no host.
+    fn of(uri: &Uri) -> io::Result<Origin> {
+        let no_url = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
+        let (is_secure, port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            _ => return Err(no_url("its URL is not one of http or https")),
+        };
+        let host = uri.host().ok_or_else(|| no_url("its URL has no host"))?;
+        Ok(Origin {
+            is_secure,
+            host: host.to_ascii_lowercase(),
+            port: uri.port_u16().unwrap_or(port),
+        })
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher")
+            .field("resolver", &self.resolver)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Fetcher {
@@ -57,34 +96,22 @@ impl Fetcher {
         patience: Timeouts,
         lookup: Arc<Lookup>,
     ) -> std::result::Result<Fetcher, String> {
-        let allowed = Arc::new(CopyAllowList::new(hosts));
-        let mut connector = HttpConnector::new_with_resolver(Resolver {
-            reach: allowed.clone(),
-            lookup,
-        });
-        connector.set_connect_timeout(Some(patience.connect));
-        connector.enforce_http(false);
-        connector.set_keepalive(Some(PROBED_AFTER));
-        connector.set_keepalive_interval(Some(PROBE_INTERVAL));
-        connector.set_keepalive_retries(Some(PROBES_MAX));
-        let connector = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(ring::default_provider())
-            .map_err(|error| format!("--allow-copy-from: no certificates to trust: {error}"))?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        let client = Client::builder(TokioExecutor::new()).build(connector);
         Ok(Fetcher {
-            allowed,
+            resolver: Resolver {
+                reach: Arc::new(CopyAllowList::new(hosts)),
+                lookup,
+            },
             patience,
             slots: Arc::new(CopySlots::new()),
-            client,
+            tls: system_trust()?,
+            idle: Mutex::default(),
         })
     }
 
     /// Whether the host of the URL is on the allow list. Its addresses are checked when it is asked.
     pub fn may_ask(&self, uri: &Uri) -> bool {
-        uri.host().is_some_and(|host| self.allowed.names(host))
+        uri.host()
+            .is_some_and(|host| self.resolver.reach.names(host))
     }
 
     /// Fetches no more for the copy of that id, which was aborted.
@@ -92,9 +119,9 @@ impl Fetcher {
         self.slots.stop(copy_id);
     }
 
-    pub async fn ask(&self, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>> {
-        let answer = self.client.request(request);
-        match tokio::time::timeout(self.patience.answer, answer).await {
+    /// Sends a GET. The error is that of a copy.
+    pub async fn ask(&self, uri: &Uri, headers: &HeaderMap) -> Result<Response<Incoming>> {
+        match tokio::time::timeout(self.patience.answer, self.send(uri, headers)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) if is_not_public(&error) => {
                 let message = format!("The copy source may not be asked: {PrivateAddress}.");
@@ -108,15 +135,106 @@ impl Fetcher {
             Err(_) => Err(unreachable("it did not answer in time")),
         }
     }
+
+    /// Sends a GET over a connection that waits, else over a new one. The other server may have closed one that waited.
+    async fn send(&self, uri: &Uri, headers: &HeaderMap) -> io::Result<Response<Incoming>> {
+        let origin = Origin::of(uri)?;
+        while let Some(mut waiting) = self.take_idle(&origin) {
+            if let Ok(response) = waiting.send_request(get(uri, headers)?).await {
+                self.keep(origin, waiting);
+                return Ok(response);
+            }
+        }
+        let stream = self.connect(&origin).await?;
+        let mut sender = http_client::handshake(stream).await?;
+        let sent = sender.send_request(get(uri, headers)?).await;
+        let response = sent.map_err(http_client::failed)?;
+        self.keep(origin, sender);
+        Ok(response)
+    }
+
+    /// Connects to the first address that answers.
+    async fn connect(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
+        let no_address = "its name has no address";
+        let mut connected = Err(io::Error::new(io::ErrorKind::NotFound, no_address));
+        for mut address in self.resolver.addresses(&origin.host).await? {
+            address.set_port(origin.port);
+            connected = http_client::connect(address, self.patience.connect).await;
+            if connected.is_ok() {
+                break;
+            }
+        }
+        let socket = connected?;
+        prepare(&socket);
+        if !origin.is_secure {
+            return Ok(Box::new(socket));
+        }
+        let host = origin.host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        Ok(Box::new(self.tls.connect(name, socket).await?))
+    }
+
+    /// A connection whose last response was read to its end.
+    fn take_idle(&self, origin: &Origin) -> Option<SendRequest<Upload>> {
+        let mut idle = self.idle();
+        let waiting = idle.get_mut(origin)?;
+        let ready = waiting.iter().position(SendRequest::is_ready)?;
+        Some(waiting.swap_remove(ready))
+    }
+
+    /// Keeps a connection for the next request. It is still busy with its response.
+    fn keep(&self, origin: Origin, sender: SendRequest<Upload>) {
+        let mut idle = self.idle();
+        idle.retain(|_, waiting| {
+            waiting.retain(|sender| !sender.is_closed());
+            !waiting.is_empty()
+        });
+        let waiting = idle.entry(origin).or_default();
+        if waiting.len() < IDLE_MAX {
+            waiting.push(sender);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<Origin, Vec<SendRequest<Upload>>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn is_not_public(error: &(dyn std::error::Error + 'static)) -> bool {
-    let is_it = |error: &(dyn std::error::Error + 'static)| {
-        let inner = error.downcast_ref::<std::io::Error>();
-        let inner = inner.and_then(|error| error.get_ref());
-        inner.is_some_and(|error| error.is::<PrivateAddress>())
+/// Trusts the authorities that the system trusts. The error is a sentence.
+fn system_trust() -> std::result::Result<TlsConnector, String> {
+    let cannot =
+        |error: &dyn fmt::Display| format!("--allow-copy-from: no certificates to trust: {error}");
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    if roots.add_parsable_certificates(found.certs).0 == 0 {
+        return Err(cannot(&"the system has none"));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| cannot(&error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn get(uri: &Uri, headers: &HeaderMap) -> io::Result<Request<Upload>> {
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let host = match (uri.host(), uri.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (host, _) => host.unwrap_or_default().to_owned(),
     };
-    is_it(error) || error.source().is_some_and(is_not_public)
+    let request = Request::get(target).body(Upload::empty());
+    let mut request = request.map_err(io::Error::other)?;
+    let host = HeaderValue::try_from(host).map_err(io::Error::other)?;
+    *request.headers_mut() = headers.clone();
+    request.headers_mut().insert(HOST, host);
+    Ok(request)
+}
+
+fn is_not_public(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<PrivateAddress>())
 }
 
 pub fn unreachable(reason: &str) -> Failure {

@@ -5,87 +5,70 @@ use crate::blob::list::{Properties, Shown, hides_metadata, write_properties, wri
 use crate::blob::request::Request;
 use crate::codec::date;
 use crate::response::headers::put;
-use arrow_array::builder::{
-    BooleanBuilder, MapBuilder, StringBuilder, TimestampSecondBuilder, UInt64Builder,
-};
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{Field, Schema};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CONTENT_TYPE;
 use lazurite_blob::{BlobEntry, ListedBlob};
+use lazurite_query::arrow_stream::{self, Column, ColumnType};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
 /// The first version whose clients ask for Arrow.
 const SINCE: &str = "2026-10-06";
 
-/// The Arrow type for the text of an element. An empty text is null.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Text,
-    /// An HTTP date: seconds since 1970, UTC.
-    Time,
-    Flag,
-    Number,
-    /// Pairs of texts.
-    Map,
-}
-
-/// The columns that clients know, in the order of the XML. Elements without a column are left out.
-const COLUMNS: [(&str, Kind); 49] = [
-    ("Name", Kind::Text),
-    ("ResourceType", Kind::Text),
-    ("Deleted", Kind::Flag),
-    ("Snapshot", Kind::Text),
-    ("VersionId", Kind::Text),
-    ("IsCurrentVersion", Kind::Flag),
-    ("HasVersionsOnly", Kind::Flag),
-    ("Creation-Time", Kind::Time),
-    ("Last-Modified", Kind::Time),
-    ("LastAccessTime", Kind::Time),
-    ("Etag", Kind::Text),
-    ("Content-Length", Kind::Number),
-    ("Content-Type", Kind::Text),
-    ("Content-Encoding", Kind::Text),
-    ("Content-Language", Kind::Text),
-    ("Content-CRC64", Kind::Text),
-    ("Content-MD5", Kind::Text),
-    ("Cache-Control", Kind::Text),
-    ("Content-Disposition", Kind::Text),
-    ("x-ms-blob-sequence-number", Kind::Number),
-    ("BlobType", Kind::Text),
-    ("AccessTier", Kind::Text),
-    ("SmartAccessTier", Kind::Text),
-    ("AccessTierInferred", Kind::Flag),
-    ("AccessTierChangeTime", Kind::Time),
-    ("ArchiveStatus", Kind::Text),
-    ("RehydratePriority", Kind::Text),
-    ("LeaseStatus", Kind::Text),
-    ("LeaseState", Kind::Text),
-    ("LeaseDuration", Kind::Text),
-    ("CopyId", Kind::Text),
-    ("CopyStatus", Kind::Text),
-    ("CopySource", Kind::Text),
-    ("CopyProgress", Kind::Text),
-    ("CopyCompletionTime", Kind::Time),
-    ("CopyStatusDescription", Kind::Text),
-    ("IncrementalCopy", Kind::Flag),
-    ("CopyDestinationSnapshot", Kind::Text),
-    ("ServerEncrypted", Kind::Flag),
-    ("CustomerProvidedKeySha256", Kind::Text),
-    ("EncryptionScope", Kind::Text),
-    ("TagCount", Kind::Number),
-    ("Sealed", Kind::Flag),
-    ("ImmutabilityPolicyUntilDate", Kind::Time),
-    ("ImmutabilityPolicyMode", Kind::Text),
-    ("LegalHold", Kind::Flag),
-    ("DeletedTime", Kind::Time),
-    ("RemainingRetentionDays", Kind::Number),
-    ("Metadata", Kind::Map),
+/// The columns that clients know, in the order of the XML. Elements without a column are left out. An empty text is null, and a date
+/// of HTTP becomes seconds.
+const COLUMNS: [(&str, ColumnType); 49] = [
+    ("Name", ColumnType::Text),
+    ("ResourceType", ColumnType::Text),
+    ("Deleted", ColumnType::Flag),
+    ("Snapshot", ColumnType::Text),
+    ("VersionId", ColumnType::Text),
+    ("IsCurrentVersion", ColumnType::Flag),
+    ("HasVersionsOnly", ColumnType::Flag),
+    ("Creation-Time", ColumnType::Seconds),
+    ("Last-Modified", ColumnType::Seconds),
+    ("LastAccessTime", ColumnType::Seconds),
+    ("Etag", ColumnType::Text),
+    ("Content-Length", ColumnType::Unsigned),
+    ("Content-Type", ColumnType::Text),
+    ("Content-Encoding", ColumnType::Text),
+    ("Content-Language", ColumnType::Text),
+    ("Content-CRC64", ColumnType::Text),
+    ("Content-MD5", ColumnType::Text),
+    ("Cache-Control", ColumnType::Text),
+    ("Content-Disposition", ColumnType::Text),
+    ("x-ms-blob-sequence-number", ColumnType::Unsigned),
+    ("BlobType", ColumnType::Text),
+    ("AccessTier", ColumnType::Text),
+    ("SmartAccessTier", ColumnType::Text),
+    ("AccessTierInferred", ColumnType::Flag),
+    ("AccessTierChangeTime", ColumnType::Seconds),
+    ("ArchiveStatus", ColumnType::Text),
+    ("RehydratePriority", ColumnType::Text),
+    ("LeaseStatus", ColumnType::Text),
+    ("LeaseState", ColumnType::Text),
+    ("LeaseDuration", ColumnType::Text),
+    ("CopyId", ColumnType::Text),
+    ("CopyStatus", ColumnType::Text),
+    ("CopySource", ColumnType::Text),
+    ("CopyProgress", ColumnType::Text),
+    ("CopyCompletionTime", ColumnType::Seconds),
+    ("CopyStatusDescription", ColumnType::Text),
+    ("IncrementalCopy", ColumnType::Flag),
+    ("CopyDestinationSnapshot", ColumnType::Text),
+    ("ServerEncrypted", ColumnType::Flag),
+    ("CustomerProvidedKeySha256", ColumnType::Text),
+    ("EncryptionScope", ColumnType::Text),
+    ("TagCount", ColumnType::Unsigned),
+    ("Sealed", ColumnType::Flag),
+    ("ImmutabilityPolicyUntilDate", ColumnType::Seconds),
+    ("ImmutabilityPolicyMode", ColumnType::Text),
+    ("LegalHold", ColumnType::Flag),
+    ("DeletedTime", ColumnType::Seconds),
+    ("RemainingRetentionDays", ColumnType::Unsigned),
+    ("Metadata", ColumnType::Map),
 ];
 const TAGS: &str = "Tags";
 
@@ -129,28 +112,23 @@ pub fn response(stream: Vec<u8>) -> Response<Body> {
 /// Rows by column. Every column has a value or a null for each row that has ended.
 struct Table {
     places: HashMap<&'static str, usize>,
-    columns: Vec<Column>,
+    columns: Vec<(&'static str, ColumnType, Column)>,
     rows: usize,
-}
-
-enum Column {
-    Text(StringBuilder),
-    Time(TimestampSecondBuilder),
-    Flag(BooleanBuilder),
-    Number(UInt64Builder),
-    Map(Box<MapBuilder<StringBuilder, StringBuilder>>),
 }
 
 impl Table {
     fn new() -> Table {
-        let columns = || COLUMNS.into_iter().chain([(TAGS, Kind::Map)]);
-        let names = columns().map(|(name, _)| name);
+        let columns = COLUMNS.into_iter().chain([(TAGS, ColumnType::Map)]);
+        let columns: Vec<_> = columns
+            .map(|(name, kind)| (name, kind, Column::new(kind)))
+            .collect();
+        let names = columns.iter().map(|(name, ..)| *name);
         Table {
             places: names
                 .enumerate()
                 .map(|(place, name)| (name, place))
                 .collect(),
-            columns: columns().map(|(_, kind)| Column::new(kind)).collect(),
+            columns,
             rows: 0,
         }
     }
@@ -175,10 +153,10 @@ impl Table {
         }
     }
 
-    /// The column of that name, unless the row has a value in it.
-    fn column(&mut self, name: &str) -> Option<&mut Column> {
-        let column = &mut self.columns[*self.places.get(name)?];
-        (column.len() == self.rows).then_some(column)
+    /// The column of that name and its type, unless the row has a value in it.
+    fn column(&mut self, name: &str) -> Option<(ColumnType, &mut Column)> {
+        let (_, kind, column) = &mut self.columns[*self.places.get(name)?];
+        (column.rows() == self.rows).then_some((*kind, column))
     }
 
     fn put_map<'t>(&mut self, name: &str, pairs: impl Iterator<Item = (&'t str, &'t str)>) {
@@ -186,119 +164,57 @@ impl Table {
         if pairs.peek().is_none() {
             return;
         }
-        if let Some(Column::Map(builder)) = self.column(name) {
-            for (key, value) in pairs {
-                builder.keys().append_value(key);
-                builder.values().append_value(value);
-            }
-            let ended = builder.append(true);
-            ended.expect("every key has a value");
+        if let Some((_, column)) = self.column(name) {
+            column.append_map(pairs);
         }
     }
 
     fn end_row(&mut self) {
         self.rows += 1;
-        for column in &mut self.columns {
-            if column.len() < self.rows {
+        for (.., column) in &mut self.columns {
+            if column.rows() < self.rows {
                 column.append_null();
             }
         }
     }
 
-    fn finish(self, next_marker: Option<&str>) -> Vec<u8> {
-        let mut places: Vec<_> = self.places.into_iter().collect();
-        places.sort_by_key(|(_, place)| *place);
-        let arrays = self.columns.into_iter().map(Column::finish);
-        let named = places.into_iter().map(|(name, _)| name).zip(arrays);
-        let has_values =
-            |(name, array): &(&str, ArrayRef)| *name == "Name" || array.null_count() < array.len();
-        let (fields, arrays): (Vec<_>, Vec<_>) = named
-            .filter(has_values)
-            .map(|(name, array)| (Field::new(name, array.data_type().clone(), true), array))
-            .unzip();
-        let metadata = HashMap::from([
-            ("NumberOfRecords".to_owned(), self.rows.to_string()),
-            (
-                "NextMarker".to_owned(),
-                next_marker.unwrap_or_default().to_owned(),
-            ),
-        ]);
-        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        let batch = RecordBatch::try_new(schema.clone(), arrays);
-        let batch = batch.expect("columns have the types of their fields and equal lengths");
-        let written = StreamWriter::try_new(Vec::new(), &schema).and_then(|mut stream| {
-            stream.write(&batch)?;
-            stream.into_inner()
-        });
-        written.expect("memory takes all bytes")
+    fn finish(mut self, next_marker: Option<&str>) -> Vec<u8> {
+        let is_kept =
+            |(name, _, column): &(&str, ColumnType, Column)| *name == "Name" || column.has_values();
+        self.columns.retain(is_kept);
+        let named = self.columns.iter().map(|(name, kind, _)| (*name, *kind));
+        let metadata = [
+            ("NumberOfRecords", &self.rows.to_string()[..]),
+            ("NextMarker", next_marker.unwrap_or_default()),
+        ];
+        let columns = self.columns.iter().map(|(.., column)| column);
+        [
+            arrow_stream::schema(named, &metadata),
+            arrow_stream::batch(self.rows, columns),
+            arrow_stream::END.to_vec(),
+        ]
+        .concat()
     }
 }
 
 impl Properties for Table {
     fn element(&mut self, name: &str, text: &str) {
-        if !text.is_empty()
-            && let Some(column) = self.column(name)
-        {
-            column.append(text);
+        if text.is_empty() {
+            return;
         }
-    }
-}
-
-impl Column {
-    fn new(kind: Kind) -> Column {
-        match kind {
-            Kind::Text => Column::Text(StringBuilder::new()),
-            Kind::Time => Column::Time(TimestampSecondBuilder::new().with_timezone("UTC")),
-            Kind::Flag => Column::Flag(BooleanBuilder::new()),
-            Kind::Number => Column::Number(UInt64Builder::new()),
-            Kind::Map => {
-                let (keys, values) = (StringBuilder::new(), StringBuilder::new());
-                Column::Map(Box::new(MapBuilder::new(None, keys, values)))
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        use arrow_array::builder::ArrayBuilder;
-        match self {
-            Column::Text(builder) => builder.len(),
-            Column::Time(builder) => builder.len(),
-            Column::Flag(builder) => builder.len(),
-            Column::Number(builder) => builder.len(),
-            Column::Map(builder) => builder.len(),
-        }
-    }
-
-    fn append(&mut self, text: &str) {
-        match self {
-            Column::Text(builder) => builder.append_value(text),
-            Column::Time(builder) => builder.append_option(seconds(text)),
-            Column::Flag(builder) => builder.append_value(text == "true"),
-            Column::Number(builder) => builder.append_option(text.parse().ok()),
-            Column::Map(_) => {}
-        }
-    }
-
-    fn append_null(&mut self) {
-        match self {
-            Column::Text(builder) => builder.append_null(),
-            Column::Time(builder) => builder.append_null(),
-            Column::Flag(builder) => builder.append_null(),
-            Column::Number(builder) => builder.append_null(),
-            Column::Map(builder) => {
-                let ended = builder.append(false);
-                ended.expect("every key has a value");
-            }
-        }
-    }
-
-    fn finish(self) -> ArrayRef {
-        match self {
-            Column::Text(mut builder) => Arc::new(builder.finish()),
-            Column::Time(mut builder) => Arc::new(builder.finish()),
-            Column::Flag(mut builder) => Arc::new(builder.finish()),
-            Column::Number(mut builder) => Arc::new(builder.finish()),
-            Column::Map(mut builder) => Arc::new(builder.finish()),
+        let Some((kind, column)) = self.column(name) else {
+            return;
+        };
+        let number = match kind {
+            ColumnType::Text => return column.append_text(text),
+            ColumnType::Flag => return column.append_flag(text == "true"),
+            ColumnType::Seconds => seconds(text).map(i64::to_le_bytes),
+            ColumnType::Unsigned => text.parse().ok().map(u64::to_le_bytes),
+            _ => return,
+        };
+        match number {
+            Some(number) => column.append_number(number),
+            None => column.append_null(),
         }
     }
 }

@@ -12,10 +12,9 @@ use crate::request::body::{Bounds, RequestBody, collect};
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::parse_xml;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Request as HttpRequest, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::Empty;
 use hyper::body::{Body as HttpBody, Incoming};
 use lazurite_blob::{
     BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Metadata, Tags, Upload, UploadKind,
@@ -97,14 +96,13 @@ impl RemoteSource {
     pub async fn get_tags(&self) -> Result<Tags> {
         let malformed = || Failure::header("x-ms-copy-source", self.url.as_str());
         let uri = tags_of(&self.uri).ok_or_else(malformed)?;
-        let mut request = HttpRequest::builder().uri(uri);
+        let mut headers = HeaderMap::new();
         for name in ["authorization", "x-ms-version"] {
             if let Some(value) = self.headers.get(name) {
-                request = request.header(name, value);
+                headers.insert(name, value.clone());
             }
         }
-        let request = request.body(Empty::new()).map_err(|_| malformed())?;
-        let response = self.fetcher.ask(request).await?;
+        let response = self.fetcher.ask(&uri, &headers).await?;
         if response.status() != StatusCode::OK {
             return Err(refused(response.status(), response.headers()));
         }
@@ -121,20 +119,14 @@ impl RemoteSource {
 
     /// Asks for the source, or a range of it. Errors: `CannotVerifyCopySource` with what the other server said.
     pub async fn get(&self, range: Option<ByteRange>) -> Result<Found> {
-        let mut request = HttpRequest::builder().uri(&self.uri);
-        if let Some(headers) = request.headers_mut() {
-            headers.extend(self.headers.clone());
-            if let Some(range) = range {
-                let last = range.last.map_or(String::new(), |last| last.to_string());
-                let value = format!("bytes={}-{last}", range.first);
-                let value = HeaderValue::try_from(value).expect("numbers are plain ASCII");
-                headers.insert(header::RANGE, value);
-            }
+        let mut headers = self.headers.clone();
+        if let Some(range) = range {
+            let last = range.last.map_or(String::new(), |last| last.to_string());
+            let value = format!("bytes={}-{last}", range.first);
+            let value = HeaderValue::try_from(value).expect("numbers are plain ASCII");
+            headers.insert(header::RANGE, value);
         }
-        let request = request.body(Empty::new());
-        let request =
-            request.map_err(|_| Failure::header("x-ms-copy-source", self.url.as_str()))?;
-        let response = self.fetcher.ask(request).await?;
+        let response = self.fetcher.ask(&self.uri, &headers).await?;
         let wanted = match range {
             Some(_) => StatusCode::PARTIAL_CONTENT,
             None => StatusCode::OK,

@@ -266,3 +266,52 @@ async fn silent_servers_are_probed() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// A server that answers every request, `answers_max` of them on each connection before it closes that. Returns the number of
+/// connections so far.
+async fn serving(answers_max: usize) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = connections.clone();
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            count.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                for _ in 0..answers_max {
+                    if connection.read(&mut [0; 4096]).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
+                    connection.write_all(answer).await.unwrap();
+                }
+            });
+        }
+    });
+    (address, connections)
+}
+
+async fn fetch_thrice(address: SocketAddr) {
+    let fetcher = fetcher(&["127.0.0.1"]);
+    for _ in 0..3 {
+        let source = foreign(&fetcher, &format!("http://{address}/file"));
+        let found = source.get(None).await.unwrap();
+        assert_eq!(stored(found, 4).await.unwrap().length(), 4);
+        // The task of the connection notices that the response was read, or that the server closed.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn requests_to_one_server_share_a_connection() {
+    let (address, connections) = serving(usize::MAX).await;
+    fetch_thrice(address).await;
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_other_server_closed_is_replaced() {
+    let (address, connections) = serving(1).await;
+    fetch_thrice(address).await;
+    assert_eq!(connections.load(Ordering::Relaxed), 3);
+}

@@ -56,7 +56,7 @@ fn ask(port: u16) -> Result<String, String> {
     let response = runtime.block_on(async {
         let stream = http_client::connect(address, PATIENCE).await;
         let stream = stream.map_err(|error| format!("nothing answers: {error}"))?;
-        let response = http_client::send(stream, request, PATIENCE).await;
+        let response = http_client::send(Box::new(stream), request, PATIENCE).await;
         response.map_err(no_answer)
     })?;
     let mut reply = Reply::new(runtime, response, PATIENCE);

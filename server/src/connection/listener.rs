@@ -19,7 +19,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -105,7 +104,7 @@ pub async fn serve<S: Server>(
                 let open = open.clone();
                 threads.spawn(socket, move |socket| async move {
                     match opening {
-                        Opening::Plain => connection(server, client, socket, stop).await,
+                        Opening::Plain => connection(server, client, Box::new(socket), stop).await,
                         // Boxed, so that the futures of plain connections stay small.
                         Opening::Encrypted(tls) => {
                             Box::pin(encrypted(server, client, socket, tls, stop)).await;
@@ -173,7 +172,7 @@ async fn either<S: Server>(
             };
             encrypted(server, client, socket, tls, stop).await;
         }
-        Ok(Ok(_)) => connection(server, client, socket, stop).await,
+        Ok(Ok(_)) => connection(server, client, Box::new(socket), stop).await,
         Ok(Err(_)) | Err(_) => {}
     }
 }
@@ -199,7 +198,7 @@ async fn encrypted<S: Server>(
     };
     match shaken {
         Ok(None) => {}
-        Ok(Some(Ok(socket))) => connection(server, client, socket, stop).await,
+        Ok(Some(Ok(socket))) => connection(server, client, Box::new(socket), stop).await,
         Ok(Some(Err(error))) => {
             let (service, peer) = (client.service.title(), client.peer);
             tracing::debug!(service, %peer, %error, "a TLS handshake failed");
@@ -284,10 +283,10 @@ async fn half_a_head(seen: &HeaderNames, activity: &Activity) {
     }
 }
 
-async fn connection<S: Server, I: OnTcp + AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+async fn connection<S: Server>(
     server: Arc<S>,
     client: Client,
-    socket: I,
+    socket: Box<dyn OnTcp>,
     mut stop: watch::Receiver<bool>,
 ) {
     let Client { service, peer, .. } = client;

@@ -3,6 +3,7 @@
 
 use crate::connection::header_case::HeaderNames;
 use socket2::SockRef;
+use std::fmt;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use tokio_rustls::server::TlsStream;
 #[derive(Debug, Clone, Copy)]
 pub struct Aborted;
 
-/// A stream on a TCP socket.
-pub trait OnTcp {
+/// A stream on a TCP socket. Connections have one type, whatever their stream is: each further type repeats the HTTP library's code in
+/// the program.
+pub trait OnTcp: AsyncRead + AsyncWrite + fmt::Debug + Unpin + Send {
     fn tcp(&self) -> &TcpStream;
 }
 
@@ -37,14 +39,14 @@ impl OnTcp for TlsStream<TcpStream> {
 /// Resets its connection when it is dropped after the flag was set: unsent bytes are lost, and the client gets a reset. Fails when the
 /// client has closed its end and the request does not outlast that.
 #[derive(Debug)]
-pub struct ResetOnDrop<S: OnTcp> {
-    socket: S,
+pub struct ResetOnDrop {
+    socket: Box<dyn OnTcp>,
     resets: Arc<AtomicBool>,
     notes: HeaderNames,
 }
 
-impl<S: OnTcp> ResetOnDrop<S> {
-    pub fn new(socket: S, resets: Arc<AtomicBool>, notes: HeaderNames) -> ResetOnDrop<S> {
+impl ResetOnDrop {
+    pub fn new(socket: Box<dyn OnTcp>, resets: Arc<AtomicBool>, notes: HeaderNames) -> ResetOnDrop {
         ResetOnDrop {
             socket,
             resets,
@@ -68,7 +70,7 @@ fn is_closed_by_client(socket: &TcpStream) -> bool {
     matches!(ready.poll(&mut task), Poll::Ready(Ok(ready)) if ready.is_read_closed())
 }
 
-impl<S: OnTcp> Drop for ResetOnDrop<S> {
+impl Drop for ResetOnDrop {
     fn drop(&mut self) {
         if self.resets.load(Ordering::Relaxed) {
             let socket = SockRef::from(self.socket.tcp());
@@ -79,7 +81,7 @@ impl<S: OnTcp> Drop for ResetOnDrop<S> {
     }
 }
 
-impl<S: OnTcp + AsyncRead + Unpin> AsyncRead for ResetOnDrop<S> {
+impl AsyncRead for ResetOnDrop {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -89,7 +91,7 @@ impl<S: OnTcp + AsyncRead + Unpin> AsyncRead for ResetOnDrop<S> {
     }
 }
 
-impl<S: OnTcp + AsyncWrite + Unpin> AsyncWrite for ResetOnDrop<S> {
+impl AsyncWrite for ResetOnDrop {
     fn poll_write(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,

@@ -10,6 +10,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;
 
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// Refuses text that is no host name. Browsers are also refused host names that other sites may own (DNS rebinding); other clients
 /// use any name that their network has for this machine.
 pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> Result<()> {
@@ -66,14 +70,15 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
 /// signed it, or made the user delegation key that it is signed with, or written the token. Pages of this machine go on showing what
 /// they link to; a person who follows a link is shown it, as a document that runs nothing.
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
-    let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
-    let follows_link = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
+    let is =
+        |name: &HeaderName, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
+    let follows_link = is(&SEC_FETCH_MODE, "navigate") && is(&SEC_FETCH_DEST, "document");
     let page = headers.get(ORIGIN).or_else(|| headers.get(REFERER));
     let is_near = page
         .and_then(|page| page.to_str().ok())
         .and_then(|page| page.parse::<Uri>().ok())
         .is_some_and(|page| page.host().is_some_and(is_this_machine));
-    if is("sec-fetch-site", "cross-site") && !follows_link && !is_near {
+    if is(&SEC_FETCH_SITE, "cross-site") && !follows_link && !is_near {
         let message = "A web page of another machine may not read here with a public key: no CORS rule allows it.";
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
@@ -158,23 +163,23 @@ fn in_container() -> bool {
 }
 
 fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
-    let text = |name: &str| {
+    let text = |name: HeaderName| {
         headers
             .get(name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     };
     let foreign_origin = headers.contains_key(ORIGIN)
-        && text("origin")
+        && text(ORIGIN)
             .split_once("://")
             .is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host));
     // Browsers say which site asks only of addresses that they trust, such as those of this machine. Of others, a request for a
     // picture or a page looks like this, and a script's has an origin.
     let unknown_origin = !headers.contains_key(ORIGIN)
-        && !headers.contains_key("sec-fetch-site")
+        && !headers.contains_key(SEC_FETCH_SITE)
         && headers.contains_key(ACCEPT_LANGUAGE)
-        && text("user-agent").starts_with("Mozilla/");
-    foreign_origin || unknown_origin || text("sec-fetch-site") == "cross-site"
+        && text(USER_AGENT).starts_with("Mozilla/");
+    foreign_origin || unknown_origin || text(SEC_FETCH_SITE) == "cross-site"
 }
 
 #[cfg(test)]

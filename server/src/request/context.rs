@@ -10,6 +10,7 @@ pub use crate::service_kind::ServiceKind;
 use crate::accounts::{Accounts, name_of_fork};
 use crate::request::address::{address, no_account};
 use crate::request::headers::RequestHeaders;
+use crate::response::common_headers::VERSION;
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
 use axum::http::{Method, Uri, request::Parts};
@@ -303,7 +304,7 @@ pub fn text_of(value: &HeaderValue) -> String {
 }
 
 fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
-    let (name, text) = match headers.get("x-ms-version") {
+    let (name, text) = match headers.get(VERSION) {
         Some(value) => ("x-ms-version", text_of(value)),
         None => match query.get("api-version").or_else(|| query.get("sv")) {
             Some(text) => ("api-version", text),

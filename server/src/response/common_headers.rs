@@ -1,10 +1,11 @@
 //! Headers that every answer has: ids, version, server.
 
+use crate::codec::headers::header_value;
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};
 use axum::http::{Request, Response};
 
-const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+pub const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
@@ -31,10 +32,10 @@ impl CommonHeaders {
 
     pub fn onto(&self, response: &mut Response<Body>, request_id: &str, served_as: &str) {
         let headers = response.headers_mut();
-        let id = HeaderValue::try_from(request_id).expect("request ids are hexadecimal");
+        let id = header_value(request_id).expect("request ids are hexadecimal");
         headers.insert(REQUEST_ID, id);
         let version = self.version.clone();
-        if let Some(version) = version.or_else(|| HeaderValue::try_from(served_as).ok()) {
+        if let Some(version) = version.or_else(|| header_value(served_as)) {
             headers.insert(VERSION, version);
         }
         headers.insert(

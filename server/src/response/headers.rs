@@ -1,10 +1,11 @@
 //! Headers that more than one service reads or writes: metadata, with the case of its names.
 
+use crate::codec::headers::header_value;
 use crate::codec::xml::Writer;
 use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::Response;
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, IntoHeaderName};
+use axum::http::header::{CONTENT_TYPE, HeaderName, IntoHeaderName};
 
 /// Of the names of metadata headers.
 pub const METADATA_PREFIX: &str = "x-ms-meta-";
@@ -19,8 +20,7 @@ pub fn put_metadata(response: &mut Response<Body>, metadata: &[(String, String)]
     for (key, value) in metadata {
         let name = format!("{METADATA_PREFIX}{key}");
         let header = HeaderName::try_from(name.as_str());
-        let value = HeaderValue::from_bytes(value.as_bytes());
-        if let (Ok(header), Ok(value)) = (header, value) {
+        if let (Ok(header), Some(value)) = (header, header_value(value)) {
             response.headers_mut().insert(header, value);
             names.push(name);
         }
@@ -52,7 +52,7 @@ pub const SERVER_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-server-en
 
 /// A header on a response, if the value can be one.
 pub fn put(response: &mut Response<Body>, name: impl IntoHeaderName, value: impl AsRef<str>) {
-    if let Ok(value) = HeaderValue::from_bytes(value.as_ref().as_bytes()) {
+    if let Some(value) = header_value(value.as_ref()) {
         response.headers_mut().insert(name, value);
     }
 }

@@ -217,7 +217,8 @@ fn route_of_change(sub: &SubRequest) -> Result<Route> {
 }
 
 fn query(target: &str) -> Result<Query> {
-    Query::parse(target.split_once('?').map_or("", |(_, query)| query))
+    let query = target.split_once('?').map_or("", |(_, query)| query);
+    Ok(Query::parse(query)?)
 }
 
 /// A batch holds operations on entities, which have no `comp`.

@@ -137,7 +137,7 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     let stream = http_client::connect(address, PATIENCE)
         .await
         .map_err(failed)?;
-    let response = http_client::send(stream, request, PATIENCE)
+    let response = http_client::send(Box::new(stream), request, PATIENCE)
         .await
         .map_err(failed)?;
     let id = response.headers().get("x-ms-request-id").map(text_of);

@@ -11,7 +11,7 @@ use crate::layers::access_log::RequestLog;
 use crate::local_services::OWN_REQUEST;
 use crate::request::body_copy::{BodyCopy, Copied, CopiedBody, CopyBudget};
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
-use crate::request::target::{redact, without_signatures};
+use crate::request::target::{may_have_signature, redact, without_signatures};
 use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
 use axum::body::Body;
 use axum::http::header::HeaderMap;
@@ -529,22 +529,18 @@ pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
 /// Appends headers, one a line, until the head is too long. Secrets are cut.
 pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
-        if head.len() + name.as_str().len() + value.len() + 2 > HEAD_BYTES_MAX {
+        let name = name.as_str();
+        if head.len() + name.len() + value.len() + 2 > HEAD_BYTES_MAX {
             return;
         }
-        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(name.as_bytes());
         head.push(b':');
-        match name.as_str() {
+        match name {
             "authorization" => push_credentials(head, value.as_bytes()),
             name if is_secret(name) => {
                 head.extend_from_slice(without_secret(name, &text_of(value)).as_bytes());
             }
-            // Most values cannot hold a signature: they have no equals sign, encoded or not.
-            _ if value
-                .as_bytes()
-                .iter()
-                .any(|byte| matches!(byte, b'=' | b'%')) =>
-            {
+            _ if may_have_signature(value.as_bytes()) => {
                 head.extend_from_slice(without_signatures(&text_of(value)).as_bytes());
             }
             _ => head.extend_from_slice(value.as_bytes()),

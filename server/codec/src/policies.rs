@@ -1,8 +1,8 @@
 //! The `SignedIdentifiers` document: stored access policies of containers, queues and tables.
 //! Source: Set Container ACL, Set Queue ACL, Set Table ACL; "Request body".
 
-use crate::codec::date;
-use crate::codec::xml::{Element, Writer};
+use crate::date;
+use crate::xml::{Element, Writer};
 use lazurite_policies::StoredPolicy;
 
 /// Reads the document; `None` when it is not one. `lazurite_policies` checks numbers, ids and permissions.
@@ -75,7 +75,7 @@ pub fn write(policies: &[StoredPolicy]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::xml::parse;
+    use crate::xml::parse;
 
     #[test]
     fn parts_that_are_missing_stay_missing() {

@@ -21,10 +21,12 @@ pub enum Batch {
 /// memory of its text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SubRequest {
+    /// The method, as sent.
     pub method: String,
     /// Absolute or relative; host and scheme do not matter.
     pub target: String,
     head: Bytes,
+    /// The content behind the head.
     pub body: Bytes,
 }
 
@@ -222,9 +224,13 @@ fn slice_of(batch: &Bytes, part: &[u8]) -> Bytes {
 /// An answer inside a batch.
 #[derive(Debug)]
 pub struct SubResponse {
+    /// The status code.
     pub status: u16,
+    /// The reason phrase.
     pub reason: &'static str,
+    /// Names and values, in the order in which they are written.
     pub headers: Vec<(&'static str, String)>,
+    /// The content.
     pub body: String,
 }
 

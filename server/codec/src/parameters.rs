@@ -1,11 +1,26 @@
 //! The query of a request's target.
 
-use crate::response::error::{Failure, Result, common};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
 /// Most parameters of a request. The operation with the most takes about a dozen, and a SAS has two dozen.
-const PARAMETERS_MAX: usize = 100;
+pub const PARAMETERS_MAX: usize = 100;
+
+/// Why a query is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueryError {
+    /// It has more than [`PARAMETERS_MAX`] parameters.
+    TooMany,
+    /// A name is not UTF-8 once decoded.
+    Name,
+    /// A value is not UTF-8 once decoded.
+    Value {
+        /// The name, decoded.
+        name: String,
+        /// The value as sent.
+        value: String,
+    },
+}
 
 /// The query of a request: names decoded, values as sent and decoded on demand. A SAS has a dozen parameters, which are looked up some
 /// thirty times, so the query is one text, and a value without escapes is lent as it is.
@@ -15,6 +30,8 @@ pub struct Query {
     text: String,
     /// In the order sent.
     parameters: Vec<Parameter>,
+    /// The marks of all names: most names that are looked up are absent.
+    marks: u64,
 }
 
 /// The places of a parameter in the text of the query.
@@ -25,43 +42,65 @@ struct Parameter {
     end: usize,
     /// Whether the value has escapes.
     is_escaped: bool,
+    /// That of the name. Names are compared only if theirs are equal, as few are.
+    fingerprint: u32,
+}
+
+/// The length of a name, and its first and last letter in lower case.
+fn fingerprint(name: &[u8]) -> u32 {
+    let letter = |letter: Option<&u8>| letter.map_or(0, u8::to_ascii_lowercase);
+    let (first, last) = (letter(name.first()), letter(name.last()));
+    u32::from_le_bytes([first, last, name.len() as u8, 0])
+}
+
+/// One of 64 bits.
+fn mark(fingerprint: u32) -> u64 {
+    1 << (fingerprint.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
 impl Query {
     /// Refuses names and values that are not UTF-8 once decoded, and more than [`PARAMETERS_MAX`] of them.
-    pub fn parse(raw: &str) -> Result<Query> {
-        if raw.split('&').filter(|pair| !pair.is_empty()).count() > PARAMETERS_MAX {
-            let message = format!("The request has more than {PARAMETERS_MAX} query parameters.");
-            return Err(Failure::new(400, "InvalidUri", message));
-        }
+    pub fn parse(raw: &str) -> Result<Query, QueryError> {
         let mut query = Query {
             text: String::with_capacity(raw.len()),
-            parameters: Vec::new(),
+            ..Query::default()
         };
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+            if query.parameters.len() == PARAMETERS_MAX {
+                return Err(QueryError::TooMany);
+            }
             query.push(pair)?;
         }
         Ok(query)
     }
 
-    fn push(&mut self, pair: &str) -> Result<()> {
+    fn push(&mut self, pair: &str) -> Result<(), QueryError> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let decoded = percent_decode_str(name)
-            .decode_utf8()
-            .map_err(|_| Failure::from(common::INVALID_URI))?;
+        let decoded = if name.bytes().any(|byte| byte == b'%') {
+            let decoded = percent_decode_str(name).decode_utf8();
+            decoded.map_err(|_| QueryError::Name)?
+        } else {
+            name.into()
+        };
         let is_escaped = value.contains('%');
         if is_escaped && percent_decode_str(value).decode_utf8().is_err() {
-            return Err(Failure::parameter(&decoded, value, "It is not UTF-8."));
+            return Err(QueryError::Value {
+                name: decoded.into_owned(),
+                value: value.to_owned(),
+            });
         }
         let name = self.text.len();
         self.text.push_str(&decoded);
         let value_at = self.text.len();
         self.text.push_str(value);
+        let fingerprint = fingerprint(decoded.as_bytes());
+        self.marks |= mark(fingerprint);
         self.parameters.push(Parameter {
             name,
             value: value_at,
             end: self.text.len(),
             is_escaped,
+            fingerprint,
         });
         Ok(())
     }
@@ -75,8 +114,15 @@ impl Query {
     }
 
     fn find(&self, name: &str) -> Option<&Parameter> {
-        let mut parameters = self.parameters.iter();
-        parameters.find(|one| self.name(one).eq_ignore_ascii_case(name))
+        let wanted = fingerprint(name.as_bytes());
+        if self.marks & mark(wanted) == 0 {
+            return None;
+        }
+        let mut alike = self
+            .parameters
+            .iter()
+            .filter(|one| one.fingerprint == wanted);
+        alike.find(|one| self.name(one).eq_ignore_ascii_case(name))
     }
 
     /// The first value of that name, in any case, with `+` read as a blank as forms send it.
@@ -110,8 +156,9 @@ impl Query {
         let parameters = self.parameters.iter().enumerate();
         parameters.filter_map(|(position, again)| {
             let name = self.name(again);
-            let mut before = self.parameters[..position].iter();
-            let first = before.find(|one| self.name(one).eq_ignore_ascii_case(name))?;
+            let before = self.parameters[..position].iter();
+            let mut alike = before.filter(|one| one.fingerprint == again.fingerprint);
+            let first = alike.find(|one| self.name(one).eq_ignore_ascii_case(name))?;
             Some((name, self.value(again), self.value(first)))
         })
     }
@@ -154,5 +201,9 @@ fn decode_form(raw: &str) -> String {
 
 /// Decodes text that [`Query::parse`] has checked to be UTF-8.
 pub fn decode(raw: &str) -> Cow<'_, str> {
-    percent_decode_str(raw).decode_utf8_lossy()
+    if raw.contains('%') {
+        percent_decode_str(raw).decode_utf8_lossy()
+    } else {
+        raw.into()
+    }
 }

@@ -20,8 +20,11 @@ pub struct Malformed(String);
 /// An element: its name without prefix, its own text joined, its children in document order. Attributes are dropped, but for `Encoded`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
+    /// The name without its prefix.
     pub name: String,
+    /// Its own text, in one piece.
     pub text: String,
+    /// In the order of the document.
     pub children: Vec<Element>,
     /// `Encoded="true"`: the text is percent-encoded, because XML cannot hold it.
     pub is_encoded: bool,
@@ -193,7 +196,7 @@ fn check_blank(text: &str) -> Result<(), Malformed> {
 }
 
 fn check_text(text: &str) -> Result<(), Malformed> {
-    if text.chars().all(is_xml_character) {
+    if all_bytes(text, |byte| matches!(byte, b' '..=b'~')) || text.chars().all(is_xml_character) {
         Ok(())
     } else {
         Err(Malformed(
@@ -249,8 +252,8 @@ pub fn is_xml_character(character: char) -> bool {
 /// into a line feed.
 pub fn escape_into(out: &mut String, text: &str) {
     let is_plain =
-        |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>' | b'"');
-    if text.bytes().all(is_plain) {
+        |byte: u8| matches!(byte, b' '..=b'~') & !matches!(byte, b'&' | b'<' | b'>' | b'"');
+    if all_bytes(text, is_plain) {
         return out.push_str(text);
     }
     for character in text.chars() {
@@ -266,10 +269,22 @@ pub fn escape_into(out: &mut String, text: &str) {
     }
 }
 
+/// Whether all bytes are of a kind. Whole chunks are looked at, without a way out, which is several times faster.
+fn all_bytes(text: &str, is_one: impl Fn(u8) -> bool) -> bool {
+    let are = |chunk: &[u8]| chunk.iter().fold(true, |all, byte| all & is_one(*byte));
+    text.as_bytes().chunks(64).all(are)
+}
+
 /// Writes a document from front to back.
 #[derive(Debug)]
 pub struct Writer {
     document: String,
+}
+
+impl Default for Writer {
+    fn default() -> Writer {
+        Writer::new()
+    }
 }
 
 impl Writer {

@@ -1,6 +1,7 @@
 //! Request targets as logs show them.
 
-use crate::request::parameters::decode;
+use crate::parameters::decode;
+use memchr::memchr2_iter;
 use std::borrow::Cow;
 
 /// A request target or a URL without user, password, signature and fragment, and with nothing that could forge a line.
@@ -20,6 +21,14 @@ pub fn redact(target: &str) -> String {
         .replace("\\'", "'")
 }
 
+/// Whether a text could have a signature: most texts have neither an equals sign nor an encoded letter. It is not inlined: the loop over
+/// its bytes is to be built here, for speed.
+#[inline(never)]
+pub fn may_have_signature(text: &[u8]) -> bool {
+    text.iter()
+        .fold(false, |found, byte| found | matches!(byte, b'=' | b'%'))
+}
+
 /// A text in which each value of a parameter `sig` is cut, wherever it stands: in a query, in one that is a parameter of another, or
 /// in a sentence. It ends at the next ampersand, quote, bracket, backslash or white space.
 pub fn without_signatures(text: &str) -> String {
@@ -29,30 +38,51 @@ pub fn without_signatures(text: &str) -> String {
         cut.push_str(&rest[..name_end]);
         cut.push_str("=REDACTED");
         rest = &rest[value_at..];
-        // Neither Base64 nor percent-encoding has these.
-        let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '"' | '\'' | '<' | '>' | '\\');
-        let end = rest.find(ends);
-        let end = end.into_iter().chain(rest.find("%26")).min();
+        let value = rest.as_bytes();
+        let end = (0..value.len()).find(|&at| ends_value(&value[at..]));
         rest = &rest[end.unwrap_or(rest.len())..];
     }
     cut + rest
 }
 
+/// Whether a value ends before this text. Neither Base64 nor percent-encoding has these letters.
+fn ends_value(text: &[u8]) -> bool {
+    matches!(
+        text,
+        [b'&' | b'"' | b'\'' | b'<' | b'>' | b'\\', ..] | [b'%', b'2', b'6', ..]
+    ) || text.first().is_some_and(u8::is_ascii_whitespace)
+}
+
 /// Where the first parameter name `sig` in a text ends, and where its value begins.
 fn next_signature(text: &str) -> Option<(usize, usize)> {
-    let lower = text.to_ascii_lowercase();
-    lower.match_indices("sig").find_map(|(at, name)| {
-        let name_end = at + name.len();
+    let text = text.as_bytes();
+    memchr2_iter(b's', b'S', text).find_map(|at| {
+        let (before, name) = text.split_at(at);
+        if !begins_with(name, "sig") {
+            return None;
+        }
+        let name_end = at + "sig".len();
         let equals = ["=", "%3d"]
             .into_iter()
-            .find(|equals| lower[name_end..].starts_with(equals))?;
-        let before = &lower.as_bytes()[..at];
+            .find(|equals| begins_with(&text[name_end..], equals))?;
         let is_escaped = before.len() >= 3 && before[before.len() - 3] == b'%'
-            || before.ends_with(b"\\u0026")
-            || before.ends_with(b"\\u003f");
+            || ends_with(before, "\\u0026")
+            || ends_with(before, "\\u003f");
         let is_word = before.last().is_some_and(u8::is_ascii_alphanumeric);
         (is_escaped || !is_word).then_some((name_end, name_end + equals.len()))
     })
+}
+
+/// In any case.
+fn begins_with(text: &[u8], start: &str) -> bool {
+    let found = text.get(..start.len());
+    found.is_some_and(|found| found.eq_ignore_ascii_case(start.as_bytes()))
+}
+
+/// In any case.
+fn ends_with(text: &[u8], end: &str) -> bool {
+    let start = text.len().checked_sub(end.len());
+    start.is_some_and(|start| begins_with(&text[start..], end))
 }
 
 /// A URL without user and password, which stand before an at sign in its authority. Source: RFC 3986, section 3.2.1.

@@ -80,6 +80,12 @@ impl RequestHeaders {
     }
 }
 
+/// A header value, if the text can be one. It is not inlined: the loop over its bytes is to be built here, for speed.
+#[inline(never)]
+pub fn header_value(text: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(text).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,11 +29,17 @@ pub fn is_served(header: &str) -> bool {
 /// Why a body is not what it should be.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
+    /// A header or a length is not one of the format. The text is for a person.
     #[error("{0}")]
     Framing(&'static str),
     /// Checksums of a segment, or of the whole.
     #[error("a checksum in the structured body does not match its content")]
-    Checksum { specified: u64, calculated: u64 },
+    Checksum {
+        /// The checksum in the body.
+        specified: u64,
+        /// The checksum of the content that came.
+        calculated: u64,
+    },
 }
 
 /// Takes a structured body apart, in whatever pieces it comes.

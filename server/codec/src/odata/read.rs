@@ -11,10 +11,13 @@ use std::fmt;
 /// The body of an Insert, Update or Merge. Keys are `None` when absent or null; nulls among the properties are dropped.
 #[derive(Debug, Default, PartialEq)]
 pub struct EntityBody {
+    /// `PartitionKey`
     pub partition_key: Option<String>,
+    /// `RowKey`
     pub row_key: Option<String>,
     /// Whether a key is said to be of another type than a string.
     pub has_typed_key: bool,
+    /// All other properties, in the order sent.
     pub properties: Vec<(String, Value)>,
 }
 

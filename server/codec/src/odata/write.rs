@@ -1,6 +1,6 @@
 //! Answers, written from stored rows as they are read: no tree of values, no copy of an entity.
 
-use crate::codec::odata::Level;
+use crate::odata::Level;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_table::{EntityView, Error, ValueRef};
@@ -10,9 +10,13 @@ use std::fmt::Write;
 /// The context of responses with entities of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
+    /// How much metadata the client asks for.
     pub level: Level,
+    /// The URL of the service, without a slash at its end.
     pub base_url: &'a str,
+    /// The account of the table.
     pub account: &'a str,
+    /// The name of the table.
     pub table: &'a str,
     /// The properties asked for; `None` for all.
     pub select: Option<&'a [String]>,

@@ -13,8 +13,11 @@ pub use write::{Frame, entity_path, table_list, table_single};
 /// How much an answer says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
+    /// Values alone.
     None,
+    /// Types that JSON does not show.
     Minimal,
+    /// Types, addresses and names of all.
     Full,
 }
 

@@ -1,0 +1,14 @@
+//! Bytes of the wire to plain data and back: targets, parameters, headers, dates, XML, OData JSON, multipart batches, structured bodies.
+//! No routing, no status codes.
+//!
+//! Loops over every byte of a request or response belong here: this crate is built for speed, and the server for size.
+
+pub mod date;
+pub mod headers;
+pub mod multipart;
+pub mod odata;
+pub mod parameters;
+pub mod policies;
+pub mod structured;
+pub mod target;
+pub mod xml;
