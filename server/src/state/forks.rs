@@ -77,6 +77,14 @@ struct Fork {
     used_at: AtomicU64,
 }
 
+/// A fork that does not end by its lifetime for as long as this lives: for work that takes long before it sends the fork a request.
+#[derive(Debug)]
+pub struct HeldFork {
+    pub name: String,
+    /// Counts as a request.
+    store: Arc<Store>,
+}
+
 /// The forks that there are.
 #[derive(Debug)]
 pub(super) struct Forks {
@@ -189,6 +197,22 @@ impl Stores {
     /// The store of a fork.
     pub fn fork(&self, name: &str) -> Option<Arc<Store>> {
         self.forks.find(name)
+    }
+
+    /// Keeps a fork from ending by its lifetime. Errors: `ForkNotFound`.
+    pub fn hold_fork(&self, name: String) -> Result<HeldFork> {
+        let store = self.forks.find(&name);
+        let store = store.ok_or_else(|| fork_not_found(&name))?;
+        Ok(HeldFork { name, store })
+    }
+
+    /// Whether a fork that is held has not been released, nor another one made under its name. Errors: `ForkNotFound`.
+    pub fn check_held(&self, fork: &HeldFork) -> Result<()> {
+        let present = self.forks.find(&fork.name);
+        if present.is_some_and(|present| Arc::ptr_eq(&present, &fork.store)) {
+            return Ok(());
+        }
+        Err(fork_not_found(&fork.name))
     }
 
     /// The store of a fork, which is made if requests make forks. The caller has authenticated the request. Errors: `ForkNotFound`;

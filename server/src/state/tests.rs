@@ -301,6 +301,32 @@ async fn store_that_is_retired_acknowledges_nothing_and_is_removed_when_unused()
     close(&stores).await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn fork_that_is_held_outlives_its_lifetime_without_requests_until_it_is_let_go() {
+    let stores = open(Arc::new(MemoryFs::volatile()), Durability::Memory).unwrap();
+    for name in ["held", "idle"] {
+        let made = stores.fork_from(Some(name.to_owned()), ForkSource::Now);
+        made.await.unwrap();
+    }
+    let names = || -> Vec<_> {
+        let forks = stores.list_forks().into_iter();
+        forks.map(|fork| fork.name).collect()
+    };
+    let held = stores.hold_fork("held".to_owned()).unwrap();
+    let lifetime = stores.settings.forks.lifetime;
+    tokio::time::sleep(3 * lifetime).await;
+    assert_eq!(names(), ["held"]);
+    stores.check_held(&held).unwrap();
+    drop(held);
+    tokio::time::sleep(lifetime / 2).await;
+    assert_eq!(names(), ["held"], "its lifetime begins anew");
+    tokio::time::sleep(lifetime).await;
+    assert_eq!(names(), [""; 0]);
+    let gone = stores.hold_fork("held".to_owned()).unwrap_err();
+    assert_eq!(&*gone.code, "ForkNotFound");
+    close(&stores).await.unwrap();
+}
+
 /// A random number from a seed.
 struct Random(u64);
 
