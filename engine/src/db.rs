@@ -368,8 +368,14 @@ impl Db {
     /// only for a moment. It waits for a flush under way, but for no compaction. The time grows with the number of files, not of
     /// rows, and with the bytes that are not synced yet. After an error the links made so far are removed as far as possible.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
+        self.checkpoint_for(directory, self.durability())
+    }
+
+    /// As [`Db::checkpoint`], for a copy that is opened at this durability: at [`Durability::Memory`] it is not durable, and takes no sync
+    /// of the directory.
+    pub fn checkpoint_for(&self, directory: &Path, durability: Durability) -> Result<()> {
         self.parts().health.check_writable()?;
-        self.work().checkpoint(directory)
+        self.work().checkpoint(directory, durability)
     }
 
     /// Figures of the store as it is now.

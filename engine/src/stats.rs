@@ -23,6 +23,8 @@ pub struct Stats {
     pub sstable_bytes: u64,
     /// Segments of the write-ahead log that are needed.
     pub wal_segments: u64,
+    /// Bytes of the write-ahead log that the opening of a copy reads; 0 if SSTables hold everything. One small memtable may keep many.
+    pub wal_bytes: u64,
     /// Bytes of the value log, garbage included.
     pub value_log_bytes: u64,
     /// Bytes of the value log that something refers to.
@@ -161,6 +163,10 @@ impl Stats {
         };
         for tree in parts.trees.all() {
             stats.add_tree(&tree);
+        }
+        if stats.memtable_bytes > 0 {
+            let segments = parts.log.segments();
+            stats.wal_bytes = parts.log.with_log(|log| segments.bytes(log));
         }
         stats
     }

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Change, Model, Store, open_in};
-use lazurite_engine::fs::{Clock, Failure, Fault, FaultFs, Fs, Keep, MemoryFs, SystemClock};
+use lazurite_engine::fs::{
+    Clock, Failure, Fault, FaultFs, Fs, Keep, ManualClock, MemoryFs, Operation, SystemClock,
+};
 use lazurite_engine::{
     Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
 };
@@ -258,6 +260,178 @@ fn fork_of_a_flushed_store_has_no_log() {
     model.apply(&changes);
     let fork = open_in(FORK, Arc::new(fs.crash(1, Keep::Nothing)), &config()).unwrap();
     assert_eq!(fork.dump().unwrap(), model);
+}
+
+/// Of a store that lives for as long as the process, among many that share their files.
+fn brief_config() -> Config {
+    Config {
+        durability: Durability::Memory,
+        merges_inherited: false,
+        level0_files_max: 5,
+        ..config()
+    }
+}
+
+/// A store that its background work would merge: SSTables in level 0 with rows in each keyspace, and a value-log segment of garbage.
+fn unmerged_source(fs: Arc<dyn Fs>, files: u8) -> (Store, Model) {
+    let store = open_in("/source", fs, &config()).unwrap();
+    let mut model = Model::default();
+    for file in 0..files {
+        let value = |key: u8| vec![file; if key < 3 { 400 } else { 20 }];
+        let changes: Vec<_> = (0..30).map(|key| row(key, &value(key))).collect();
+        store.write(&changes).unwrap();
+        model.apply(&changes);
+        store.db.flush_all().unwrap();
+    }
+    (store, model)
+}
+
+/// Runs background work until there is none, at rest.
+fn work_through(fork: &Store, clock: &ManualClock) {
+    loop {
+        clock.advance(Duration::from_secs(20));
+        if fork.db.step().unwrap().is_none() {
+            return;
+        }
+    }
+}
+
+/// Opens the fork with its own time.
+fn open_with_clock(fs: Arc<dyn Fs>, config: &Config) -> (Store, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment {
+        clock: clock.clone(),
+        ..common::environment(fs)
+    };
+    let fork = common::open_with(FORK.as_ref(), config, environment);
+    (fork.unwrap(), clock)
+}
+
+/// How many calls of this kind a fork takes of a store with that many SSTables in each keyspace: made, opened, and left to itself.
+fn calls_of_a_fork(operation: Operation, files: u8) -> u64 {
+    let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let (source, _) = unmerged_source(Arc::new(faults.clone()), files);
+    // One before it has ended the segments that were being written.
+    source.db.checkpoint("/before".as_ref()).unwrap();
+    faults.set(Some(Fault {
+        operation: Some(operation),
+        path: String::new(),
+        nth: u64::MAX,
+        failure: Failure::Error(ErrorKind::Other),
+        sticky: false,
+    }));
+    let made = source.db.checkpoint_for(FORK.as_ref(), Durability::Memory);
+    made.unwrap();
+    let (fork, clock) = open_with_clock(Arc::new(faults.clone()), &brief_config());
+    work_through(&fork, &clock);
+    faults.seen().0
+}
+
+#[test]
+fn fork_writes_reads_and_opens_no_more_for_a_large_store_than_for_a_small_one() {
+    let operations = [
+        (Operation::Create, 4),
+        (Operation::Open, 2),
+        (Operation::Write, 4),
+        (Operation::Read, 4),
+    ];
+    for (operation, most) in operations {
+        let calls = [1, 4].map(|files| calls_of_a_fork(operation, files));
+        assert_eq!(calls[0], calls[1], "{operation:?}");
+        assert!(calls[0] <= most, "{operation:?}: {}", calls[0]);
+    }
+    for operation in [Operation::Sync, Operation::SyncDirectory] {
+        assert_eq!(calls_of_a_fork(operation, 4), 0, "{operation:?}");
+    }
+    let links = [1, 4].map(|files| calls_of_a_fork(Operation::Link, files));
+    let keyspaces = common::KEYSPACES.len() as u64;
+    assert_eq!(links[1] - links[0], 3 * keyspaces, "one for each SSTable");
+}
+
+#[test]
+fn fork_merges_only_keyspaces_that_it_has_flushed_itself() {
+    for merges_inherited in [false, true] {
+        let fs = MemoryFs::volatile();
+        let (source, mut model) = unmerged_source(Arc::new(fs.clone()), 4);
+        let made = source.db.checkpoint_for(FORK.as_ref(), Durability::Memory);
+        made.unwrap();
+        let config = Config {
+            merges_inherited,
+            ..brief_config()
+        };
+        let (fork, clock) = open_with_clock(Arc::new(fs), &config);
+        let changes = [row(0, b"newer"), row(3, &[9; 500])];
+        fork.write(&changes).unwrap();
+        model.apply(&changes);
+        fork.db.flush(&fork.keyspaces[0]).unwrap();
+        work_through(&fork, &clock);
+        let compactions = fork.db.stats().compactions;
+        let is_right = compactions == 1 || merges_inherited && compactions >= 3;
+        assert!(is_right, "{merges_inherited}: {compactions}");
+        assert_eq!(fork.dump().unwrap(), model);
+        assert!(fork.db.verify().unwrap().damages.is_empty());
+    }
+}
+
+/// Writes rows of 1 KiB to a keyspace.
+fn fill(store: &Store, keyspace: usize, rows: u32) {
+    let mut batch = Batch::new();
+    for row in 0..rows {
+        batch.put(&store.keyspaces[keyspace], &row.to_be_bytes(), &[7; 1024]);
+    }
+    drop(store.db.write(batch).unwrap());
+}
+
+#[test]
+fn log_that_a_small_memtable_keeps_is_counted_until_it_is_flushed() {
+    let fs = Arc::new(MemoryFs::volatile());
+    let store = open_in("/source", fs.clone(), &Config::default()).unwrap();
+    store.write(&[row(0, b"small")]).unwrap();
+    fill(&store, 1, 3000);
+    store.db.flush(&store.keyspaces[1]).unwrap();
+    let stats = store.db.stats();
+    assert!(stats.memtable_bytes < 100 << 10, "{stats:?}");
+    assert!(stats.wal_bytes > 2 << 20, "{stats:?}");
+    store.db.flush_all().unwrap();
+    assert_eq!(store.db.stats().wal_bytes, 0);
+    // A copy ends the segment in use, and the next flush releases it.
+    for name in ["/one", "/two"] {
+        store.db.checkpoint(name.as_ref()).unwrap();
+        store.write(&[row(0, b"after")]).unwrap();
+        store.db.flush_all().unwrap();
+    }
+    store.write(&[row(0, b"last")]).unwrap();
+    let bytes = store.db.stats().wal_bytes;
+    assert!((1..100 << 10).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn memtable_of_an_idle_store_is_flushed_if_it_is_worth_a_file() {
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment {
+        clock: clock.clone(),
+        ..common::environment(Arc::new(MemoryFs::volatile()))
+    };
+    let store = common::open_with("/source".as_ref(), &Config::default(), environment).unwrap();
+    fill(&store, 0, 3000);
+    store.write(&[row(1, b"small")]).unwrap();
+    let mut steps = 0;
+    while store.db.step().unwrap().is_none() {
+        steps += 1;
+        assert!(steps < 20, "nothing was flushed");
+        clock.advance(Duration::from_millis(100));
+        if steps < 10 {
+            store.write(&[row(1, b"again")]).unwrap();
+        }
+    }
+    assert!(
+        steps >= 14,
+        "{steps}: flushed while the store was written to"
+    );
+    assert_eq!(store.db.stats().flushes, 1);
+    clock.advance(Duration::from_secs(9));
+    while store.db.step().unwrap().is_some() {}
+    assert_eq!(store.db.stats().flushes, 1, "the small one stays");
 }
 
 #[test]

@@ -291,9 +291,13 @@ fn a_memtable_that_scans_pay_for_is_flushed_at_rest() {
         keyspace,
         clock,
     } = &small;
+    // A row now and then: a memtable of this size is flushed without any scan if nothing is written.
     let flushes_after = |milliseconds| {
-        clock.advance(Duration::from_millis(milliseconds));
-        while db.step().unwrap().is_some() {}
+        for _ in 0..milliseconds / 250 {
+            fill(db, keyspace, 30_000..30_001, &[3; 300]);
+            clock.advance(Duration::from_millis(250));
+            while db.step().unwrap().is_some() {}
+        }
         db.stats().flushes
     };
     fill(db, keyspace, 0..10_000, &[1; 300]);
@@ -312,7 +316,7 @@ fn a_memtable_that_scans_pay_for_is_flushed_at_rest() {
     assert_eq!(flushes_after(300), 1, "what is written goes on");
     let rested = (0..5).map(|_| flushes_after(1000));
     assert_eq!(rested.max(), Some(2));
-    assert_eq!(db.stats().memtable_bytes, 0);
+    assert!(db.stats().memtable_bytes < 100 << 10);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::connection::on_blocking_pool;
 use crate::local_services::{LocalAccount, LocalServices, STOPPING};
 use crate::request::body::RequestBody;
 use crate::response::error::{Failure, Result, common};
-use crate::state::{ForkSource, Stores, fork_not_found};
+use crate::state::{ForkSource, HeldFork, Stores, fork_not_found};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body as HttpBody, Frame};
 use serde_json::{Value, json};
@@ -76,7 +76,8 @@ pub struct Export {
 /// Where an archive is imported to, and how.
 pub struct Destination {
     pub account: String,
-    pub fork: Option<String>,
+    /// Held to the end of the import: its upload may take longer than a fork lives without requests.
+    pub fork: Option<HeldFork>,
     pub existing: Existing,
 }
 
@@ -123,16 +124,24 @@ impl Transfers {
     }
 
     /// Imports an archive, which is unpacked as it comes. What has come when the last byte is here is imported even if the future is dropped.
-    /// The counts, and sentences about what was there. Errors: `400`; `409` if something is there or another import is under way; `413`;
-    /// `507`.
-    pub async fn import(&self, destination: Destination, body: RequestBody) -> Result<Value> {
+    /// The counts, and sentences about what was there. Errors: `400`; `404` if the fork was released meanwhile; `409` if something is there
+    /// or another import is under way; `413`; `507`.
+    pub async fn import(
+        &self,
+        stores: &Stores,
+        destination: Destination,
+        body: RequestBody,
+    ) -> Result<Value> {
         let turn = turn(&self.imports, IMPORT_UNDER_WAY)?;
         let files = receive(self.directory.clone(), body).await?;
+        if let Some(fork) = &destination.fork {
+            stores.check_held(fork)?;
+        }
         let services = self.services.clone();
         let importing = services.while_served(move |accounts: &[LocalAccount]| {
             let account = find(accounts, &destination.account)?;
             let connection_string = match &destination.fork {
-                Some(fork) => account.connection_string_in(fork),
+                Some(fork) => account.connection_string_in(&fork.name),
                 None => account.connection_string(),
             };
             let imported = import_unpacked(&connection_string, files.path(), destination.existing)?;

@@ -98,6 +98,11 @@ pub struct Config {
     pub sync_milliseconds: u64,
     /// Seconds after which a memtable that hides older data is flushed, so that its space comes back. Default: 10.
     pub memtable_seconds_max: u64,
+    /// Whether background work merges the SSTables, and rewrites the value-log segments, that the store finds when it is opened. Default:
+    /// true. False, for one of many copies that share their files: each copy would take the time and the space of the same merges. A
+    /// keyspace is then merged once the store has flushed to it itself, and never for readers alone: reads stay as fast as they were in
+    /// the source.
+    pub merges_inherited: bool,
 }
 
 impl Default for Config {
@@ -124,6 +129,7 @@ impl Default for Config {
             quota_bytes: None,
             sync_milliseconds: 50,
             memtable_seconds_max: 10,
+            merges_inherited: true,
         }
     }
 }

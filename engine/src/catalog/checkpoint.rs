@@ -4,7 +4,6 @@
 //! log and the value log each begin a new segment first, and those that were in use are linked once their last writers are done; log
 //! segments that are linked are not used again. Files are removed only by background work, which removes none meanwhile.
 
-use crate::Result;
 use crate::base::key::SequenceNumber;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::parts::Parts;
@@ -13,13 +12,19 @@ use crate::format::edit::WalMeta;
 use crate::fs::directory::Directory;
 use crate::fs::name::{FileKind, FileName};
 use crate::tree::keyspace::Tree;
+use crate::{Durability, Result};
 use std::path::Path;
 use std::sync::Arc;
 
 impl Parts {
-    /// The directory at `path`, for a checkpoint; made if it is absent. Errors: `UnknownFormat` if it is not empty.
-    pub(crate) fn checkpoint_target(&self, path: &Path) -> Result<Directory> {
-        let target = self.directory.beside(path);
+    /// The directory at `path`, for a checkpoint that a store of this durability opens; made if it is absent. Errors: `UnknownFormat` if it
+    /// is not empty.
+    pub(crate) fn checkpoint_target(
+        &self,
+        path: &Path,
+        durability: Durability,
+    ) -> Result<Directory> {
+        let target = self.directory.beside(path).at(durability);
         target.make_empty()?;
         Ok(target)
     }

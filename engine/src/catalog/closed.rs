@@ -3,17 +3,23 @@
 //! The files of a closed store can be linked as they are. A store that is opened reads the manifest, the logs and the segments that it
 //! finds, and begins new ones: of the files that it finds, it writes to none but LOCK, which is not linked.
 
-use crate::Result;
 use crate::fs::Fs;
 use crate::fs::directory::Directory;
 use crate::fs::name::FileName;
+use crate::{Durability, Result};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Makes `target`, which must be on the same file system and not exist or be empty, a copy of the store in `source`, which must not be
-/// open: hard links, durable on return. After an error the links made so far are removed again, as far as they can be.
-pub fn copy_store(fs: &Arc<dyn Fs>, source: &Path, target: &Path) -> Result<()> {
-    let source = Directory::new(fs.clone(), source);
+/// open: hard links, durable on return unless the copy is for a store at [`Durability::Memory`]. After an error the links made so far are
+/// removed again, as far as they can be.
+pub fn copy_store(
+    fs: &Arc<dyn Fs>,
+    source: &Path,
+    target: &Path,
+    durability: Durability,
+) -> Result<()> {
+    let source = Directory::new(fs.clone(), source).at(durability);
     let target = source.beside(target);
     target.make_empty()?;
     let made = target
@@ -103,7 +109,8 @@ mod tests {
         put(&first, b"large", &[7; 100_000]);
         // Neither flushed nor closed, so a log is linked.
         first.checkpoint("second".as_ref()).unwrap();
-        copy_store(&fs, "second".as_ref(), "third".as_ref()).unwrap();
+        let durability = Durability::Process;
+        copy_store(&fs, "second".as_ref(), "third".as_ref(), durability).unwrap();
         let third = open(&fs, "third");
         put(&third, b"small", b"3");
         for number in 0..2000_u32 {

@@ -56,7 +56,7 @@ fn recover(
     listed: &mut State,
 ) -> Result<Parts> {
     let started = environment.clock.now();
-    let directory = Directory::new(environment.fs.clone(), path);
+    let directory = Directory::new(environment.fs.clone(), path).at(config.durability);
     directory.make()?;
     Found::list(&directory)?;
     let lock_guard = take_lock(&directory)?;

@@ -2,7 +2,7 @@
 
 use crate::fs::name::FileName;
 use crate::fs::{File, Fs, Lock, LogWrites, Space};
-use crate::{Error, Result};
+use crate::{Durability, Error, Result};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,23 @@ use std::sync::Arc;
 pub(crate) struct Directory {
     fs: Arc<dyn Fs>,
     path: PathBuf,
+    /// Whether syncs of it and of its files reach the file system.
+    syncs: bool,
 }
 
 impl Directory {
     pub(crate) fn new(fs: Arc<dyn Fs>, path: &Path) -> Directory {
         let path = path.to_path_buf();
-        Directory { fs, path }
+        let syncs = true;
+        Directory { fs, path, syncs }
+    }
+
+    /// The same directory for a store of this durability. One at `Memory` survives nothing, so that nothing is synced for it.
+    pub(crate) fn at(self, durability: Durability) -> Directory {
+        Directory {
+            syncs: durability != Durability::Memory,
+            ..self
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -50,6 +61,9 @@ impl Directory {
     /// Makes the name of the directory durable, and those of the directories that it lies in: `make` may have created them. One
     /// that may not be opened, or cannot be synced, is not of our making.
     pub(crate) fn sync_ancestors(&self) -> Result<()> {
+        if !self.syncs {
+            return Ok(());
+        }
         for ancestor in self.path.ancestors().skip(1) {
             match self.fs.sync_directory(ancestor) {
                 Err(error) if is_not_ours(&error) => {}
@@ -80,11 +94,16 @@ impl Directory {
     ) -> Result<OpenFile> {
         let path = self.path_of(name);
         match create(&path) {
-            Ok(file) => Ok(OpenFile {
-                file,
-                path: path.into(),
-            }),
+            Ok(file) => Ok(self.opened(file, path)),
             Err(error) => Err(Error::io("create", &path, error)),
+        }
+    }
+
+    fn opened(&self, file: Arc<dyn File>, path: PathBuf) -> OpenFile {
+        OpenFile {
+            file,
+            path: path.into(),
+            syncs: self.syncs,
         }
     }
 
@@ -92,10 +111,7 @@ impl Directory {
     pub(crate) fn open(&self, name: FileName) -> Result<OpenFile> {
         let path = self.path_of(name);
         match self.fs.open(&path) {
-            Ok(file) => Ok(OpenFile {
-                file,
-                path: path.into(),
-            }),
+            Ok(file) => Ok(self.opened(file, path)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Err(Error::corrupt(&path, 0, "the file is missing"))
             }
@@ -112,17 +128,17 @@ impl Directory {
     ) -> Result<OpenFile> {
         let path = self.path_of(name);
         match self.fs.open_log(&path, length, writes) {
-            Ok(file) => Ok(OpenFile {
-                file,
-                path: path.into(),
-            }),
+            Ok(file) => Ok(self.opened(file, path)),
             Err(error) => Err(Error::io("create", &path, error)),
         }
     }
 
-    /// Another directory of the same file system.
+    /// Another directory of the same file system, which is synced as this one is.
     pub(crate) fn beside(&self, path: &Path) -> Directory {
-        Directory::new(self.fs.clone(), path)
+        Directory {
+            path: path.to_path_buf(),
+            ..self.clone()
+        }
     }
 
     /// Gives the file a second name, in another directory.
@@ -151,6 +167,9 @@ impl Directory {
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
+        if !self.syncs {
+            return Ok(());
+        }
         let synced = self.fs.sync_directory(&self.path);
         synced.map_err(|error| Error::sync(&self.path, error))
     }
@@ -188,6 +207,8 @@ fn is_not_ours(error: &io::Error) -> bool {
 pub(crate) struct OpenFile {
     file: Arc<dyn File>,
     path: Arc<Path>,
+    /// As of its directory.
+    syncs: bool,
 }
 
 impl OpenFile {
@@ -252,6 +273,9 @@ impl OpenFile {
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
+        if !self.syncs {
+            return Ok(());
+        }
         let synced = self.file.sync();
         synced.map_err(|error| Error::sync(&self.path, error))
     }

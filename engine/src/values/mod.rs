@@ -174,6 +174,8 @@ pub(crate) struct ValueLog {
     /// Something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
     written: AtomicU64,
+    /// The highest number of a segment that was there when the log was opened.
+    inherited_through: u64,
 }
 
 impl Segments {
@@ -217,6 +219,7 @@ impl ValueLog {
         sealed: BTreeMap<u64, SegmentMeta>,
         health: Arc<Health>,
     ) -> ValueLog {
+        let inherited_through = sealed.keys().last().copied().unwrap_or(0);
         let pins = sealed
             .keys()
             .map(|&number| (number, Arc::default()))
@@ -241,7 +244,13 @@ impl ValueLog {
             files: quick_cache::sync::Cache::new(64),
             collect: Arc::new(AtomicBool::new(true)),
             written: AtomicU64::new(0),
+            inherited_through,
         }
+    }
+
+    /// Whether the segment was there when the log was opened.
+    pub(crate) fn is_inherited(&self, number: u64) -> bool {
+        number <= self.inherited_through
     }
 
     /// Whether all of these keep segments of this open log.

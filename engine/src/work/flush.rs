@@ -32,7 +32,8 @@ const SCAN_MERGE_BYTES: u64 = 4 << 10;
 
 impl Work {
     /// Seals active memtables that hide older data for too long (sooner when space is short), that hold much in the value
-    /// log, that keep the log from being removed, or that scans pay for.
+    /// log, that keep the log from being removed, that scans pay for, or that are idle: a copy of the store, and the next start, would have
+    /// to make them anew.
     pub(crate) fn seal_aged(&self) {
         let trees = self.parts.trees.all();
         let aged: Vec<_> = trees.iter().filter(|tree| self.is_aged(tree)).collect();
@@ -74,6 +75,12 @@ impl Work {
             || summary.value_bytes > self.parts.config.value_segment_bytes
             || pins_log
             || self.is_read_across(&view)
+            || self.is_worth_a_file(&view)
+    }
+
+    /// True if an idle memtable is large enough for an SSTable.
+    fn is_worth_a_file(&self, view: &View) -> bool {
+        view.active.bytes() as u64 >= MERGED_BYTES_MIN && self.is_idle()
     }
 
     /// True if an idle memtable slows scans down enough to be worth flushing.

@@ -14,7 +14,7 @@ use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::catalog::parts::Parts;
 use crate::tree::keyspace::Tree;
-use crate::{Error, Result};
+use crate::{Durability, Error, Result};
 use pacing::Pace;
 use scheduler::{JOBS, Job, Signal};
 use std::path::Path;
@@ -91,9 +91,9 @@ impl Work {
         self.signal.notify();
     }
 
-    /// Makes a checkpoint in the directory at `path`. Flushes wait meanwhile, and a compaction may run but removes no file.
-    pub(crate) fn checkpoint(&self, path: &Path) -> Result<()> {
-        let target = self.parts.checkpoint_target(path)?;
+    /// Makes a checkpoint in the directory at `path`, for a store of this durability. Flushes wait meanwhile, and a compaction may run but removes no file.
+    pub(crate) fn checkpoint(&self, path: &Path, durability: Durability) -> Result<()> {
+        let target = self.parts.checkpoint_target(path, durability)?;
         // Not `compacting`: a merge may take seconds.
         let _flushing = lock(&self.flushing);
         let _removing = lock(&self.removing);

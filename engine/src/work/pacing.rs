@@ -11,12 +11,17 @@ use std::time::Duration;
 /// Below how many changes in [`REST`] the store is at rest.
 const REST_CHANGES_MAX: u64 = 100;
 
+/// After how long without any change a store is idle.
+const IDLE: Duration = Duration::from_millis(500);
+
 /// How fast changes come.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     since: Duration,
     sequence: SequenceNumber,
     is_slow: bool,
+    /// When the last change was noticed.
+    changed_at: Duration,
 }
 
 impl Work {
@@ -27,6 +32,7 @@ impl Work {
         let elapsed = now.saturating_sub(pace.since);
         if elapsed >= REST {
             let changes = u128::from(sequence - pace.sequence);
+            let changed_at = if changes > 0 { now } else { pace.changed_at };
             let is_slow =
                 changes * REST.as_micros() <= u128::from(REST_CHANGES_MAX) * elapsed.as_micros();
             if is_slow && !pace.is_slow {
@@ -37,9 +43,17 @@ impl Work {
                 since: now,
                 sequence,
                 is_slow,
+                changed_at,
             };
         }
         pace.is_slow
+    }
+
+    /// True if nothing was written for a while: time for work that only checkpoints and the next start gain from.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_at_rest = self.is_at_rest();
+        let changed_at = lock(&self.pace).changed_at;
+        is_at_rest && self.parts.clock.now().saturating_sub(changed_at) >= IDLE
     }
 
     /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for

@@ -157,17 +157,15 @@ async fn import(
     Extension(body): Extension<HandedBody>,
 ) -> Page<Json<Value>> {
     check_is_no_form(&visit)?;
+    let hold = |fork| console.stores.hold_fork(fork);
     let destination = Destination {
         account: account_of(&console, &visit)?,
-        fork: given(&visit, "fork"),
+        fork: given(&visit, "fork").map(hold).transpose()?,
         existing: existing(&visit)?,
     };
-    if let Some(fork) = &destination.fork {
-        let found = console.stores.fork(fork);
-        found.ok_or_else(|| fork_not_found(fork))?;
-    }
     let transfers = transfers(&console)?;
-    Ok(Json(transfers.import(destination, body.take()).await?))
+    let importing = transfers.import(&console.stores, destination, body.take());
+    Ok(Json(importing.await?))
 }
 
 /// Refuses the form of a browser, or of `curl -F`: its body is more than the file.

@@ -7,6 +7,8 @@ use lazurite_engine::{Background, Config, Db, Durability, Environment, Error, Re
 use std::path::Path;
 use std::sync::Arc;
 
+/// A fork ends with the process.
+pub(super) const FORK_DURABILITY: Durability = Durability::Memory;
 /// Of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all memtables, and open SSTables.
 const FORK_CACHE_BYTES_MAX: usize = 4 << 20;
 const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
@@ -68,7 +70,9 @@ impl Opener {
     /// A store that does not outlive the process, with little memory and few threads.
     pub(super) fn open_fork(&self, directories: &Directories, number: StoreNumber) -> Result<Db> {
         let config = Config {
-            durability: Durability::Memory,
+            durability: FORK_DURABILITY,
+            // A merge would cost each fork the time and the disk of what the source merges once.
+            merges_inherited: false,
             cache_bytes_max: FORK_CACHE_BYTES_MAX,
             memtable_bytes_max: FORK_MEMTABLE_BYTES_MAX,
             memory_bytes_max: FORK_MEMORY_BYTES_MAX,
@@ -91,8 +95,13 @@ impl Opener {
         }
     }
 
+    /// Of stores that are no forks.
+    pub(super) fn durability(&self) -> Durability {
+        self.config.durability
+    }
+
     /// Whether stores end with the process.
     pub(super) fn is_in_memory(&self) -> bool {
-        self.config.durability == Durability::Memory
+        self.durability() == Durability::Memory
     }
 }

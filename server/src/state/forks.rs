@@ -7,11 +7,12 @@
 use crate::accounts::is_fork_name;
 use crate::clock::system_time;
 use crate::response::error::{Failure, Result};
+use crate::state::data_directory::FORK_DURABILITY;
 use crate::state::operations::existing;
 use crate::state::store::Store;
 use crate::state::stores::Stores;
 use crate::state::stores_file::{StoreNumber, StoresFile};
-use lazurite_engine::copy_store;
+use lazurite_engine::{Db, copy_store};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,6 +22,10 @@ use tokio::time::Instant;
 /// Bytes of memtables that a fork may have to make anew from the log. With more, the store is flushed first: each fork would hold them in
 /// memory.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
+/// Bytes of the log that a fork may have to read.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of memtables that are flushed before a snapshot, which should not wait long.
+const FLUSHED_FIRST_BYTES_MAX: u64 = 4 << 20;
 /// How often forks are looked for that no request has used, at most and at least.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(5);
@@ -75,6 +80,14 @@ struct Fork {
     made_at: SystemTime,
     /// In milliseconds since the beginning of [`Forks`].
     used_at: AtomicU64,
+}
+
+/// A fork that does not end by its lifetime for as long as this lives: for work that takes long before it sends the fork a request.
+#[derive(Debug)]
+pub struct HeldFork {
+    pub name: String,
+    /// Counts as a request.
+    store: Arc<Store>,
 }
 
 /// The forks that there are.
@@ -191,6 +204,22 @@ impl Stores {
         self.forks.find(name)
     }
 
+    /// Keeps a fork from ending by its lifetime. Errors: `ForkNotFound`.
+    pub fn hold_fork(&self, name: String) -> Result<HeldFork> {
+        let store = self.forks.find(&name);
+        let store = store.ok_or_else(|| fork_not_found(&name))?;
+        Ok(HeldFork { name, store })
+    }
+
+    /// Whether a fork that is held has not been released, nor another one made under its name. Errors: `ForkNotFound`.
+    pub fn check_held(&self, fork: &HeldFork) -> Result<()> {
+        let present = self.forks.find(&fork.name);
+        if present.is_some_and(|present| Arc::ptr_eq(&present, &fork.store)) {
+            return Ok(());
+        }
+        Err(fork_not_found(&fork.name))
+    }
+
     /// The store of a fork, which is made if requests make forks. The caller has authenticated the request. Errors: `ForkNotFound`;
     /// `SnapshotNotFound`; `503` if there are too many.
     pub async fn fork_at_first_use(self: &Arc<Stores>, name: String) -> Result<Arc<Store>> {
@@ -282,10 +311,10 @@ impl Stores {
             ForkSource::Now => {
                 let current = self.current();
                 let db = &current.services.db;
-                if db.stats().memtable_bytes > REPLAYED_BYTES_MAX && !self.opener.is_in_memory() {
-                    db.flush_all()?;
+                if !self.opener.is_in_memory() {
+                    flush_for_forks(db)?;
                 }
-                Ok(db.checkpoint(&target)?)
+                Ok(db.checkpoint_for(&target, FORK_DURABILITY)?)
             }
             ForkSource::Snapshot(name) => {
                 let snapshot = self.snapshot_for_forks(file, name)?;
@@ -293,6 +322,7 @@ impl Stores {
                     directories.fs(),
                     &directories.path(snapshot),
                     &target,
+                    FORK_DURABILITY,
                 )?)
             }
         }
@@ -337,6 +367,28 @@ impl Stores {
             let unused = self.forks.take_unused();
             unused.into_iter().for_each(|store| self.end_fork(store));
         }
+    }
+}
+
+/// Flushes a store of which each fork would hold much in memory, or read a long log: one that small memtables keep.
+fn flush_for_forks(db: &Db) -> lazurite_engine::Result<()> {
+    let stats = db.stats();
+    if stats.memtable_bytes > REPLAYED_BYTES_MAX || stats.wal_bytes > LOG_BYTES_MAX {
+        db.flush_all()?;
+    }
+    Ok(())
+}
+
+/// Flushes a store before a snapshot if that takes little, so that the first fork of the snapshot does not find a long log. A snapshot is
+/// taken on a full disk too.
+pub(super) fn flush_for_snapshot(db: &Db) -> lazurite_engine::Result<()> {
+    let stats = db.stats();
+    if stats.memtable_bytes > FLUSHED_FIRST_BYTES_MAX || stats.wal_bytes <= LOG_BYTES_MAX {
+        return Ok(());
+    }
+    match db.flush_all() {
+        Err(lazurite_engine::Error::NoSpace { .. }) => Ok(()),
+        flushed => flushed,
     }
 }
 

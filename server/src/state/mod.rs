@@ -22,7 +22,7 @@ mod writes;
 
 pub use data_directory::DataDirectory;
 pub use directories::Directories;
-pub use forks::{ForkFacts, ForkSettings, ForkSource, fork_not_found};
+pub use forks::{ForkFacts, ForkSettings, ForkSource, HeldFork, fork_not_found};
 pub use operations::SnapshotFacts;
 pub use store::{Settings, Shared, Store};
 pub use stores::Stores;

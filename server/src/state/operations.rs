@@ -10,6 +10,7 @@
 use crate::clock::system_time;
 use crate::connection::on_blocking_pool;
 use crate::response::error::{Failure, Result};
+use crate::state::forks::flush_for_snapshot;
 use crate::state::store::Store;
 use crate::state::stores::Stores;
 use crate::state::stores_file::{
@@ -45,7 +46,9 @@ impl Stores {
             let directories = &stores.directories;
             let source = directories.path(existing(file, &name)?.number);
             let number = directories.next_number(file)?;
-            copy_store(directories.fs(), &source, &directories.path(number))
+            let durability = stores.opener.durability();
+            let target = directories.path(number);
+            copy_store(directories.fs(), &source, &target, durability)
                 .inspect_err(|_| directories.remove(number))?;
             stores.put_in_service(file, number)
         })
@@ -66,7 +69,8 @@ impl Stores {
             let mut next = file.clone();
             next.snapshots.push(record.clone());
             let db = &stores.current().services.db;
-            db.checkpoint(&directories.path(number))
+            flush_for_snapshot(db)
+                .and_then(|()| db.checkpoint(&directories.path(number)))
                 .map_err(Failure::from)
                 .and_then(|()| stores.write(file, next))
                 .inspect_err(|_| stores.remove_unless_named(file, number))?;

@@ -9,7 +9,9 @@ use crate::state::{DataDirectory, ForkSource, Store, Stores};
 use clap::Parser;
 use lazurite_blob::{ContainerSettings, ListContainers};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Fs, Keep, Lock, MemoryFs, Operation};
-use lazurite_engine::{Config, Durability, Environment, SystemWallClock, test_seeds};
+use lazurite_engine::{
+    Batch, Config, Durability, Environment, KeyspaceOptions, SystemWallClock, test_seeds,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -298,6 +300,98 @@ async fn store_that_is_retired_acknowledges_nothing_and_is_removed_when_unused()
         matches!(lock, Lock::Held(_)),
         "the data directory stays locked"
     );
+    close(&stores).await.unwrap();
+}
+
+/// How many calls of this kind a fork of a snapshot takes below the directory of stores, when the snapshot holds that many names.
+async fn calls_of_a_fork(operation: Operation, names: usize) -> u64 {
+    let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
+    let stores = open(Arc::new(faults.clone()), Durability::Process).unwrap();
+    for name in 0..names {
+        put(&stores, &format!("name-{name}")).await;
+    }
+    stores.take_snapshot("one".to_owned()).await.unwrap();
+    let fork = || stores.fork_from(None, ForkSource::Snapshot("one".to_owned()));
+    // The first one writes the log of the snapshot to SSTables.
+    fork().await.unwrap();
+    faults.set(Some(Fault {
+        operation: Some(operation),
+        sticky: false,
+        ..fault("/stores/", u64::MAX, ErrorKind::Other)
+    }));
+    fork().await.unwrap();
+    let (calls, _) = faults.seen();
+    close(&stores).await.unwrap();
+    calls
+}
+
+#[tokio::test]
+async fn fork_takes_no_sync_and_the_same_calls_of_the_disk_however_much_its_source_holds() {
+    for (operation, most) in [
+        (Operation::Create, 2),
+        (Operation::Write, 4),
+        (Operation::Open, 8),
+        (Operation::Read, 24),
+        (Operation::Sync, 0),
+        (Operation::SyncDirectory, 0),
+    ] {
+        let few = calls_of_a_fork(operation, 1).await;
+        assert!(few <= most, "{operation:?}: {few}");
+        assert_eq!(calls_of_a_fork(operation, 500).await, few, "{operation:?}");
+    }
+}
+
+#[tokio::test]
+async fn forks_of_now_and_of_a_snapshot_find_no_log_that_a_small_memtable_keeps() {
+    let stores = open(Arc::new(MemoryFs::volatile()), Durability::Process).unwrap();
+    let db = stores.current().services.db.clone();
+    let keyspace = db.keyspace("filler", KeyspaceOptions::default()).unwrap();
+    let fill = || {
+        let mut batch = Batch::new();
+        (0..3000u32).for_each(|row| batch.put(&keyspace, &row.to_be_bytes(), &[7; 1024]));
+        drop(db.write(batch).unwrap());
+        db.flush(&keyspace).unwrap();
+        assert!(db.stats().wal_bytes > 2 << 20);
+    };
+    put(&stores, "aaa").await;
+    fill();
+    stores.take_snapshot("one".to_owned()).await.unwrap();
+    let number = stores.file.lock().await.snapshot("one").unwrap().number;
+    assert!(!stores.directories.has_log(number).unwrap());
+    put(&stores, "bbb").await;
+    fill();
+    let fork = stores.fork_from(Some("f".to_owned()), ForkSource::Now);
+    fork.await.unwrap();
+    let fork = stores.fork("f").unwrap();
+    assert_eq!(names_in(&fork), set(&["aaa", "bbb"]));
+    assert!(db.stats().wal_bytes < 1 << 20, "{:?}", db.stats());
+    drop((fork, db, keyspace));
+    close(&stores).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn fork_that_is_held_outlives_its_lifetime_without_requests_until_it_is_let_go() {
+    let stores = open(Arc::new(MemoryFs::volatile()), Durability::Memory).unwrap();
+    for name in ["held", "idle"] {
+        let made = stores.fork_from(Some(name.to_owned()), ForkSource::Now);
+        made.await.unwrap();
+    }
+    let names = || -> Vec<_> {
+        let forks = stores.list_forks().into_iter();
+        forks.map(|fork| fork.name).collect()
+    };
+    let held = stores.hold_fork("held".to_owned()).unwrap();
+    let lifetime = stores.settings.forks.lifetime;
+    tokio::time::sleep(3 * lifetime).await;
+    assert_eq!(names(), ["held"]);
+    stores.check_held(&held).unwrap();
+    drop(held);
+    tokio::time::sleep(lifetime / 2).await;
+    assert_eq!(names(), ["held"], "its lifetime begins anew");
+    tokio::time::sleep(lifetime).await;
+    assert_eq!(names(), [""; 0]);
+    let gone = stores.hold_fork("held".to_owned()).unwrap_err();
+    assert_eq!(&*gone.code, "ForkNotFound");
     close(&stores).await.unwrap();
 }
 

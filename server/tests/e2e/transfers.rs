@@ -486,6 +486,38 @@ fn server_stops_during_an_export_and_an_import_and_the_next_start_finds_no_files
 }
 
 #[test]
+fn fork_does_not_end_by_its_lifetime_while_an_import_into_it_is_uploaded() {
+    let (_location, server) = with_names(&[], &["--fork-lifetime=1"]);
+    let make = |name: &str| {
+        let body = json!({ "name": name }).to_string();
+        state("POST", "forks").body(body).send(&server).is(201);
+    };
+    make("imported");
+    make("idle");
+    let archive = archive(&[("blobs/aaa/name", "content"), (MANIFEST, "{\"format\":1}")]);
+    let begin = || {
+        let mut importing = Connection::open(&server, Service::Blob).unwrap();
+        let bytes = import("?fork=imported", archive.clone()).bytes();
+        let (most, last) = bytes.split_at(bytes.len() - 1);
+        importing.write(most).unwrap();
+        (importing, last.to_vec())
+    };
+    let (mut importing, last) = begin();
+    // The lists of forks are no requests of a fork.
+    wait_until("the idle fork has ended", || forks(&server).len() == 1);
+    importing.write(&last).unwrap();
+    let imported = importing.read("POST").unwrap();
+    assert_eq!(imported.is(200).json()["imported"]["blobs"], 1);
+
+    // One that is released under its import is not taken for another of its name.
+    let (mut importing, last) = begin();
+    state("DELETE", "forks/imported").send(&server).is(200);
+    make("imported");
+    importing.write(&last).unwrap();
+    refused(&importing.read("POST").unwrap(), 404, "ForkNotFound");
+}
+
+#[test]
 fn full_disk_is_said_of_exports_and_imports() {
     let may_mount = Command::new("unshare").args(["-m", "true"]).output();
     if !may_mount.is_ok_and(|tried| tried.status.success()) {

@@ -46,6 +46,7 @@ impl Work {
     pub(crate) fn compact_one(&self) -> Result<bool> {
         let retention = Retention::new(self.parts.snapshots.boundaries());
         let mut trees = self.parts.trees.all();
+        trees.retain(|tree| self.may_merge(tree));
         // The fullest keyspace first: its writers may be waiting. Keyspaces that are equally full take turns.
         let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
         trees.rotate_left(first);
@@ -59,6 +60,11 @@ impl Work {
             }
         }
         self.rewrite_wasteful()
+    }
+
+    /// Whether background work merges the SSTables of the keyspace: see [`Config::merges_inherited`].
+    fn may_merge(&self, tree: &Tree) -> bool {
+        self.parts.config.merges_inherited || tree.flushed_through() > 0
     }
 
     /// Merges all SSTables of the keyspace into one run.
@@ -95,7 +101,7 @@ impl Work {
             &config,
             dense,
             // A file that is about to come into level 0 is joined with the others there.
-            view.immutable.is_empty() && self.is_at_rest(),
+            self.parts.config.merges_inherited && view.immutable.is_empty() && self.is_at_rest(),
         ))
     }
 
@@ -137,6 +143,9 @@ impl Work {
             .parts
             .value_log
             .wasteful(&references, rule.garbage_percent);
+        if !self.parts.config.merges_inherited {
+            wasteful.retain(|&segment| !self.parts.value_log.is_inherited(segment));
+        }
         // A value to which only a memtable refers is copied once that is flushed, and must not stand before others until then.
         let trees = self.parts.trees.all();
         wasteful.retain(|&segment| {

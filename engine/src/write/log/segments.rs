@@ -105,6 +105,15 @@ impl LogSegments {
         lock(&self.used).len()
     }
 
+    /// Bytes of all segments with records in them, up to the last record.
+    pub(crate) fn bytes(&self, log: &Log) -> u64 {
+        let end = log.wal.as_ref().map_or(log.previous.1, WalWriter::end);
+        let used = lock(&self.used);
+        used.split_last().map_or(0, |(_, full)| {
+            full.iter().map(|segment| segment.bytes).sum::<u64>() + end
+        })
+    }
+
     pub(crate) fn take_next(&self) -> Option<Prepared> {
         lock(&self.next).take()
     }
