@@ -323,9 +323,8 @@ impl Db {
     pub fn flush_all(&self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
-        let trees = parts.trees.all();
-        trees.iter().for_each(|tree| parts.log.seal(tree));
-        while trees.iter().any(|tree| !tree.view().immutable.is_empty()) {
+        let last = parts.log.seal_all();
+        while self.work().is_unflushed(last) {
             self.work().run_flush()?;
         }
         Ok(())
@@ -363,7 +362,8 @@ impl Db {
     }
 
     /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
-    /// that is visible now: hard links, made while the store is in use, and durable on return. Later writes to either do
+    /// that is visible now: hard links, made while the store is in use, and durable on return, but for a store at
+    /// [`Durability::Memory`]. Later writes to either do
     /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait meanwhile, writers
     /// only for a moment. It waits for a flush under way, but for no compaction. The time grows with the number of files, not of
     /// rows, and with the bytes that are not synced yet. After an error the links made so far are removed as far as possible.
@@ -372,9 +372,15 @@ impl Db {
     }
 
     /// As [`Db::checkpoint`], for a copy that is opened at this durability: at [`Durability::Memory`] it is not durable, and takes no sync
-    /// of the directory.
+    /// of the directory. A store at [`Durability::Memory`] makes such copies only: its own files are not synced.
     pub fn checkpoint_for(&self, directory: &Path, durability: Durability) -> Result<()> {
         self.parts().health.check_writable()?;
+        let is_brief = self.durability() == Durability::Memory;
+        let durability = if is_brief {
+            Durability::Memory
+        } else {
+            durability
+        };
         self.work().checkpoint(directory, durability)
     }
 

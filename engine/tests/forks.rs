@@ -373,6 +373,38 @@ fn fork_merges_only_keyspaces_that_it_has_flushed_itself() {
     }
 }
 
+#[test]
+fn writers_of_a_fork_do_not_wait_for_files_that_it_inherited() {
+    let fs = MemoryFs::volatile();
+    let unmerged = Config {
+        level0_files_max: 100,
+        level0_files_stop: 200,
+        ..config()
+    };
+    let source = open_in("/source", Arc::new(fs.clone()), &unmerged).unwrap();
+    let rows: Vec<_> = (0..30).map(|key| row(key, b"old")).collect();
+    let mut model = Model::default();
+    model.apply(&rows);
+    for _ in 0..24 {
+        source.write(&rows).unwrap();
+        source.db.flush_all().unwrap();
+    }
+    let made = source.db.checkpoint_for(FORK.as_ref(), Durability::Memory);
+    made.unwrap();
+    let config = Config {
+        level0_files_stop: 24,
+        ..brief_config()
+    };
+    let (fork, clock) = open_with_clock(Arc::new(fs), &config);
+    let change = [row(0, b"newer")];
+    fork.write(&change).unwrap();
+    model.apply(&change);
+    work_through(&fork, &clock);
+    let keyspaces = common::KEYSPACES.len() as u64;
+    assert_eq!(fork.db.stats().compactions, keyspaces);
+    assert_eq!(fork.dump().unwrap(), model);
+}
+
 /// Writes rows of 1 KiB to a keyspace.
 fn fill(store: &Store, keyspace: usize, rows: u32) {
     let mut batch = Batch::new();
@@ -400,7 +432,11 @@ fn log_that_a_small_memtable_keeps_is_counted_until_it_is_flushed() {
         store.write(&[row(0, b"after")]).unwrap();
         store.db.flush_all().unwrap();
     }
-    store.write(&[row(0, b"last")]).unwrap();
+    // Each copy ends a segment, which is much longer than the records in it.
+    for name in ["/three", "/four", "/five", "/six"] {
+        store.write(&[row(0, b"last")]).unwrap();
+        store.db.checkpoint(name.as_ref()).unwrap();
+    }
     let bytes = store.db.stats().wal_bytes;
     assert!((1..100 << 10).contains(&bytes), "{bytes}");
 }
@@ -419,7 +455,7 @@ fn memtable_of_an_idle_store_is_flushed_if_it_is_worth_a_file() {
     while store.db.step().unwrap().is_none() {
         steps += 1;
         assert!(steps < 20, "nothing was flushed");
-        clock.advance(Duration::from_millis(100));
+        clock.advance(Duration::from_secs(1));
         if steps < 10 {
             store.write(&[row(1, b"again")]).unwrap();
         }

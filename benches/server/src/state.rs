@@ -21,7 +21,7 @@ const BYTES_GOAL: u64 = 20_000_000;
 /// How many are measured on each store.
 const OPERATIONS: usize = 5;
 /// What the server does behind its answers is over by then.
-const SETTLING: Duration = Duration::from_secs(3);
+const SETTLING: Duration = Duration::from_secs(8);
 
 #[derive(clap::Args)]
 pub(crate) struct StateArgs {

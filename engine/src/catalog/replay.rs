@@ -150,6 +150,7 @@ impl Parts {
             number: segment.number,
             base: segment.beginning.base,
             bytes: end,
+            end,
             is_reusable: false,
         });
     }

@@ -253,6 +253,13 @@ impl ValueLog {
         number <= self.inherited_through
     }
 
+    /// Whether a segment was sealed since the log was opened.
+    pub(crate) fn has_sealed_own(&self) -> bool {
+        let segments = lock(&self.segments);
+        let newest = segments.sealed.keys().last();
+        newest.is_some_and(|&number| !self.is_inherited(number))
+    }
+
     /// Whether all of these keep segments of this open log.
     pub(crate) fn owns(&self, pins: &[Pin]) -> bool {
         let is_ours = |pin: &Pin| Arc::ptr_eq(&pin.collect, &self.collect);

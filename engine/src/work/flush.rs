@@ -80,7 +80,9 @@ impl Work {
 
     /// True if an idle memtable is large enough for an SSTable.
     fn is_worth_a_file(&self, view: &View) -> bool {
-        view.active.bytes() as u64 >= MERGED_BYTES_MIN && self.is_idle()
+        view.active.bytes() as u64 >= MERGED_BYTES_MIN
+            && view.immutable.is_empty()
+            && self.is_idle()
     }
 
     /// True if an idle memtable slows scans down enough to be worth flushing.

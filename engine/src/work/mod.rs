@@ -13,7 +13,6 @@ use crate::base::health::Health;
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::catalog::parts::Parts;
-use crate::tree::keyspace::Tree;
 use crate::{Durability, Error, Result};
 use pacing::Pace;
 use scheduler::{JOBS, Job, Signal};
@@ -91,7 +90,8 @@ impl Work {
         self.signal.notify();
     }
 
-    /// Makes a checkpoint in the directory at `path`, for a store of this durability. Flushes wait meanwhile, and a compaction may run but removes no file.
+    /// Makes a checkpoint in the directory at `path`, for a store of this durability. Flushes wait meanwhile, and a compaction may run but
+    /// removes no file.
     pub(crate) fn checkpoint(&self, path: &Path, durability: Durability) -> Result<()> {
         let target = self.parts.checkpoint_target(path, durability)?;
         // Not `compacting`: a merge may take seconds.
@@ -109,16 +109,21 @@ impl Work {
             return Ok(None);
         }
         let last = self.parts.log.seal_all();
-        let is_pending = |tree: Arc<Tree>| {
+        while self.is_unflushed(last) {
+            self.note(Job::Flush, self.flush_one())?;
+        }
+        Ok(Some(last))
+    }
+
+    /// Whether a sealed memtable has a change up to that one.
+    pub(crate) fn is_unflushed(&self, last: SequenceNumber) -> bool {
+        let mut trees = self.parts.trees.all().into_iter();
+        trees.any(|tree| {
             let view = tree.view();
             let first = view.immutable.last();
             let first = first.and_then(|memtable| memtable.summary().first_sequence);
             first.is_some_and(|first| first <= last)
-        };
-        while self.parts.trees.all().into_iter().any(is_pending) {
-            self.note(Job::Flush, self.flush_one())?;
-        }
-        Ok(Some(last))
+        })
     }
 
     /// Removes the SSTables that no version and no reader needs any more.

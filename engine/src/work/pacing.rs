@@ -12,7 +12,7 @@ use std::time::Duration;
 const REST_CHANGES_MAX: u64 = 100;
 
 /// After how long without any change a store is idle.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE: Duration = Duration::from_secs(5);
 
 /// How fast changes come.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use crate::connection::socket::prepare;
 use crate::http_client::{self, Stream, Upload};
 use crate::response::error::{Failure, Result};
 use axum::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Request, Response, Uri};
+use axum::http::{Request, Response, Uri, uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use lazurite_blob::Guid;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -24,6 +24,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Most connections to one origin that wait for their next request.
 const IDLE_MAX: usize = 8;
+/// How long after a request its connection may take another one: the name may lead to other addresses by then.
+const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// How long another server may take.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +50,22 @@ pub struct Fetcher {
     pub patience: Timeouts,
     pub slots: Arc<CopySlots>,
     tls: TlsConnector,
-    idle: Mutex<HashMap<Origin, Vec<SendRequest<Upload>>>>,
+    idle: Mutex<IdleConnections>,
+}
+
+type IdleConnections = HashMap<Origin, Vec<IdleConnection>>;
+
+/// A connection that waits for its next request, or is still busy with its last response.
+struct IdleConnection {
+    sender: SendRequest<Upload>,
+    /// When it took its last request.
+    used_at: Instant,
+}
+
+impl IdleConnection {
+    fn is_usable(&self) -> bool {
+        !self.sender.is_closed() && self.used_at.elapsed() < IDLE_TIME_MAX
+    }
 }
 
 /// The server of a URL.
@@ -63,16 +80,14 @@ impl Origin {
     /// Error: the scheme is not HTTP, or there is no host.
     fn of(uri: &Uri) -> io::Result<Origin> {
         let no_url = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
-        let (is_secure, port) = match uri.scheme_str() {
-            Some("http") => (false, 80),
-            Some("https") => (true, 443),
-            _ => return Err(no_url("its URL is not one of http or https")),
-        };
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let usual = default_port(scheme);
+        let usual = usual.ok_or_else(|| no_url("its URL is not one of http or https"))?;
         let host = uri.host().ok_or_else(|| no_url("its URL has no host"))?;
         Ok(Origin {
-            is_secure,
+            is_secure: scheme == "https",
             host: host.to_ascii_lowercase(),
-            port: uri.port_u16().unwrap_or(port),
+            port: uri.port_u16().unwrap_or(usual),
         })
     }
 }
@@ -140,26 +155,30 @@ impl Fetcher {
     async fn send(&self, uri: &Uri, headers: &HeaderMap) -> io::Result<Response<Incoming>> {
         let origin = Origin::of(uri)?;
         while let Some(mut waiting) = self.take_idle(&origin) {
+            let used_at = Instant::now();
             if let Ok(response) = waiting.send_request(get(uri, headers)?).await {
-                self.keep(origin, waiting);
+                self.keep(origin, waiting, used_at);
                 return Ok(response);
             }
         }
         let stream = self.connect(&origin).await?;
         let mut sender = http_client::handshake(stream).await?;
+        let used_at = Instant::now();
         let sent = sender.send_request(get(uri, headers)?).await;
         let response = sent.map_err(http_client::failed)?;
-        self.keep(origin, sender);
+        self.keep(origin, sender, used_at);
         Ok(response)
     }
 
-    /// Connects to the first address that answers.
+    /// Connects to the first address that answers. The addresses share the time: the first may be of a network that leads nowhere.
     async fn connect(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
         let no_address = "its name has no address";
         let mut connected = Err(io::Error::new(io::ErrorKind::NotFound, no_address));
-        for mut address in self.resolver.addresses(&origin.host).await? {
+        let addresses = self.resolver.addresses(&origin.host).await?;
+        let patience = self.patience.connect / addresses.len().max(1) as u32;
+        for mut address in addresses {
             address.set_port(origin.port);
-            connected = http_client::connect(address, self.patience.connect).await;
+            connected = http_client::connect(address, patience).await;
             if connected.is_ok() {
                 break;
             }
@@ -178,24 +197,25 @@ impl Fetcher {
     fn take_idle(&self, origin: &Origin) -> Option<SendRequest<Upload>> {
         let mut idle = self.idle();
         let waiting = idle.get_mut(origin)?;
-        let ready = waiting.iter().position(SendRequest::is_ready)?;
-        Some(waiting.swap_remove(ready))
+        let is_ready = |one: &IdleConnection| one.is_usable() && one.sender.is_ready();
+        let ready = waiting.iter().position(is_ready)?;
+        Some(waiting.swap_remove(ready).sender)
     }
 
     /// Keeps a connection for the next request. It is still busy with its response.
-    fn keep(&self, origin: Origin, sender: SendRequest<Upload>) {
+    fn keep(&self, origin: Origin, sender: SendRequest<Upload>, used_at: Instant) {
         let mut idle = self.idle();
         idle.retain(|_, waiting| {
-            waiting.retain(|sender| !sender.is_closed());
+            waiting.retain(IdleConnection::is_usable);
             !waiting.is_empty()
         });
         let waiting = idle.entry(origin).or_default();
         if waiting.len() < IDLE_MAX {
-            waiting.push(sender);
+            waiting.push(IdleConnection { sender, used_at });
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<Origin, Vec<SendRequest<Upload>>>> {
+    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -218,17 +238,34 @@ fn system_trust() -> std::result::Result<TlsConnector, String> {
 }
 
 fn get(uri: &Uri, headers: &HeaderMap) -> io::Result<Request<Upload>> {
-    let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    let host = match (uri.host(), uri.port()) {
-        (Some(host), Some(port)) => format!("{host}:{port}"),
-        (host, _) => host.unwrap_or_default().to_owned(),
-    };
+    // A query without a path begins with a slash once it is sent.
+    let mut target = uri::Parts::default();
+    target.path_and_query = uri.path_and_query().cloned();
+    let target = Uri::from_parts(target).map_err(io::Error::other)?;
     let request = Request::get(target).body(Upload::empty());
     let mut request = request.map_err(io::Error::other)?;
-    let host = HeaderValue::try_from(host).map_err(io::Error::other)?;
+    let host = HeaderValue::try_from(host_header(uri)).map_err(io::Error::other)?;
     *request.headers_mut() = headers.clone();
     request.headers_mut().insert(HOST, host);
     Ok(request)
+}
+
+/// The host with its port, unless that is the usual one of the scheme: a signature may cover the header.
+fn host_header(uri: &Uri) -> String {
+    let usual = default_port(uri.scheme_str().unwrap_or_default());
+    let host = uri.host().unwrap_or_default();
+    match uri.port_u16() {
+        Some(port) if Some(port) != usual => format!("{host}:{port}"),
+        _ => host.to_owned(),
+    }
+}
+
+fn default_port(scheme: &str) -> Option<u16> {
+    match scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    }
 }
 
 fn is_not_public(error: &io::Error) -> bool {
@@ -265,4 +302,28 @@ pub fn unverified(failure: Failure) -> Failure {
         }
     }
     refusal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(url: &'static str) -> (String, HeaderValue) {
+        let request = get(&Uri::from_static(url), &HeaderMap::new()).unwrap();
+        (request.uri().to_string(), request.headers()[HOST].clone())
+    }
+
+    #[test]
+    fn target_has_a_path_and_the_host_no_usual_port() {
+        for (url, target, host) in [
+            ("http://a.b?x=1", "/?x=1", "a.b"),
+            ("http://a.b", "/", "a.b"),
+            ("https://a.b:443/c?d", "/c?d", "a.b"),
+            ("https://a.b:80/c", "/c", "a.b:80"),
+            ("http://[::1]:81/", "/", "[::1]:81"),
+        ] {
+            let host = HeaderValue::from_static(host);
+            assert_eq!(sent(url), (target.to_owned(), host), "{url}");
+        }
+    }
 }

@@ -97,13 +97,17 @@ impl RpcError {
 impl McpServer {
     /// The answer to a message; `None` for notifications and for responses, which need none.
     fn answer(&self, message: &[u8]) -> Option<Value> {
+        // Windows may begin a pipe with a byte order mark.
+        let message = message.strip_prefix(b"\xef\xbb\xbf").unwrap_or(message);
         if message.trim_ascii().is_empty() {
             return None;
         }
         let (id, outcome) = match serde_json::from_slice::<Value>(message) {
             Err(error) => (Value::Null, Err(RpcError::new(-32700, error.to_string()))),
             Ok(Value::Object(request)) => {
-                let is_response = !request.contains_key("method");
+                let is_response = ["result", "error"]
+                    .iter()
+                    .any(|field| request.contains_key(*field));
                 let id = request.get("id").filter(|_| !is_response)?;
                 (id.clone(), self.respond(&request))
             }
@@ -122,7 +126,8 @@ impl McpServer {
         let parameters = request.get("params").unwrap_or(&Value::Null);
         let version = &parameters["_meta"]["io.modelcontextprotocol/protocolVersion"];
         check_version(version)?;
-        let method = request["method"].as_str().unwrap_or_default();
+        let method = request.get("method").and_then(Value::as_str);
+        let method = method.ok_or_else(|| RpcError::new(-32600, "A request names its method."))?;
         let mut result = match method {
             "initialize" => initialize(&parameters["protocolVersion"]),
             "server/discover" => discover(),
@@ -295,6 +300,10 @@ mod tests {
             client,
             tools: Vec::new(),
         };
+        let nameless = json!({"jsonrpc": "2.0", "id": 3});
+        assert_eq!(answer(&nameless).unwrap()["error"]["code"], -32600);
+        let marked = b"\xef\xbb\xbf{\"jsonrpc\": \"2.0\", \"id\": 4, \"method\": \"ping\"}";
+        assert_eq!(server.answer(marked).unwrap()["result"], json!({}));
         let broken = server.answer(b"{\"id\": 1,").unwrap();
         assert_eq!(broken["error"]["code"], -32700);
         assert_eq!(server.answer(b"\r\n"), None);

@@ -12,6 +12,7 @@ pub(super) const FORK_DURABILITY: Durability = Durability::Memory;
 /// Of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all memtables, and open SSTables.
 const FORK_CACHE_BYTES_MAX: usize = 4 << 20;
 const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
+const FORK_MEMTABLE_SECONDS_MAX: u64 = 600;
 const FORK_MEMORY_BYTES_MAX: usize = 8 << 20;
 const FORK_OPEN_FILES_MAX: usize = 16;
 
@@ -73,6 +74,8 @@ impl Opener {
             durability: FORK_DURABILITY,
             // A merge would cost each fork the time and the disk of what the source merges once.
             merges_inherited: false,
+            // A flush for a single deletion would be followed by a merge of all that it hides, and the space of shared files does not come back.
+            memtable_seconds_max: FORK_MEMTABLE_SECONDS_MAX,
             cache_bytes_max: FORK_CACHE_BYTES_MAX,
             memtable_bytes_max: FORK_MEMTABLE_BYTES_MAX,
             memory_bytes_max: FORK_MEMORY_BYTES_MAX,

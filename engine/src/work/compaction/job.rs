@@ -64,7 +64,12 @@ impl Work {
 
     /// Whether background work merges the SSTables of the keyspace: see [`Config::merges_inherited`].
     fn may_merge(&self, tree: &Tree) -> bool {
-        self.parts.config.merges_inherited || tree.flushed_through() > 0
+        let config = &self.parts.config;
+        let level0_files = tree.view().version.levels[0].len();
+        config.merges_inherited
+            || tree.flushed_through() > 0
+            // Writers to all keyspaces would be slowed down, or wait for ever.
+            || level0_files > config.level0_files_stop.saturating_mul(3) / 4
     }
 
     /// Merges all SSTables of the keyspace into one run.
@@ -132,19 +137,24 @@ impl Work {
         self.parts.clock.now() >= *lock(&self.next_rewrite)
     }
 
+    /// See [`Config::merges_inherited`]. A quota counts the files that copies share, so that only a rewrite makes room.
+    fn rewrites_inherited(&self) -> bool {
+        let config = &self.parts.config;
+        config.merges_inherited || config.quota_bytes.is_some() && self.parts.reserve.is_short()
+    }
+
     /// Rewrites an SSTable that refers to a value-log segment with too much garbage, copying its values.
     fn rewrite_wasteful(&self) -> Result<bool> {
-        if self.parts.value_log.bytes() == 0 {
+        let rewrites_inherited = self.rewrites_inherited();
+        let value_log = &self.parts.value_log;
+        if value_log.bytes() == 0 || !rewrites_inherited && !value_log.has_sealed_own() {
             return Ok(false);
         }
         let rule = self.rewrite_rule();
         let references = self.parts.trees.value_references();
-        let mut wasteful = self
-            .parts
-            .value_log
-            .wasteful(&references, rule.garbage_percent);
-        if !self.parts.config.merges_inherited {
-            wasteful.retain(|&segment| !self.parts.value_log.is_inherited(segment));
+        let mut wasteful = value_log.wasteful(&references, rule.garbage_percent);
+        if !rewrites_inherited {
+            wasteful.retain(|&segment| !value_log.is_inherited(segment));
         }
         // A value to which only a memtable refers is copied once that is flushed, and must not stand before others until then.
         let trees = self.parts.trees.all();

@@ -45,7 +45,10 @@ pub(crate) struct Used {
     pub(crate) number: u64,
     /// The last sequence number before the segment.
     pub(crate) base: SequenceNumber,
+    /// Length of the file.
     pub(crate) bytes: u64,
+    /// Where its records end; 0 while it is appended to.
+    pub(crate) end: u64,
     /// Whether the file may be written again once it is not needed.
     pub(crate) is_reusable: bool,
 }
@@ -110,8 +113,15 @@ impl LogSegments {
         let end = log.wal.as_ref().map_or(log.previous.1, WalWriter::end);
         let used = lock(&self.used);
         used.split_last().map_or(0, |(_, full)| {
-            full.iter().map(|segment| segment.bytes).sum::<u64>() + end
+            full.iter().map(|segment| segment.end).sum::<u64>() + end
         })
+    }
+
+    fn note_end(&self, number: u64, end: u64) {
+        let mut used = lock(&self.used);
+        if let Some(last) = used.last_mut().filter(|last| last.number == number) {
+            last.end = end;
+        }
     }
 
     pub(crate) fn take_next(&self) -> Option<Prepared> {
@@ -214,10 +224,12 @@ impl LogSegments {
         };
         let wal = prepared.begin(beginning)?;
         self.sync.begin_file(wal.file());
+        self.note_end(previous, previous_end);
         self.add(Used {
             number: wal.number(),
             base: wal.base(),
             bytes: wal.length(),
+            end: 0,
             is_reusable: wal.length() == self.config.wal_segment_bytes as u64,
         });
         self.note_length(&wal);
