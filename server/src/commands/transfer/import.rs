@@ -283,9 +283,10 @@ fn check_format(source: &Source<'_>) -> Result<(), String> {
 /// hidden files beside their data.
 fn check_places(source: &Source<'_>) -> Result<(), String> {
     for (name, is_file) in source.list_top()? {
-        let is_known = match is_file {
-            true => name == MANIFEST || name.ends_with(".md"),
-            false => ["blobs", "queues", "tables", "services"].contains(&name.as_str()),
+        let is_known = if is_file {
+            name == MANIFEST || name.ends_with(".md")
+        } else {
+            ["blobs", "queues", "tables", "services"].contains(&name.as_str())
         };
         if !is_known {
             return Err(outside_layout(&name));
