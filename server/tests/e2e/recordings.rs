@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::forks::with_names;
 use crate::http::{Request, Response, sign};
 use crate::server::{ACCOUNT, Server, Service};
 
@@ -17,52 +18,39 @@ use crate::server::{ACCOUNT, Server, Service};
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+const RECORDINGS: [(Service, &str); 6] = [
+    (Service::Blob, include_str!("recordings/dotnet-blob.txt")),
+    (Service::Blob, include_str!("recordings/java-blob.txt")),
+    (Service::Queue, include_str!("recordings/dotnet-queue.txt")),
+    (Service::Queue, include_str!("recordings/java-queue.txt")),
+    (Service::Table, include_str!("recordings/dotnet-table.txt")),
+    (Service::Table, include_str!("recordings/java-table.txt")),
+];
+
 #[test]
-fn recorded_requests_for_blobs_get_the_recorded_answers() {
+fn recorded_requests_get_the_recorded_answers() {
     let server = Server::fresh();
-    replay(
-        &server,
-        Service::Blob,
-        include_str!("recordings/dotnet-blob.txt"),
-    );
-    replay(
-        &server,
-        Service::Blob,
-        include_str!("recordings/java-blob.txt"),
-    );
+    for (service, transcript) in RECORDINGS {
+        replay(&server, None, service, transcript);
+    }
 }
 
 #[test]
-fn recorded_requests_for_queues_get_the_recorded_answers() {
-    let server = Server::fresh();
-    replay(
-        &server,
-        Service::Queue,
-        include_str!("recordings/dotnet-queue.txt"),
-    );
-    replay(
-        &server,
-        Service::Queue,
-        include_str!("recordings/java-queue.txt"),
-    );
+fn recorded_requests_get_the_recorded_answers_in_a_fork_made_at_first_use() {
+    let (_location, server) = with_names(&[], &["--forks"]);
+    for (service, transcript) in RECORDINGS {
+        replay(&server, Some("recorded"), service, transcript);
+    }
+    // The fork's tables, queues and containers are not the account's.
+    for service in [Service::Blob, Service::Queue] {
+        let list = Request::new(service, "GET", "/?comp=list");
+        let text = list.send(&server).is(200).text();
+        assert!(!text.contains("<Name>"), "{text}");
+    }
 }
 
-#[test]
-fn recorded_requests_for_tables_get_the_recorded_answers() {
-    let server = Server::fresh();
-    replay(
-        &server,
-        Service::Table,
-        include_str!("recordings/dotnet-table.txt"),
-    );
-    replay(
-        &server,
-        Service::Table,
-        include_str!("recordings/java-table.txt"),
-    );
-}
-
-fn replay(server: &Server, service: Service, transcript: &str) {
+fn replay(server: &Server, fork: Option<&str>, service: Service, transcript: &str) {
+    let account = fork.map_or(ACCOUNT.to_owned(), |fork| format!("{ACCOUNT}--{fork}"));
     let port = server.ports.of(service);
     let date = |time| httpdate::fmt_http_date(time);
     let now = SystemTime::now();
@@ -72,20 +60,26 @@ fn replay(server: &Server, service: Service, transcript: &str) {
         ("host".to_owned(), format!("127.0.0.1:{port}")),
         (
             "endpoint".to_owned(),
-            format!("http://127.0.0.1:{port}/{ACCOUNT}"),
+            format!("http://127.0.0.1:{port}/{account}"),
         ),
     ]);
     for exchange in transcript.split("\n===\n") {
         let (asked, expected) = exchange
             .split_once("\n---\n")
             .expect("a request has an answer");
-        let response = request(service, asked, &names).send(server);
+        let response = request(fork, &account, service, asked, &names).send(server);
         compare(&response, expected, &mut names, asked);
     }
 }
 
 /// The request that a transcript describes, signed for this server.
-fn request(service: Service, text: &str, names: &HashMap<String, String>) -> Request {
+fn request(
+    fork: Option<&str>,
+    account: &str,
+    service: Service,
+    text: &str,
+    names: &HashMap<String, String>,
+) -> Request {
     let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
     let mut lines = head.lines().filter(|line| !line.starts_with('#'));
     let (method, target) = lines
@@ -95,6 +89,9 @@ fn request(service: Service, text: &str, names: &HashMap<String, String>) -> Req
     let encoded = |value: &str| utf8_percent_encode(value, ENCODED).to_string();
     let target = filled(target, names, encoded);
     let mut request = Request::new(service, method, &target);
+    if let Some(fork) = fork {
+        request = request.in_fork(fork);
+    }
     let mut date = None;
     for line in lines {
         let (name, value) = line.split_once(": ").expect("a header");
@@ -109,7 +106,7 @@ fn request(service: Service, text: &str, names: &HashMap<String, String>) -> Req
         request = request.header(name, &value);
     }
     if service == Service::Table {
-        request = lightly_signed(request, &target, &date.expect("a date"));
+        request = lightly_signed(request, account, &target, &date.expect("a date"));
     }
     // Bodies end their lines as .NET and HTTP do.
     let body = filled(body, names, str::to_owned).replace('\n', "\r\n");
@@ -117,12 +114,12 @@ fn request(service: Service, text: &str, names: &HashMap<String, String>) -> Req
 }
 
 /// Signed as both clients for tables do it. Source: Authorize with Shared Key, "Shared Key Lite for the Table service".
-fn lightly_signed(request: Request, target: &str, date: &str) -> Request {
+fn lightly_signed(request: Request, account: &str, target: &str, date: &str) -> Request {
     let path = target.split('?').next().expect("a path");
-    let signature = sign(&format!("{date}\n/{ACCOUNT}/{ACCOUNT}{path}"));
+    let signature = sign(&format!("{date}\n/{account}/{account}{path}"));
     request.without("x-ms-date").header(
         "Authorization",
-        &format!("SharedKeyLite {ACCOUNT}:{signature}"),
+        &format!("SharedKeyLite {account}:{signature}"),
     )
 }
 
