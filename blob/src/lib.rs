@@ -67,7 +67,7 @@ pub use model::{
     Container, CopyState, CopyStatus, Deleted, Encryption, ImmutabilityMode, ImmutabilityPolicy,
     Metadata, PublicAccess, Tags, Written,
 };
-pub use names::check_container_name;
+pub use names::{check_blob_name, check_container_name, is_system_container};
 pub use operations::{
     AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
     ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,

@@ -39,9 +39,14 @@ pub(crate) fn check_scope_name(header: &'static str, name: &str) -> Result<()> {
         })
 }
 
-/// Containers of the service itself, which listings leave out unless asked.
-pub(crate) fn is_system_container(name: &str) -> bool {
+/// Containers of the service itself, which listings leave out unless asked and clients do not make.
+pub fn is_system_container(name: &str) -> bool {
     matches!(name, "$logs" | "$blobchangefeed")
+}
+
+/// Fails unless a blob may have that name.
+pub fn check_blob_name(name: &str) -> Result<()> {
+    blob_name(name).map(drop)
 }
 
 /// The name under which a blob is stored, or why it cannot have that name. A backslash counts as a slash; empty segments

@@ -69,4 +69,5 @@ pub use check::queue_name as check_queue_name;
 pub use error::{Error, Result};
 pub use lazurite_policies::StoredPolicy;
 pub use model::*;
+pub use operations::message::check_message;
 pub use service::QueueService;

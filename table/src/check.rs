@@ -9,8 +9,9 @@ use crate::limits::{
 use crate::model::{Entity, Value, Write};
 use lazurite_policies::{BrokenRule, StoredPolicy};
 
-/// Checks an entity to be written, as far as this is possible without reading the stored one.
-pub(crate) fn check_entity(write: Write, entity: &Entity) -> Result<()> {
+/// Checks an entity to be written, as far as this is possible without reading the stored one. Its size in all is not checked here:
+/// a merge adds to what is stored.
+pub fn check_entity(write: Write, entity: &Entity) -> Result<()> {
     check_keys(write, &entity.partition_key, &entity.row_key)?;
     match write {
         Write::Delete(_) => Ok(()),

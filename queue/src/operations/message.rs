@@ -24,8 +24,7 @@ impl QueueService {
         queue: &str,
         request: PutMessage<'_>,
     ) -> Result<(PutMessageResult, Ticket)> {
-        let lifetime = visibility::lifetime_of_new_message(&request)?;
-        check_text(request.text)?;
+        let lifetime = check_new_message(&request)?;
         let lock = Live::lock_cell;
         let add = |live: &Live, cell: QueueGuard<'_>, transaction: Transaction<'_>| {
             self.add_message(live, cell, lifetime, &request, transaction)
@@ -422,6 +421,17 @@ fn put_result(id: MessageId, now: Ticks, row: &MessageRow) -> PutMessageResult {
 struct DequeuedRows {
     positions: Vec<(Position, Receipt)>,
     ticket: Ticket,
+}
+
+/// Fails unless the message may be put into a queue.
+pub fn check_message(request: &PutMessage<'_>) -> Result<()> {
+    check_new_message(request).map(drop)
+}
+
+fn check_new_message(request: &PutMessage<'_>) -> Result<Lifetime> {
+    let lifetime = visibility::lifetime_of_new_message(request)?;
+    check_text(request.text)?;
+    Ok(lifetime)
 }
 
 /// Source: Put Message, "Remarks".

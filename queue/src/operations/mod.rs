@@ -2,6 +2,6 @@
 //! has the reads of tools that show a queue.
 
 mod browse;
-mod message;
+pub(crate) mod message;
 mod queue;
 mod service;

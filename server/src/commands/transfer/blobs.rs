@@ -17,6 +17,7 @@ use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::PAGE_BLOB_BYTES_MAX;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -321,6 +322,9 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
     for container in import.resources("blobs", &ENDINGS)? {
         lazurite_blob::check_container_name(&container)
             .map_err(|error| format!("blobs/{container}: {error}"))?;
+        if lazurite_blob::is_system_container(&container) {
+            return Err(format!("blobs/{container}: the service makes it itself"));
+        }
         check_settings(import.source, &format!("blobs/{container}.json"))?;
         each_blob(import, &container, &mut |put| {
             check_blob(import, &put).map_err(|error| format!("{}: {error}", put.path))
@@ -330,14 +334,21 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
 }
 
 fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
-    put.content.length(import)?;
+    lazurite_blob::check_blob_name(&put.name).map_err(|error| format!("name: {error}"))?;
+    let length = put.content.length(import)?;
+    if matches!(kind_of(&put.fields)?, Kind::Page)
+        && !(length.is_multiple_of(PAGE_BYTES as u64) && length <= PAGE_BLOB_BYTES_MAX)
+    {
+        return Err(format!(
+            "{length} bytes: a page blob has a multiple of {PAGE_BYTES}, and at most {PAGE_BLOB_BYTES_MAX}"
+        ));
+    }
     let upload = BlobImport {
         import,
         put,
         resource: String::new(),
-        length: 0,
+        length,
     };
-    kind_of(&put.fields)?;
     upload.headers().map(drop)
 }
 

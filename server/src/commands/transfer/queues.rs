@@ -12,6 +12,7 @@ use crate::commands::transfer::{
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use lazurite_queue::PutMessage;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
@@ -168,7 +169,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
         let lines = format!("queues/{queue}.messages.jsonl");
         import
             .source
-            .lines(&lines, |line| MessageRequest::of_line(line).map(drop))?;
+            .lines(&lines, |line| Line::parse(line)?.check())?;
     }
     Ok(())
 }
@@ -247,10 +248,20 @@ fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<(), String> {
 
 /// Puts the message of a line.
 pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<(), String> {
-    let message = MessageRequest::of_line(line)?;
-    let path = format!("{}/messages{}", encode(queue), message.query);
-    let (headers, body) = (&message.headers, message.body.as_bytes());
-    send(client, ServiceKind::Queue, "POST", &path, headers, body).map(drop)
+    let message = Line::parse(line)?;
+    let path = format!("{}/messages{}", encode(queue), message.query());
+    let count = message.dequeue_count;
+    let count = count.map(|count| header(DEQUEUE_COUNT, &count.to_string()));
+    let (headers, body) = (Vec::from_iter(count), message.body());
+    send(
+        client,
+        ServiceKind::Queue,
+        "POST",
+        &path,
+        &headers,
+        body.as_bytes(),
+    )
+    .map(drop)
 }
 
 /// Deletes all messages of a queue.
@@ -259,45 +270,68 @@ pub fn clear(client: &Client, queue: &str) -> Result<(), String> {
     ask(client, ServiceKind::Queue, "DELETE", &messages).map(drop)
 }
 
-/// The request that puts the message of a line.
-struct MessageRequest {
-    query: String,
-    headers: Vec<(String, String)>,
-    body: String,
+/// A message as a line says it.
+struct Line {
+    text: String,
+    ttl_seconds: Option<i64>,
+    hidden_seconds: Option<i64>,
+    dequeue_count: Option<u32>,
 }
 
-impl MessageRequest {
-    fn of_line(line: &str) -> Result<MessageRequest, String> {
+impl Line {
+    fn parse(line: &str) -> Result<Line, String> {
         let fields: Map<String, Value> =
             serde_json::from_str(line).map_err(|error| error.to_string())?;
         let text = text_field(&fields, "text")?.ok_or("text: every message has one")?;
         let number = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(other) => Err(format!("{name}: {other} is no number")),
+            Some(value) => match value.as_i64() {
+                Some(number) => Ok(Some(number)),
+                None => Err(format!("{name}: {value} is no whole number")),
+            },
         };
+        let dequeue_count = number("dequeueCount")?.map(u32::try_from).transpose();
+        Ok(Line {
+            text: text.to_owned(),
+            ttl_seconds: number("ttlSeconds")?,
+            hidden_seconds: number("hiddenSeconds")?,
+            dequeue_count: dequeue_count.map_err(|_| "dequeueCount: it is out of range")?,
+        })
+    }
+
+    /// Errors: what the service would refuse.
+    fn check(&self) -> Result<(), String> {
+        lazurite_queue::check_message(&PutMessage {
+            text: &self.text,
+            ttl_seconds: self.ttl_seconds,
+            visibility_seconds: self.hidden_seconds,
+            dequeue_count: self.dequeue_count.unwrap_or(0),
+        })
+        .map_err(|error| error.to_string())
+    }
+
+    /// The parameters of the request that puts the message.
+    fn query(&self) -> String {
         let parameters = [
-            ("messagettl", number("ttlSeconds")?),
-            ("visibilitytimeout", number("hiddenSeconds")?),
+            ("messagettl", self.ttl_seconds),
+            ("visibilitytimeout", self.hidden_seconds),
         ];
         let parameters = parameters.into_iter();
         let parameters: Vec<_> = parameters
             .filter_map(|(name, value)| Some(format!("{name}={}", value?)))
             .collect();
-        let query = match parameters.as_slice() {
+        match parameters.as_slice() {
             [] => String::new(),
             parameters => format!("?{}", parameters.join("&")),
-        };
-        let count = number("dequeueCount")?;
-        let headers = count.map(|count| header(DEQUEUE_COUNT, &count));
+        }
+    }
+
+    /// The body of the request.
+    fn body(&self) -> String {
         let mut body = String::from("<QueueMessage><MessageText>");
-        escape_into(&mut body, text);
+        escape_into(&mut body, &self.text);
         body.push_str("</MessageText></QueueMessage>");
-        Ok(MessageRequest {
-            query,
-            headers: headers.into_iter().collect(),
-            body,
-        })
+        body
     }
 }
 

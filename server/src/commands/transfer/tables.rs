@@ -1,6 +1,7 @@
 //! Tables and their entities. A line is an entity as the service writes it with minimal metadata, so all types stay exact: its text is
 //! copied, not read and written again.
 
+use crate::codec::odata::read_entity;
 use crate::commands::client::{Call, Client, Reply, encode};
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::import::Import;
@@ -11,6 +12,7 @@ use crate::commands::transfer::{
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use lazurite_table::{ENTITY_BYTES_MAX, Entity, Write, entity_bytes};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -144,9 +146,20 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
             .map_err(|error| format!("tables/{table}: {error}"))?;
         check_settings(import.source, &format!("tables/{table}.json"))?;
         let lines = format!("tables/{table}.entities.jsonl");
-        import
-            .source
-            .lines(&lines, |line| keys_of(line).map(drop))?;
+        import.source.lines(&lines, check_entity)?;
+    }
+    Ok(())
+}
+
+/// Errors: what the service would refuse of a line.
+fn check_entity(line: &str) -> Result<(), String> {
+    let (partition_key, row_key) = keys_of(line)?;
+    let body = read_entity(line.as_bytes()).map_err(|error| error.to_string())?;
+    let entity = Entity::new(partition_key, row_key, body.properties);
+    lazurite_table::check_entity(Write::InsertOrReplace, &entity)
+        .map_err(|error| error.to_string())?;
+    if entity_bytes(&entity) > ENTITY_BYTES_MAX {
+        return Err(lazurite_table::Error::EntityTooLarge.to_string());
     }
     Ok(())
 }
