@@ -1,4 +1,7 @@
-"""Writes what Azurite can hold, and shows everything that a service holds as JSON: `azurite.py fill`, `azurite.py show`."""
+"""Writes what Azurite can hold, and shows everything that a service holds as JSON: `azurite.py fill`, `azurite.py show`.
+
+`azurite.py load` writes to resources of its own until there is a container `stop`, and fails if one of its writes is missing then.
+"""
 
 import base64
 import datetime
@@ -209,6 +212,27 @@ def show():
     }
 
 
+def load():
+    container, table = blobs.create_container("load"), tables.create_table("load")
+    queue = queues.create_queue("load")
+    stop = blobs.get_container_client("stop")
+    count = 0
+    while not stop.exists():
+        container.upload_blob(str(count), b"content")
+        queue.send_message(str(count))
+        table.create_entity({"PartitionKey": "load", "RowKey": str(count)})
+        count += 1
+    names = sorted(map(str, range(count)))
+    assert sorted(blob.name for blob in container.list_blobs()) == names
+    assert [entity["RowKey"] for entity in table.list_entities()] == names
+    assert queue.get_queue_properties().approximate_message_count == count
+    blobs.delete_container("load")
+    blobs.delete_container("stop")
+    queues.delete_queue("load")
+    tables.delete_table("load")
+    print(count)
+
+
 if sys.argv[1] == "fill":
     fill_blobs()
     fill_queues()
@@ -218,5 +242,7 @@ elif sys.argv[1] == "leave":
     photos = blobs.get_container_client("photos")
     photos.get_blob_client("staged").stage_block("QQ==", b"abc")
     photos.upload_blob("snapped", b"1").create_snapshot()
+elif sys.argv[1] == "load":
+    load()
 else:
     json.dump(show(), sys.stdout)

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -131,6 +133,31 @@ fn everything_that_azurite_served_is_served_after_an_import_of_its_files() {
         .text();
         assert!(peek.contains(">hidden<"), "{peek}");
     }
+}
+
+#[test]
+fn import_is_exact_while_a_client_writes_and_the_client_loses_nothing() {
+    if skips_clients() {
+        return;
+    }
+    let directory = copy_of_newest();
+    let before = files(directory.path());
+    let server = Server::fresh();
+    let connection_string = server.connection_string();
+    let load = thread::spawn(move || script("load", &connection_string));
+    let has_begun = || get(&server, Service::Blob, "/load/0?comp=metadata").status == 200;
+    while !has_begun() {
+        assert!(!load.is_finished(), "{:?}", load.join());
+        thread::sleep(Duration::from_millis(20));
+    }
+    import(&server, directory.path());
+    Request::new(Service::Blob, "PUT", "/stop?restype=container")
+        .send(&server)
+        .is(201);
+    let writes: u64 = load.join().unwrap().trim().parse().unwrap();
+    assert!(writes > 1, "{writes}");
+    assert_same(NEWEST.shown.clone(), shown(&server.connection_string()));
+    assert!(files(directory.path()) == before, "the source has changed");
 }
 
 #[test]

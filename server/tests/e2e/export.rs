@@ -378,7 +378,7 @@ fn hostile_directories_are_refused_with_the_place() {
         (
             "queues/work.messages.jsonl",
             &long_message,
-            "line 1: The request body is too large",
+            "line 1: text: it has more than 65536 bytes",
         ),
         (
             "queues/work.messages.jsonl",
@@ -393,7 +393,7 @@ fn hostile_directories_are_refused_with_the_place() {
         (
             "blobs/con.blobs.jsonl",
             "{\"name\":\"a/../b\",\"file\":\"odd\"}",
-            "name: ",
+            "cannot be a blob's",
         ),
         (
             "blobs/con.blobs.jsonl",

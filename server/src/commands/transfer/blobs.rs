@@ -334,7 +334,10 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
 }
 
 fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
-    lazurite_blob::check_blob_name(&put.name).map_err(|error| format!("name: {error}"))?;
+    lazurite_blob::check_blob_name(&put.name).map_err(|error| match error {
+        lazurite_blob::Error::OutOfRangeInput { reason } => format!("name: {reason}"),
+        _ => format!("name: {:?} cannot be a blob's", put.name),
+    })?;
     let length = put.content.length(import)?;
     if matches!(kind_of(&put.fields)?, Kind::Page)
         && !(length.is_multiple_of(PAGE_BYTES as u64) && length <= PAGE_BLOB_BYTES_MAX)

@@ -307,7 +307,15 @@ impl Line {
             visibility_seconds: self.hidden_seconds,
             dequeue_count: self.dequeue_count.unwrap_or(0),
         })
-        .map_err(|error| error.to_string())
+        .map_err(|error| match error {
+            lazurite_queue::Error::InvalidQueryParameterValue { value, reason, .. } => {
+                format!("{value}: {}", reason.trim_end_matches('.'))
+            }
+            lazurite_queue::Error::RequestBodyTooLarge { limit } => {
+                format!("text: it has more than {limit} bytes")
+            }
+            error => error.to_string(),
+        })
     }
 
     /// The parameters of the request that puts the message.

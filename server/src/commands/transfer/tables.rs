@@ -154,14 +154,15 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
 /// Errors: what the service would refuse of a line.
 fn check_entity(line: &str) -> Result<(), String> {
     let (partition_key, row_key) = keys_of(line)?;
-    let body = read_entity(line.as_bytes()).map_err(|error| error.to_string())?;
-    let entity = Entity::new(partition_key, row_key, body.properties);
-    lazurite_table::check_entity(Write::InsertOrReplace, &entity)
-        .map_err(|error| error.to_string())?;
-    if entity_bytes(&entity) > ENTITY_BYTES_MAX {
-        return Err(lazurite_table::Error::EntityTooLarge.to_string());
-    }
-    Ok(())
+    let checked = read_entity(line.as_bytes()).and_then(|body| {
+        let entity = Entity::new(partition_key, row_key, body.properties);
+        lazurite_table::check_entity(Write::InsertOrReplace, &entity)?;
+        if entity_bytes(&entity) > ENTITY_BYTES_MAX {
+            return Err(lazurite_table::Error::EntityTooLarge);
+        }
+        Ok(())
+    });
+    checked.map_err(|error| error.to_string().trim_end_matches('.').to_owned())
 }
 
 /// Makes all tables of the directory, with their entities. They are checked.
