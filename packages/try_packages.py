@@ -42,35 +42,17 @@ CROWD = 100
 # What an Azurite takes at most when it is idle.
 AZURITE_BYTES = 100_000_000
 
-# A test around the lines of the README: the store answers.
-RUST_TEST = """
-#[test]
-fn store_answers() -> Result<(), Box<dyn std::error::Error>> {
-    use std::io::{Read, Write};
-    LINES
-    let text = store.connection_string();
-    let host = text.split("BlobEndpoint=http://").nth(1).and_then(|rest| rest.split('/').next());
-    let mut connection = std::net::TcpStream::connect(host.expect("it names a host"))?;
-    write!(connection, "GET /_lazurite/health HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer)?;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    Ok(())
-}
-"""
-
-
 # By the names of figures.
 TABLE = """\
 | | Lazurite | Azurite |
 | --- | --- | --- |
-| download | {wheel} (wheel), {npm} (npm), {deb} (Debian) | {azurite_download} |
+| download | {wheel} (wheel), {npm} (npm), {deb} (Debian); the image is {image} over its base | {azurite_download} |
 | size on disk | {on_disk} | {azurite_on_disk} (`node_modules`) |
 | start to the first response | {start}; by npm {start_npm}, the start of Node included | {start_azurite} |
 | 200 tests of real work, each with an empty store: pytest | {pytest} | {pytest_azurite} |
 | the same: Vitest | {vitest} | {vitest_azurite} |
 | 100 servers at once, in memory | {crowd} | {crowd_azurite} |
-| from an empty directory to a passing test | Python {python_trial}, JavaScript {javascript_trial}, Rust {rust_trial} (all is compiled) | |"""
+| from an empty directory to a passing test, installations included | Python {python_trial}, JavaScript (node:test and Vitest) {javascript_trial}, Rust {rust_trial} (everything is compiled) | |"""
 
 
 @dataclass
@@ -230,7 +212,8 @@ def compare_sizes(place: Place) -> None:
     )
     print(f"size: on disk, ours by pip {by_pip / 1e6:.1f} MB, by npm {by_npm / 1e6:.1f} MB")
     print(f"size: download of the Debian package {deb}")
-    print("size: Azurite's image and its program for Windows not measured: no registry here has them; ours over its base: see `image:` above")
+    print("size: Azurite's image and its program for Windows not measured: no registry here has them")
+    figures.add(made, image=figures.read(made).get("image", "not built"))
 
 
 def first_answer(command: "list[object]", port: int) -> float:
@@ -314,6 +297,7 @@ def try_trials(place: Place) -> None:
     """The steps of the READMEs, from an empty directory to the first test that passes."""
     for language, trial in [("python", python_trial), ("javascript", javascript_trial), ("rust", rust_trial)]:
         directory = place.work / f"{language}-trial"
+        shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
         began = time.monotonic()
         trial(place.made, directory)
@@ -323,28 +307,36 @@ def try_trials(place: Place) -> None:
 
 
 def python_trial(made: Path, directory: Path) -> None:
-    run(sys.executable, "-m", "venv", "venv", cwd=directory)
-    run("venv/bin/pip", "install", "--quiet", one(made, "*.whl"), "pytest", "azure-storage-blob", cwd=directory)
-    (directory / "test_photos.py").write_text(example(PACKAGES / "python/README.md", "python", "def test_upload"))
-    run("venv/bin/pytest", "-q", cwd=directory)
+    run(sys.executable, "-m", "venv", ".venv", cwd=directory)
+    run(".venv/bin/pip", "install", "--quiet", one(made, "*.whl"), "pytest", "azure-storage-blob", cwd=directory)
+    (directory / "test_photos.py").write_text(example(ROOT / "README.md", "python", "def test_upload"))
+    run(".venv/bin/pytest", "-q", cwd=directory)
 
 
 def javascript_trial(made: Path, directory: Path) -> None:
-    (directory / "package.json").write_text("{}")
+    """With node:test, and then with Vitest, which is installed for it."""
+    install = ["npm", "install", "--save-dev", "--no-audit", "--no-fund", "--loglevel=error"]
     packages = [one(made, "lazurite-linux-*.tgz"), one(made, "lazurite-0*.tgz")]
-    run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *packages, "@azure/storage-blob", cwd=directory)
-    (directory / "photos.test.js").write_text(example(PACKAGES / "npm/lazurite/README.md", "js", "lazurite/node-test"))
+    run(*install, *packages, "@azure/storage-blob", cwd=directory)
+    (directory / "photos.test.js").write_text(example(ROOT / "README.md", "js", "lazurite/node-test"))
     run("node", "--test", cwd=directory)
+    run(*install, "vitest", cwd=directory)
+    (directory / "photos.test.mjs").write_text(example(PACKAGES / "npm/lazurite/README.md", "js", "lazurite/vitest"))
+    run("npx", "vitest", "run", "photos.test.mjs", cwd=directory)
 
 
 def rust_trial(made: Path, directory: Path) -> None:
     """With the sources of this repository in place of the registry."""
     settings = os.environ | {"CARGO_TARGET_DIR": str(directory / "target")}
-    run("cargo", "init", "--quiet", "--lib", "--name", "photos", cwd=directory, env=settings)
-    run("cargo", "add", "--quiet", "--dev", "--path", ROOT / "server", "lazurite", cwd=directory, env=settings)
-    lines = example(ROOT / "README.md", "rust", "Lazurite::in_memory")
+    for command in [
+        ["cargo", "init", "--quiet", "--lib", "--name", "photos"],
+        ["cargo", "add", "--quiet", "--dev", "--path", ROOT / "server", "lazurite"],
+        ["cargo", "add", "--quiet", "--dev", "object_store", "--features", "azure"],
+        ["cargo", "add", "--quiet", "--dev", "tokio", "--features", "macros,rt"],
+    ]:
+        run(*command, cwd=directory, env=settings)
     (directory / "tests").mkdir()
-    (directory / "tests/store.rs").write_text(RUST_TEST.replace("LINES", lines))
+    (directory / "tests/photos.rs").write_text(example(ROOT / "README.md", "rust", "Lazurite::in_memory"))
     run("cargo", "test", "--quiet", cwd=directory, env=settings)
 
 
