@@ -10,13 +10,14 @@ DIR holds the packages. The steps, all of them unless --only names some:
     starts    from the start to the first answer, ours and Azurite's
     suites    the 200 tests in `suites`, with ours and with Azurite
     crowds    a hundred servers at once, of ours and of Azurite
-    trials    the way of a new user in three languages, from an empty directory to a passing test
+    python, javascript, rust   the way of a new user of the language, from an empty directory to a passing test
 
 WORK is a temporary directory by default; one with a name keeps what `install` has installed for other steps. --write-docs writes the
 figures of all steps so far into the block `packages` of a page.
 """
 
 import argparse
+import functools
 import http.client
 import os
 import re
@@ -28,6 +29,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 import crowd
 import figures
@@ -75,7 +77,9 @@ def main() -> None:
         "starts": compare_starts,
         "suites": compare_suites,
         "crowds": compare_crowds,
-        "trials": try_trials,
+        "python": functools.partial(try_trial, "python", python_trial),
+        "javascript": functools.partial(try_trial, "javascript", javascript_trial),
+        "rust": functools.partial(try_trial, "rust", rust_trial),
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("made", type=Path, metavar="DIR")
@@ -293,17 +297,16 @@ def compare_crowds(place: Place) -> None:
         print(f"{name}: {crowd.describe(measured)}")
 
 
-def try_trials(place: Place) -> None:
+def try_trial(language: str, trial: "Callable[[Path, Path], None]", place: Place) -> None:
     """The steps of the READMEs, from an empty directory to the first test that passes."""
-    for language, trial in [("python", python_trial), ("javascript", javascript_trial), ("rust", rust_trial)]:
-        directory = place.work / f"{language}-trial"
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir()
-        began = time.monotonic()
-        trial(place.made, directory)
-        seconds = f"{time.monotonic() - began:.0f} s"
-        figures.add(place.made, **{f"{language}_trial": seconds})
-        print(f"from an empty directory to a passing test: {language} {seconds}")
+    directory = place.work / f"{language}-trial"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    began = time.monotonic()
+    trial(place.made, directory)
+    seconds = f"{time.monotonic() - began:.0f} s"
+    figures.add(place.made, **{f"{language}_trial": seconds})
+    print(f"from an empty directory to a passing test: {language} {seconds}")
 
 
 def python_trial(made: Path, directory: Path) -> None:
