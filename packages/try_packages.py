@@ -53,7 +53,7 @@ TABLE = """\
 | start to the first response | {start}; by npm {start_npm}, the start of Node included | {start_azurite} |
 | 200 tests of real work, each with an empty store: pytest | {pytest} | {pytest_azurite} |
 | the same: Vitest | {vitest} | {vitest_azurite} |
-| 100 servers at once, in memory | {crowd} | {crowd_azurite} |
+| 100 servers at once, and the memory of each (PSS) | {crowd} | {crowd_azurite} |
 | from an empty directory to a passing test, installations included | Python {python_trial}, JavaScript (node:test and Vitest) {javascript_trial}, Rust {rust_trial} (everything is compiled) | |"""
 
 
