@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import figures
+
 SUITE = "bookworm"
 TARGETS = ["sysinit", "basic", "multi-user", "network", "shutdown"]
 # A user that the image does not know.
@@ -105,6 +107,7 @@ def try_image(made: Path, base: Path, work: Path) -> None:
     for command in ["azurite-blob", "azurite-queue", "azurite-table"]:
         assert run(*enter, command, "--version").startswith("3."), command
     print(f"image: built by buildah, its commands run as user {USER}, {len(HEALTH_CHECKS)} health checks; {added / 1e6:.1f} MB over its base")
+    figures.add(made, image=f"{added / 1e6:.1f} MB")
     assert added < IMAGE_BYTES_MAX, added
 
 

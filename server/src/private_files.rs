@@ -77,6 +77,13 @@ pub fn missing_right(path: &Path) -> Option<String> {
     }
     let owner = platform::rights(&existing.metadata().ok()?)?.owner;
     let own = platform::own_user()?;
+    // An editor may start programs in the root directory, which is nobody's place for data.
+    if existing.parent().is_none() {
+        return Some(format!(
+            "this process runs as user {own}, who cannot create files in {}: choose a directory of your own with --location",
+            existing.display()
+        ));
+    }
     Some(format!(
         "{} belongs to user {owner}, this process is user {own}: run it as its owner (docker run --user {owner}), give the directory \
          to user {own} (chown), or choose another with --location",

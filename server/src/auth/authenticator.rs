@@ -77,7 +77,8 @@ pub fn authenticate(
     let bearer = match token {
         Some(_) if !takes_tokens => {
             return Err(failed(
-                "Bearer tokens are taken by a server that was started with --oauth basic.",
+                "This server takes no bearer tokens. Start it with --https, and use https://localhost:10000/ACCOUNT: clients send tokens over \
+                 HTTPS only. --oauth basic takes tokens too, with a certificate of your own or from clients that send them over HTTP.",
             ));
         }
         Some(token) => Some(bearer::verify(context, token)?),

@@ -19,8 +19,8 @@ pub async fn get_user_delegation_key(
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let Caller::Bearer(bearer) = caller else {
-        let detail =
-            "Only authentication scheme Bearer is supported; start Lazurite with --oauth basic.";
+        let detail = "Only authentication scheme Bearer is supported, and this request has no bearer token. Start Lazurite with --https, \
+                      and use https://localhost:10000/ACCOUNT with a credential that gets tokens, such as DefaultAzureCredential.";
         return Err(failed(detail));
     };
     let document = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;

@@ -235,9 +235,11 @@ impl<'a> Sas<'a> {
         let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
         let as_sent = Names::as_sent(context)?;
         if !is_good(&text) && (as_sent == names || !is_good(&signed(&as_sent))) {
-            return Err(failed(format!(
+            let refusal = failed(format!(
                 "Signature did not match. String to sign used was {text}"
-            )));
+            ));
+            let advice = "The SAS was changed after it was signed, or signed with a key that the account does not have.";
+            return Err(refusal.with("ExtendedErrorDetail", advice));
         }
         if self.policy_name().is_some() && policy.is_none() {
             return Err(failed(

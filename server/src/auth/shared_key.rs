@@ -94,9 +94,11 @@ pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]
         "The MAC signature found in the HTTP request '{signature}' is not the same as any computed signature. Server used \
          following string to sign: '{text}'."
     ));
+    // Clients print the string that they have signed in their logs, if at all.
+    let advice = "The key is not one of the account, or the client signed another string. `lazurite doctor \"CONNECTION STRING\"` checks the key.";
     Err(Failure {
         client_signed,
-        ..refusal
+        ..refusal.with("ExtendedErrorDetail", advice)
     })
 }
 

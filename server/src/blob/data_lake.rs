@@ -27,6 +27,10 @@ const PATH_PARAMETERS: [&str; 13] = [
     "fsAction",
 ];
 
+/// What works in place of it.
+const INSTEAD: &str = "Clients for blobs work: a file system is a container, a file is a blob, and listings by prefix and delimiter show \
+                       the directories.";
+
 /// Refuses a request of Data Lake Storage.
 pub fn refuse(context: &Context) -> Result<()> {
     if is_question_about_hierarchy(context) {
@@ -34,9 +38,10 @@ pub fn refuse(context: &Context) -> Result<()> {
         return Err(Failure::parameter("action", "getAccessControl", reason));
     }
     match feature(context) {
-        Some(feature) => Err(Failure::unsupported(format!(
-            "Data Lake Storage, which this request is of: {feature}"
-        ))),
+        Some(feature) => Err(
+            Failure::unsupported(format!("Data Lake Storage (here: {feature})"))
+                .with("ExtendedErrorDetail", INSTEAD),
+        ),
         None => Ok(()),
     }
 }
@@ -111,6 +116,7 @@ mod tests {
         ] {
             let (status, message) = outcome(method, target, &[]).expect(target);
             assert_eq!(status, 501, "{target}");
+            assert!(message.starts_with("Data Lake Storage"), "{message}");
             assert!(message.contains(name), "{target}: {message}");
         }
         for (method, header) in [

@@ -1,6 +1,7 @@
 //! The Blob service on the wire: from a routed request to its handler, and what is refused by name before.
 
 mod append_blob;
+mod azure_files;
 mod batch;
 mod block_blob;
 mod checksums;

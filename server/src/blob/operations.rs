@@ -16,8 +16,8 @@ use crate::blob::permissions::{
 };
 use crate::blob::request::Request;
 use crate::blob::{
-    append_blob, batch, block_blob, container, copy, data_lake, immutability, lease, list,
-    page_blob, query, read, service, tags, tier, write,
+    append_blob, azure_files, batch, block_blob, container, copy, data_lake, immutability, lease,
+    list, page_blob, query, read, service, tags, tier, write,
 };
 use crate::properties;
 use crate::request::blob_names::blob_names;
@@ -872,6 +872,7 @@ fn operation(context: &Context, container: &str, blob: &str) -> Result<&'static 
     }
     data_lake::refuse(context)?;
     let (comp, mut restype) = (context.comp(), context.restype());
+    azure_files::refuse(&restype)?;
     let resource = resource(container, blob, &restype, &comp)?;
     if resource == Resource::Container {
         restype.clear();

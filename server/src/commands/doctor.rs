@@ -59,7 +59,7 @@ pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
         print_line(finding);
     }
     if findings.is_empty() {
-        print_line("nothing found: all services answer, and take the account and its credentials");
+        print_line(target.praise());
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::FAILURE)
@@ -163,6 +163,25 @@ impl Target {
         })
     }
 
+    /// That nothing is wrong, and which services the connection string leaves out.
+    fn praise(&self) -> String {
+        let names = |title: &str| self.endpoints.iter().any(|(named, _)| *named == title);
+        let absent: Vec<String> = SERVICES
+            .iter()
+            .filter(|(title, _)| !names(title))
+            .map(|(title, _)| format!("{title}Endpoint"))
+            .collect();
+        if absent.is_empty() {
+            return "nothing found: all services answer, and take the account and its credentials"
+                .to_owned();
+        }
+        format!(
+            "nothing found: the services in the connection string answer, and take the account and its credentials. It has no {}: Azure \
+             Functions needs all three services",
+            absent.join(" and no ")
+        )
+    }
+
     /// The findings of all services.
     fn examine(&self) -> Vec<String> {
         let answers: Vec<(&str, &Endpoint, Result<Answer, String>)> = self
@@ -173,11 +192,13 @@ impl Target {
                 (*title, endpoint, health)
             })
             .collect();
-        let some_answer = answers.iter().any(|(_, _, answer)| answer.is_ok());
+        let some_answer = answers
+            .iter()
+            .any(|(_, _, answer)| answer.as_ref().is_ok_and(Answer::is_of_emulator));
         let mut findings = Vec::new();
         for (title, endpoint, answer) in answers {
             let found = match answer {
-                Err(reason) => Some(endpoint.explain_silence(&reason, some_answer)),
+                Err(reason) => Some(endpoint.explain_silence(title, &reason, some_answer)),
                 Ok(answer) => self.examine_service(title, endpoint, &answer),
             };
             findings.extend(found.map(|found| format!("{title}: {found}")));
@@ -201,11 +222,8 @@ impl Target {
         if let Some(distrust) = &health.distrust {
             return Some(format!("{authority}: {distrust}"));
         }
-        let server = health.header("server").unwrap_or_default();
-        if !["Lazurite", "Azurite"]
-            .iter()
-            .any(|name| server.starts_with(name))
-        {
+        if !health.is_of_emulator() {
+            let server = health.header("server").unwrap_or_default();
             return Some(format!(
                 "another program answers on {authority} (server: {server:?}). Stop it, or start Lazurite on other ports with --port"
             ));
@@ -432,8 +450,8 @@ impl Endpoint {
         [label, first].iter().flatten().any(|name| *name == account)
     }
 
-    fn explain_silence(&self, reason: &str, some_answer: bool) -> String {
-        let authority = self.authority();
+    fn explain_silence(&self, title: &str, reason: &str, some_answer: bool) -> String {
+        let (authority, port) = (self.authority(), self.port);
         if (self.host.as_str(), self.port).to_socket_addrs().is_err() {
             return format!(
                 "the name {} leads nowhere. Names of a compose file are known inside its network only: from this machine use 127.0.0.1 and the \
@@ -441,13 +459,19 @@ impl Endpoint {
                 self.host
             );
         }
-        let usual = SERVICES.iter().any(|(_, port)| *port == self.port);
+        let service = SERVICES.iter().find(|(name, _)| *name == title);
+        let inside = service.map_or(port, |(_, usual)| *usual);
         let advice = if some_answer {
-            "other services do answer: start all of them (`lazurite`, not `azurite-blob`), or publish this port too (docker run -p 10001:10001)"
-        } else if usual {
+            format!(
+                "other services do answer: start all of them (`lazurite`, not `azurite-blob`), or publish this port too (docker run -p \
+                 {port}:{inside})"
+            )
+        } else if SERVICES.iter().any(|(_, usual)| *usual == port) {
             "start Lazurite; in a container, publish its ports and let it listen on 0.0.0.0"
+                .to_owned()
         } else {
             "start Lazurite on this port, or write the port that it prints (10000, 10001 and 10002 unless a flag says otherwise)"
+                .to_owned()
         };
         format!("nothing answers on {authority} ({reason}): {advice}")
     }
@@ -645,6 +669,13 @@ impl Answer {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
+
+    fn is_of_emulator(&self) -> bool {
+        let server = self.header("server").unwrap_or_default();
+        ["Lazurite", "Azurite"]
+            .iter()
+            .any(|name| server.starts_with(name))
+    }
 }
 
 /// Signed requests are refused when the clocks of client and server differ too much.
@@ -724,6 +755,21 @@ mod tests {
         }
         let found = findings(answer("nginx", now));
         assert!(found[0].contains("another program answers") && found[0].contains("nginx"));
+    }
+
+    #[test]
+    fn a_missing_service_is_explained_by_the_others() {
+        let endpoint = Endpoint::read("http://127.0.0.1:11001/a").unwrap();
+        let found = endpoint.explain_silence("Queue", "refused", true);
+        assert!(found.contains("docker run -p 11001:10001"), "{found}");
+        let blob = "AccountName=a;AccountKey=AAAA;BlobEndpoint=http://127.0.0.1:1/a";
+        let praise = Target::read(blob).unwrap().praise();
+        assert!(
+            praise.contains("no QueueEndpoint and no TableEndpoint"),
+            "{praise}"
+        );
+        let all = Target::read("UseDevelopmentStorage=true").unwrap().praise();
+        assert!(!all.contains("Endpoint"), "{all}");
     }
 
     #[test]

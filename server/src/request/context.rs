@@ -311,7 +311,12 @@ fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
             None => return Ok(None),
         },
     };
-    let version = ApiVersion::parse(&text).ok_or_else(|| Failure::header(name, text))?;
+    let version = ApiVersion::parse(&text).ok_or_else(|| {
+        Failure::header(name, text).with(
+            "Reason",
+            "Versions are dates: 2009-04-14 and all later ones are served.",
+        )
+    })?;
     Ok(Some(version))
 }
 

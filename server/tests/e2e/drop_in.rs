@@ -185,7 +185,7 @@ const CONTAINER_LINES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Values of AZURITE_ACCOUNTS in containers: one account, several, and keys of three bytes.
+/// Values of AZURITE_ACCOUNTS in containers: one account, several, keys of three bytes, and a second key.
 const ACCOUNTS: &[(&str, &[(&str, &str)])] = &[
     (
         "D1.17 SE#8514, D4.6 Testcontainers",
@@ -202,6 +202,10 @@ const ACCOUNTS: &[(&str, &[(&str, &str)])] = &[
     (
         "D1.19 SE#4163",
         &[("account1", "Zm9v"), ("account2", "YmFy")],
+    ),
+    (
+        "D2.19 README of Azurite, two keys of an account",
+        &[("account1", "Zm9v:YmFy"), ("account2", "YmF6:cXV4")],
     ),
 ];
 
@@ -429,7 +433,8 @@ fn accounts_of_a_container_come_from_the_environment() {
         let (scratch, line) = (scratch(), command_of_image());
         let launch = in_image(launch(&line, scratch.path()), scratch.path());
         let server = launch.environment("AZURITE_ACCOUNTS", &value).start();
-        for (name, key) in *accounts {
+        for (name, keys) in *accounts {
+            let (_, key) = keys.rsplit_once(':').unwrap_or(("", keys));
             use_as(&server, name, key);
         }
     }
@@ -874,6 +879,13 @@ fn the_doctor_finds_the_known_mistakes() {
     };
     let (status, text) = doctor(&sound, "");
     assert_eq!(status, Some(0), "{text}");
+    let (blob_alone, _) = sound.split_once("QueueEndpoint").unwrap();
+    let (status, text) = doctor(blob_alone, "");
+    assert_eq!(status, Some(0), "{text}");
+    assert!(
+        text.contains("no QueueEndpoint and no TableEndpoint"),
+        "{text}"
+    );
     let trusting = Command::new(env!("CARGO_BIN_EXE_lazurite"))
         .args(["doctor", &secure.connection_string()])
         .env("SSL_CERT_FILE", secure.certificate())
@@ -892,6 +904,7 @@ fn the_doctor_finds_the_known_mistakes() {
             of(&format!(":{blob}/"), &format!(":{closed}/")),
             "other services do answer",
         ),
+        (of(&format!(":{blob}/"), &format!(":{closed}/")), "10000)"),
         (of("127.0.0.1", "azurite.invalid"), "leads nowhere"),
         (
             of(

@@ -1,0 +1,35 @@
+//! Requests of Azure Files, whose clients take any endpoint. None is served: each is `501` with its name.
+//! Source: Azure Files REST API, "Operations on shares" and "Operations on directories".
+
+use crate::response::error::{Failure, Result};
+
+/// Refuses a request for a share or for a directory in one.
+pub fn refuse(restype: &str) -> Result<()> {
+    match restype {
+        "share" | "directory" => Err(Failure::unsupported(format!(
+            "Azure Files (here: the parameter restype={restype})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_azure_files_are_refused_by_its_name() {
+        for restype in ["share", "directory"] {
+            let failure = refuse(restype).unwrap_err();
+            assert_eq!(failure.status.as_u16(), 501);
+            assert!(
+                failure.message.starts_with("Azure Files"),
+                "{}",
+                failure.message
+            );
+        }
+        for restype in ["", "service", "container", "account"] {
+            assert!(refuse(restype).is_ok(), "{restype}");
+        }
+    }
+}
