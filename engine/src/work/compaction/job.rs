@@ -216,9 +216,7 @@ impl Work {
                 ("move", files, Vec::new())
             }
             Plan::Merge { runs, below, level } => {
-                let small = tree.sstable_bytes(&self.parts.config) / SMALL_PART;
-                let below =
-                    OverlapSplit::divide(&self.parts.cache.for_merge(), &runs, below, small)?;
+                let below = self.divide(tree, &runs, below)?;
                 let spec = MergeSpec {
                     level,
                     runs: &runs,
@@ -226,9 +224,7 @@ impl Work {
                     cuts: below.cuts,
                     relocate,
                 };
-                let outputs = self.merge(tree, &spec)?;
-                let runs = runs.into_iter().flatten();
-                ("merge", runs.chain(below.rewritten).collect(), outputs)
+                ("merge", spec.inputs(), self.merge(tree, &spec)?)
             }
             Plan::Split(file, level, cuts) => {
                 let spec = MergeSpec {
@@ -238,7 +234,7 @@ impl Work {
                     cuts,
                     relocate,
                 };
-                ("split", vec![file], self.merge(tree, &spec)?)
+                ("split", spec.inputs(), self.merge(tree, &spec)?)
             }
         };
         Ok(Compacted {
@@ -248,13 +244,22 @@ impl Work {
         })
     }
 
+    /// Which of the files `below` the runs have something for.
+    fn divide(
+        &self,
+        tree: &Tree,
+        runs: &[Vec<Arc<LiveFile>>],
+        below: Vec<Arc<LiveFile>>,
+    ) -> Result<OverlapSplit> {
+        let small = tree.sstable_bytes(&self.parts.config) / SMALL_PART;
+        OverlapSplit::divide(&self.parts.cache.for_merge(), runs, below, small)
+    }
+
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
         let merged = Merge::new(self, tree, spec).run()?;
-        let runs = spec.runs.iter().flatten();
-        let inputs: Vec<Arc<LiveFile>> = runs.chain(spec.below).cloned().collect();
         merged.install(|outputs| {
             let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
-            self.install(tree, &inputs, added.collect())
+            self.install(tree, &spec.inputs(), added.collect())
         })
     }
 
