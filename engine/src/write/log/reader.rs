@@ -57,30 +57,9 @@ pub(crate) fn read(
         refuse_damaged_beginning(&file, &bytes, key)?;
         return Ok(None);
     };
-    let frames = whole_frames(&bytes, key, beginning.base);
-    let last_frame = frames.last();
-    let offset = last_frame.map_or(FIRST_BATCH, |frame| frame.end);
-    let last = last_frame.map_or(beginning.base, |frame| frame.first);
-    let last_sequence = last_frame.map_or(beginning.base, |frame| {
-        frame.first + count_changes(payload_of(&bytes, frame)) - 1
-    });
-    let durable = frames.iter().map(|frame| frame.durable).max();
-    let behind = frames_behind(&bytes, key, beginning.base, offset, last);
-    let torn = torn_at(&bytes, offset, &behind);
-    Ok(Some(Segment {
-        number,
-        file,
-        bytes,
-        beginning,
-        frames,
-        end: offset as u64,
-        last_sequence,
-        durable: beginning
-            .durable
-            .max(durable.unwrap_or(0))
-            .max(behind.durable),
-        torn,
-    }))
+    Ok(Some(Segment::from_bytes(
+        number, file, bytes, key, beginning,
+    )))
 }
 
 /// The bytes of a segment up to `end`, or all of them, in the memory of `bytes`.
@@ -133,6 +112,39 @@ pub(crate) fn is_in_use(file: &OpenFile, store: u128, number: u64) -> Result<boo
 }
 
 impl Segment {
+    fn from_bytes(
+        number: u64,
+        file: OpenFile,
+        bytes: Vec<u8>,
+        key: u64,
+        beginning: Beginning,
+    ) -> Segment {
+        let base = beginning.base;
+        let frames = whole_frames(&bytes, key, base);
+        let last_frame = frames.last();
+        let (offset, last) =
+            last_frame.map_or((FIRST_BATCH, base), |frame| (frame.end, frame.first));
+        let last_sequence = last_frame.map_or(base, |frame| {
+            frame.first + count_changes(payload_of(&bytes, frame)) - 1
+        });
+        let durable = frames.iter().map(|frame| frame.durable).max();
+        let behind = frames_behind(&bytes, key, base, offset, last);
+        Segment {
+            torn: torn_at(&bytes, offset, &behind),
+            durable: beginning
+                .durable
+                .max(durable.unwrap_or(0))
+                .max(behind.durable),
+            number,
+            file,
+            bytes,
+            beginning,
+            frames,
+            end: offset as u64,
+            last_sequence,
+        }
+    }
+
     /// The memory of the segment, for the next one.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
