@@ -304,13 +304,13 @@ impl Db {
         parts.log.sync_and_mark()
     }
 
-    /// Writes the memtables of the keyspace to SSTables. Blocks for the disk.
+    /// Writes the memtables that the keyspace has now to SSTables. Blocks for the disk, but not for writes that come meanwhile.
     pub fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
         parts.trees.check(keyspace.tree())?;
-        parts.log.seal(keyspace.tree());
-        while !keyspace.tree().view().immutable.is_empty() {
+        let last = parts.log.seal(keyspace.tree());
+        while keyspace.tree().is_unflushed(last) {
             self.work().run_flush()?;
         }
         Ok(())

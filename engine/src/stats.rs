@@ -85,15 +85,13 @@ impl Stats {
 
 const MIB: f64 = (1 << 20) as f64;
 
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / MIB
+}
+
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = |bytes: u64| bytes as f64 / MIB;
-        writeln!(f, "level   files       MiB")?;
-        for (level, (files, bytes)) in self.sstables.iter().zip(&self.level_bytes).enumerate() {
-            if *files > 0 || level == 0 {
-                writeln!(f, "{level:>5} {files:>7} {:>9.1}", mib(*bytes))?;
-            }
-        }
+        self.write_levels(f)?;
         writeln!(
             f,
             "memtables {:.1} MiB, {} waiting to be flushed; log {} segments; values {:.1} MiB, {:.1} MiB of them live",
@@ -131,6 +129,16 @@ impl fmt::Display for Stats {
 }
 
 impl Stats {
+    fn write_levels(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "level   files       MiB")?;
+        for (level, (files, bytes)) in self.sstables.iter().zip(&self.level_bytes).enumerate() {
+            if *files > 0 || level == 0 {
+                writeln!(f, "{level:>5} {files:>7} {:>9.1}", mib(*bytes))?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn of(parts: &Parts, work: &Work) -> Stats {
         let (writes, jobs) = (parts.log.counters(), work.counters());
         let syncs = parts.log.sync().counters();

@@ -370,33 +370,35 @@ impl WriteIndex {
                     key,
                     kind,
                     value,
-                } => {
-                    let written = match kind {
-                        Kind::Delete => Written::Deleted,
-                        Kind::Put => Written::Value(Bytes::copy_from_slice(value)),
-                        Kind::Large => Written::Large(Bytes::copy_from_slice(value)),
-                    };
-                    self.values.insert((keyspace, key.to_vec()), written);
-                }
+                } => self.set(keyspace, key, kind, value),
                 Change::DeleteRange {
                     keyspace,
                     start,
                     end,
-                } => {
-                    let from = (keyspace, start.to_vec());
-                    let covered = self
-                        .values
-                        .range_mut(from..)
-                        .take_while(|((id, key), _)| *id == keyspace && is_before_end(key, end));
-                    covered.for_each(|(_, written)| *written = Written::Deleted);
-                    let range = KeyRange {
-                        start: start.to_vec(),
-                        end: end.map(<[u8]>::to_vec),
-                    };
-                    self.deleted.push((keyspace, range));
-                }
+                } => self.delete_range(keyspace, start, end),
             }
         }
         self.indexed = batch.payload.len();
+    }
+
+    fn set(&mut self, keyspace: u32, key: &[u8], kind: Kind, value: &[u8]) {
+        let written = match kind {
+            Kind::Delete => Written::Deleted,
+            Kind::Put => Written::Value(Bytes::copy_from_slice(value)),
+            Kind::Large => Written::Large(Bytes::copy_from_slice(value)),
+        };
+        self.values.insert((keyspace, key.to_vec()), written);
+    }
+
+    fn delete_range(&mut self, keyspace: u32, start: &[u8], end: Option<&[u8]>) {
+        let from = (keyspace, start.to_vec());
+        let rows = self.values.range_mut(from..);
+        let covered = rows.take_while(|((id, key), _)| *id == keyspace && is_before_end(key, end));
+        covered.for_each(|(_, written)| *written = Written::Deleted);
+        let range = KeyRange {
+            start: start.to_vec(),
+            end: end.map(<[u8]>::to_vec),
+        };
+        self.deleted.push((keyspace, range));
     }
 }

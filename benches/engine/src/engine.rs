@@ -39,6 +39,10 @@ pub(crate) trait Engine: Send + Sync {
     fn put_locked(&self, _keys: &[&[u8]], _value: &[u8]) -> Option<Outcome<()>> {
         None
     }
+    /// As `put`, of a value that arrives in pieces; in one piece if the engine takes only whole values.
+    fn put_streamed(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        self.put(key, value)
+    }
     /// Sets many keys in one commit, not synced.
     fn put_many(&self, rows: &[Row]) -> Outcome<()>;
     /// Removes one key in a commit of its own, not synced.

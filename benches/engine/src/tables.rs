@@ -275,6 +275,14 @@ pub(crate) const GROUPS: &[(&str, &[Line])] = &[
         line("large1m", "overwrite_space", "... space / logical, idle", Less),
         line("large1m", "fresh_mb_s", "written and read at once, MB/s", More),
     ]),
+    ("values of 1 MiB that arrive in pieces, one a commit, not synced", &[
+        line("streamed", "write_mb_s", "write, MB/s", More),
+        line("streamed", "write_p99_us", "... p99 us", Less),
+        line("streamed", "write_worst_us", "... worst us", Less),
+        line("streamed", "write_amplification", "... write amplification", Less),
+        line("streamed", "cpu_us", "... CPU us/put", Less),
+        line("streamed", "fresh_mb_s", "written and read at once, MB/s", More),
+    ]),
     ("open, with a gigabyte", &[
         line("open", "clean_ms", "after a clean stop, ms", Less),
         line("open", "killed_ms", "after a kill, 450,000 rows in the log, ms", Less),

@@ -100,8 +100,9 @@ pub struct Config {
     pub memtable_seconds_max: u64,
     /// Whether background work merges the SSTables, and rewrites the value-log segments, that the store finds when it is opened. Default:
     /// true. False, for one of many copies that share their files: each copy would take the time and the space of the same merges. A
-    /// keyspace is then merged once the store has flushed to it itself, or if writers would have to wait otherwise, and never for
-    /// readers alone: reads stay as fast as they were in the source. Value-log segments are rewritten if a quota is nearly used up.
+    /// merge then rewrites at most four times as many inherited bytes as bytes that the store has written itself, unless writers would
+    /// have to wait otherwise or a quota is nearly used up, and never happens for readers alone: reads stay as fast as they were in the
+    /// source. Inherited value-log segments are rewritten if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 
@@ -138,54 +139,52 @@ impl Config {
     /// Refuses settings that cannot work: sizes of nothing, sizes beyond those of the formats, and limits that would make
     /// writers wait for ever. [`crate::Db::open`] asks it first. Errors: `InvalidOption`.
     pub fn check(&self) -> Result<()> {
-        let files_max = self.level0_files_max as u64;
-        let any = 1..=u64::MAX;
+        self.check_not_zero()?;
         check_memtable(self.memtable_bytes_max)?;
         check_block(self.block_bytes)?;
         check_sstable(self.sstable_bytes)?;
-        for (option, value, bounds) in [
-            (
-                "memory_bytes_max",
-                self.memory_bytes_max as u64,
-                any.clone(),
-            ),
-            (
-                "wal_segment_bytes",
-                self.wal_segment_bytes as u64,
-                1..=WAL_SEGMENT_BYTES_MAX,
-            ),
-            ("level_bytes_base", self.level_bytes_base, any.clone()),
-            ("level_ratio", self.level_ratio, 2..=u64::MAX),
-            ("level0_files_max", files_max, any.clone()),
-            (
-                "value_chunk_bytes",
-                self.value_chunk_bytes as u64,
-                1..=CHUNK_BYTES_MAX,
-            ),
-            (
-                "value_segment_bytes",
-                self.value_segment_bytes,
-                1..=FILE_BYTES_MAX,
-            ),
-            ("sync_milliseconds", self.sync_milliseconds, any.clone()),
-            ("open_files_max", self.open_files_max as u64, any.clone()),
-            ("wal_bytes_max", self.wal_bytes_max, any.clone()),
-            ("quota_bytes", self.quota_bytes.unwrap_or(1), any.clone()),
+        let segment_bytes = self.wal_segment_bytes as u64;
+        let chunk_bytes = self.value_chunk_bytes as u64;
+        check_bounds(
+            "wal_segment_bytes",
+            segment_bytes,
+            1..=WAL_SEGMENT_BYTES_MAX,
+        )?;
+        check_bounds("value_chunk_bytes", chunk_bytes, 1..=CHUNK_BYTES_MAX)?;
+        check_bounds(
+            "value_segment_bytes",
+            self.value_segment_bytes,
+            1..=FILE_BYTES_MAX,
+        )?;
+        check_bounds("level_ratio", self.level_ratio, 2..=u64::MAX)?;
+        self.check_level0()
+    }
+
+    fn check_not_zero(&self) -> Result<()> {
+        for (option, value) in [
+            ("memory_bytes_max", self.memory_bytes_max as u64),
+            ("level_bytes_base", self.level_bytes_base),
+            ("level0_files_max", self.level0_files_max as u64),
+            ("sync_milliseconds", self.sync_milliseconds),
+            ("open_files_max", self.open_files_max as u64),
+            ("wal_bytes_max", self.wal_bytes_max),
+            ("quota_bytes", self.quota_bytes.unwrap_or(1)),
             // An empty value has no chunk to lie in.
-            (
-                "value_bytes_separated",
-                self.value_bytes_separated as u64,
-                any,
-            ),
+            ("value_bytes_separated", self.value_bytes_separated as u64),
         ] {
-            check_bounds(option, value, bounds)?;
+            check_bounds(option, value, 1..=u64::MAX)?;
         }
-        if self.level0_files_stop > self.level0_files_max {
+        Ok(())
+    }
+
+    fn check_level0(&self) -> Result<()> {
+        let (files_max, stop) = (self.level0_files_max, self.level0_files_stop);
+        if stop > files_max {
             return Ok(());
         }
         Err(Error::InvalidOption {
             option: "level0_files_stop",
-            value: self.level0_files_stop as u64,
+            value: stop as u64,
             reason: format!(
                 "it must be more than level0_files_max ({files_max}), or writers would wait for a compaction that never begins"
             ),

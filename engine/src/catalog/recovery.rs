@@ -20,6 +20,7 @@ use crate::fs::{Fs, Lock, LockGuard};
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
 use crate::tree::live_file::LiveFile;
+use crate::tree::snapshots::Snapshots;
 use crate::tree::trees::Trees;
 use crate::tree::version::Version;
 use crate::values::{self, ValueLog};
@@ -57,31 +58,20 @@ fn recover(
 ) -> Result<Parts> {
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path).at(config.durability);
-    directory.make()?;
-    Found::list(&directory)?;
-    let lock_guard = take_lock(&directory)?;
-    // Listed again, because an owner before us may have been at work until now.
-    let found = Found::list(&directory)?;
-    if !found.has_current {
-        directory.sync_ancestors()?;
-    }
+    let (found, lock) = occupy(&directory)?;
     let (store_id, mut state) = if found.has_current {
         manifest::read(&directory)?
     } else {
         (environment.ids.next_id(), State::default())
     };
     listed.clone_from(&state);
-    refuse_unknown_wals(&directory, store_id, &found, &state)?;
-    state.next_file = state.next_file.max(found.last_number() + 1);
-    adopt_segments(&directory, store_id, &found, &mut state)?;
-    // The mark of the last close is spent.
-    state.closed = false;
+    take_over(&directory, store_id, &found, &mut state)?;
     let recovery = Recovery {
         config,
         environment,
         directory,
         store_id,
-        lock: lock_guard,
+        lock,
         work,
     };
     let store = recovery.build(state)?;
@@ -96,6 +86,29 @@ fn recover(
         "recovered the store"
     );
     Ok(store)
+}
+
+/// Creates the directory if it is absent, and takes its lock. Answers what it contains.
+fn occupy(directory: &Directory) -> Result<(Found, Box<dyn LockGuard>)> {
+    directory.make()?;
+    Found::list(directory)?;
+    let lock = take_lock(directory)?;
+    // Listed again, because an owner before us may have been at work until now.
+    let found = Found::list(directory)?;
+    if !found.has_current {
+        directory.sync_ancestors()?;
+    }
+    Ok((found, lock))
+}
+
+/// Adds to the state what the last process left without listing it. Refuses log segments that prove the manifest incomplete.
+fn take_over(directory: &Directory, store: u128, found: &Found, state: &mut State) -> Result<()> {
+    refuse_unknown_wals(directory, store, found, state)?;
+    state.next_file = state.next_file.max(found.last_number() + 1);
+    adopt_segments(directory, store, found, state)?;
+    // The mark of the last close is spent.
+    state.closed = false;
+    Ok(())
 }
 
 fn first(damages: Vec<Error>) -> Result<()> {
@@ -307,74 +320,95 @@ struct Recovery {
     work: Arc<dyn Wakes>,
 }
 
+/// The parts of a store that hold what is on disk: those that the log of commits is built on.
+struct Stored {
+    config: Arc<Config>,
+    reserve: Arc<SpaceReserve>,
+    cache: Arc<Cache>,
+    trees: Arc<Trees>,
+    catalog: Arc<Catalog>,
+    value_log: Arc<ValueLog>,
+    health: Arc<Health>,
+    snapshots: Arc<Snapshots>,
+}
+
 impl Recovery {
     fn build(self, state: State) -> Result<Parts> {
-        let directory = self.directory;
-        let room = SpaceReserve::new(
-            directory.clone(),
-            self.config.reserve_bytes,
-            self.config.quota_bytes,
-        );
+        let stored = self.open_stored(state)?;
+        let log = CommitLog::new(self.commit_parts(&stored));
+        Ok(Parts {
+            config: stored.config,
+            background: self.environment.background,
+            clock: self.environment.clock,
+            directory: self.directory,
+            store_id: self.store_id,
+            cache: stored.cache,
+            catalog: stored.catalog,
+            value_log: stored.value_log,
+            trees: stored.trees,
+            snapshots: stored.snapshots,
+            log: Arc::new(log),
+            key_locks: KeyLocks::default(),
+            reserve: stored.reserve,
+            health: stored.health,
+            lock: Mutex::new(Some(self.lock)),
+        })
+    }
+
+    fn open_stored(&self, state: State) -> Result<Stored> {
+        let (directory, store_id) = (&self.directory, self.store_id);
+        let limits = &self.config;
+        let reserve =
+            SpaceReserve::new(directory.clone(), limits.reserve_bytes, limits.quota_bytes);
         let config = Config {
             // Live values of a segment are copied before the segment is removed, and the copies must fit into the reserve.
-            value_segment_bytes: self.config.value_segment_bytes.min(room.reserve()),
-            ..self.config
+            value_segment_bytes: limits.value_segment_bytes.min(reserve.reserve()),
+            ..limits.clone()
         };
-        let cache = Cache::new(
-            directory.clone(),
-            self.store_id,
-            config.cache_bytes_max,
-            config.open_files_max,
-        );
-        let cache = Arc::new(cache);
-        let now = self.environment.clock.now();
-        let trees = Arc::new(open_trees(&state, &directory, &cache, now)?);
+        let (cache_bytes, files) = (config.cache_bytes_max, config.open_files_max);
+        let cache = Arc::new(Cache::new(directory.clone(), store_id, cache_bytes, files));
+        let trees = open_trees(&state, directory, &cache, self.environment.clock.now())?;
         let sealed = state.segments.clone();
-        let manifest = Manifest::draft(&directory, self.store_id, config.manifest_bytes_min, state);
+        let manifest = Manifest::draft(directory, store_id, config.manifest_bytes_min, state);
         let catalog = Arc::new(Catalog::new(manifest));
         let health = Arc::new(Health::default());
         health.add(self.work.clone());
-        let value_log = Arc::new(ValueLog::new(
+        let value_log = ValueLog::new(
             directory.clone(),
-            self.store_id,
+            store_id,
             &config,
             cache.clone(),
             catalog.clone(),
             sealed,
             health.clone(),
-        ));
-        let (config, snapshots, reserve) = (Arc::new(config), Arc::default(), Arc::new(room));
-        let log = CommitLog::new(CommitParts {
-            config: Arc::clone(&config),
+        );
+        Ok(Stored {
+            config: Arc::new(config),
+            reserve: Arc::new(reserve),
+            cache,
+            trees: Arc::new(trees),
+            catalog,
+            value_log: Arc::new(value_log),
+            health,
+            snapshots: Arc::default(),
+        })
+    }
+
+    fn commit_parts(&self, stored: &Stored) -> CommitParts {
+        CommitParts {
+            config: stored.config.clone(),
             background: self.environment.background,
             clock: self.environment.clock.clone(),
-            directory: directory.clone(),
+            directory: self.directory.clone(),
             store_id: self.store_id,
-            edits: catalog.clone(),
-            value_log: value_log.clone(),
-            health: health.clone(),
-            trees: trees.clone(),
-            snapshots: Arc::clone(&snapshots),
-            reserve: Arc::clone(&reserve),
-            work: self.work,
-        });
-        Ok(Parts {
-            config,
-            background: self.environment.background,
-            clock: self.environment.clock,
-            directory,
-            store_id: self.store_id,
-            cache,
-            catalog,
-            value_log,
-            trees,
-            snapshots,
-            log: Arc::new(log),
-            key_locks: KeyLocks::default(),
-            reserve,
-            health,
-            lock: Mutex::new(Some(self.lock)),
-        })
+            edits: stored.catalog.clone(),
+            value_log: stored.value_log.clone(),
+            health: stored.health.clone(),
+            trees: stored.trees.clone(),
+            snapshots: stored.snapshots.clone(),
+            reserve: stored.reserve.clone(),
+            work: self.work.clone(),
+        }
     }
 }
 

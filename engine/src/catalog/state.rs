@@ -43,23 +43,25 @@ impl State {
             .ok_or("an edit names a keyspace that does not exist")
     }
 
+    fn add_keyspace(&mut self, id: u32, name: &str) -> std::result::Result<(), &'static str> {
+        if id as usize > self.keyspaces.len() {
+            return Err("an edit creates a keyspace whose id leaves a gap");
+        }
+        let state = KeyspaceState {
+            name: name.to_owned(),
+            ..KeyspaceState::default()
+        };
+        match self.keyspaces.insert(id, state) {
+            None => Ok(()),
+            Some(_) => Err("an edit creates a keyspace that exists"),
+        }
+    }
+
     fn apply_field(&mut self, field: &Field) -> std::result::Result<(), &'static str> {
         match field {
             Field::NextFile(number) => self.next_file = *number,
             Field::LastSequence(sequence) => self.last_sequence = *sequence,
-            Field::Keyspace(id, name) => {
-                if *id as usize > self.keyspaces.len() {
-                    return Err("an edit creates a keyspace whose id leaves a gap");
-                }
-                let name = name.clone();
-                let state = KeyspaceState {
-                    name,
-                    ..KeyspaceState::default()
-                };
-                if self.keyspaces.insert(*id, state).is_some() {
-                    return Err("an edit creates a keyspace that exists");
-                }
-            }
+            Field::Keyspace(id, name) => self.add_keyspace(*id, name)?,
             Field::AddFile(id, level, meta) => {
                 let files = &mut self.keyspace(id)?.files;
                 files.insert(meta.number, (*level, meta.clone()));

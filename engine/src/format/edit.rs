@@ -288,21 +288,9 @@ impl Display for Field {
             Field::NextFile(number) => write!(f, "the next file is {number}"),
             Field::LastSequence(sequence) => write!(f, "durable up to #{sequence}"),
             Field::Keyspace(id, name) => write!(f, "keyspace {id} is {name:?}"),
-            Field::AddFile(keyspace, level, meta) => write!(
-                f,
-                "keyspace {keyspace}, level {level}: file {}, {} bytes, checksum {:016x}, {} to {}, #{} to #{}, {} entries, {} deletes, {} range tombstones, values in {:?}",
-                meta.number,
-                meta.size,
-                meta.checksum,
-                Escaped(&meta.range.start),
-                End(meta.range.end.as_deref()),
-                meta.sequence_min,
-                meta.sequence_max,
-                meta.entries,
-                meta.tombstones,
-                meta.range_tombstones,
-                meta.references
-            ),
+            Field::AddFile(keyspace, level, meta) => {
+                write!(f, "keyspace {keyspace}, level {level}: {meta}")
+            }
             Field::RemoveFile(keyspace, number) => {
                 write!(f, "keyspace {keyspace}: without file {number}")
             }
@@ -317,16 +305,39 @@ impl Display for Field {
             Field::MarkWal(number, durable) => {
                 write!(f, "WAL segment {number} is durable up to {durable}")
             }
-            Field::AddSegment(number, meta) => match meta.checksum {
-                Some(sum) => write!(
-                    f,
-                    "value-log segment {number}, {} bytes, checksum {sum:016x}",
-                    meta.size
-                ),
-                None => write!(f, "value-log segment {number}, {} bytes", meta.size),
-            },
+            Field::AddSegment(number, meta) => write!(f, "value-log segment {number}, {meta}"),
             Field::RemoveSegment(number) => write!(f, "without value-log segment {number}"),
             Field::Closed => f.write_str("the store was closed"),
+        }
+    }
+}
+
+impl Display for FileMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "file {}, {} bytes, checksum {:016x}, {} to {}, #{} to #{}, {} entries, {} deletes, {} range tombstones, values in {:?}",
+            self.number,
+            self.size,
+            self.checksum,
+            Escaped(&self.range.start),
+            End(self.range.end.as_deref()),
+            self.sequence_min,
+            self.sequence_max,
+            self.entries,
+            self.tombstones,
+            self.range_tombstones,
+            self.references
+        )
+    }
+}
+
+impl Display for SegmentMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.size)?;
+        match self.checksum {
+            Some(sum) => write!(f, ", checksum {sum:016x}"),
+            None => Ok(()),
         }
     }
 }

@@ -213,8 +213,7 @@ fn plausible_frames(
 ) -> (Vec<(usize, usize)>, bool) {
     let least = (last - base) as u32;
     let most = least.saturating_add(u32::try_from(bytes.len() - offset).unwrap_or(u32::MAX));
-    let mut found = BinaryHeap::new();
-    let mut is_complete = true;
+    let mut candidates = Candidates::default();
     let mut next = offset + 1;
     while next + FRAME_HEADER_BYTES < bytes.len() {
         let rest = &bytes[next..];
@@ -232,23 +231,37 @@ fn plausible_frames(
             }
             match plausible_length(bytes, next + index, budget) {
                 Ok(None) => {}
-                Ok(Some(length)) if found.len() < CANDIDATES_MAX => {
-                    found.push((length, next + index));
-                }
-                Ok(Some(length)) => {
-                    is_complete = false;
-                    if let Some(mut longest) = found.peek_mut()
-                        && length < longest.0
-                    {
-                        *longest = (length, next + index);
-                    }
-                }
-                Err(Exhausted) => return (found.into_sorted_vec(), false),
+                Ok(Some(length)) => candidates.add(length, next + index),
+                Err(Exhausted) => return (candidates.shortest.into_sorted_vec(), false),
             }
         }
         next += window.len() - 11;
     }
-    (found.into_sorted_vec(), is_complete)
+    let is_complete = !candidates.is_cut;
+    (candidates.shortest.into_sorted_vec(), is_complete)
+}
+
+/// The lengths and offsets of the shortest candidates, at most [`CANDIDATES_MAX`].
+#[derive(Default)]
+struct Candidates {
+    shortest: BinaryHeap<(usize, usize)>,
+    /// Whether a candidate was left out.
+    is_cut: bool,
+}
+
+impl Candidates {
+    fn add(&mut self, length: usize, offset: usize) {
+        if self.shortest.len() < CANDIDATES_MAX {
+            self.shortest.push((length, offset));
+            return;
+        }
+        self.is_cut = true;
+        if let Some(mut longest) = self.shortest.peek_mut()
+            && length < longest.0
+        {
+            *longest = (length, offset);
+        }
+    }
 }
 
 /// Shows the frames of a segment.
@@ -256,20 +269,10 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let bytes = dump.whole()?;
     let key = key_named_in(&bytes, number);
     let beginning = beginning_of(&bytes, key);
-    match beginning {
-        Some(Beginning {
-            base,
-            durable,
-            previous,
-            previous_end,
-        }) => dump.line(format_args!(
-            "{HEADER_BYTES:>10}  beginning: {BEGINNING_BYTES} bytes, base #{base}, durable #{durable}, before it segment {previous} up to {previous_end}, checksum ok"
-        ))?,
-        None if is_zero(&bytes, HEADER_BYTES as usize) => {
-            return dump.line(format_args!("{HEADER_BYTES:>10}  not in use"));
-        }
-        None => dump.damage(HEADER_BYTES, "beginning; sequence numbers are counted from it")?,
+    if beginning.is_none() && is_zero(&bytes, HEADER_BYTES as usize) {
+        return dump.line(format_args!("{HEADER_BYTES:>10}  not in use"));
     }
+    show_beginning(dump, beginning.as_ref())?;
     let base = beginning.unwrap_or_default().base;
     let (mut offset, mut last) = (FIRST_BATCH, base);
     while let Some(frame) = frame_at(&bytes, key, base, offset, last) {
@@ -292,6 +295,24 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     later
         .iter()
         .try_for_each(|frame| show_frame(dump, &bytes, frame))
+}
+
+fn show_beginning(dump: &mut Dump<'_>, beginning: Option<&Beginning>) -> Result<()> {
+    let Some(Beginning {
+        base,
+        durable,
+        previous,
+        previous_end,
+    }) = beginning
+    else {
+        return dump.damage(
+            HEADER_BYTES,
+            "beginning; sequence numbers are counted from it",
+        );
+    };
+    dump.line(format_args!(
+        "{HEADER_BYTES:>10}  beginning: {BEGINNING_BYTES} bytes, base #{base}, durable #{durable}, before it segment {previous} up to {previous_end}, checksum ok"
+    ))
 }
 
 fn is_zero(bytes: &[u8], offset: usize) -> bool {

@@ -197,26 +197,47 @@ extern "C" fn on_fault(
     let Some(Some((previous, page))) = PREVIOUS.get() else {
         return;
     };
-    // SAFETY: The kernel passes valid pointers. Everything called here may be called by a signal handler: loads and stores of
-    // atomics, `mmap`, `sigaction`, `raise`. The page that is replaced lies in a mapping of this module that is in use: a
-    // thread is writing to it.
+    // SAFETY: The kernel passes valid pointers. Only a fault has an address; a signal from another process has none.
+    let fault = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) };
+    if fault.is_some_and(|address| replace_page(address, *page)) {
+        return;
+    }
+    // SAFETY: The arguments are those of this call.
+    unsafe { call_previous(previous, fault.is_some(), signal, info, context) }
+}
+
+/// Puts an empty page in the place of the one at `address`, if it lies in a watched range. Answers whether it did.
+fn replace_page(address: usize, page: usize) -> bool {
+    let holds = |slot: &&Slot| {
+        let range = slot.start.load(Ordering::SeqCst)..slot.end.load(Ordering::SeqCst);
+        range.contains(&address)
+    };
+    let Some(slot) = SLOTS.iter().find(holds) else {
+        return false;
+    };
+    slot.lost.store(true, Ordering::SeqCst);
+    let start = (address / page * page) as *mut libc::c_void;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: The page lies in a mapping of this module that is in use: a thread is writing to it. A signal handler may load and store
+    // atomics and call `mmap`.
+    unsafe { libc::mmap(start, page, access, kind, -1, 0) != libc::MAP_FAILED }
+}
+
+/// Does with a signal that is not ours what was done before our handler was there.
+///
+/// # Safety
+///
+/// For a signal handler, with the arguments that the kernel gave it.
+unsafe fn call_previous(
+    previous: &libc::sigaction,
+    is_fault: bool,
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: A signal handler may call `sigaction` and `raise`. A handler has the form that its flags say.
     unsafe {
-        // Only a fault has an address; a signal from another process has none.
-        let is_fault = (*info).si_code > 0;
-        let address = (*info).si_addr() as usize;
-        let holds = |slot: &&Slot| {
-            let range = slot.start.load(Ordering::SeqCst)..slot.end.load(Ordering::SeqCst);
-            is_fault && range.contains(&address)
-        };
-        if let Some(slot) = SLOTS.iter().find(holds) {
-            slot.lost.store(true, Ordering::SeqCst);
-            let start = (address / page * page) as *mut libc::c_void;
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            if libc::mmap(start, *page, access, kind, -1, 0) != libc::MAP_FAILED {
-                return;
-            }
-        }
         match previous.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {
                 // The fault comes again when we return; a signal that was sent does not.

@@ -40,13 +40,17 @@ fn settings_that_cannot_work_are_refused_by_name() {
             ..Config::default()
         };
         change(&mut config);
-        let environment = Environment::system(Durability::Memory);
-        let unread = crate::Db::verify_directory("/data".as_ref(), config.clone(), environment);
-        assert!(
-            matches!(&unread, Err(Error::InvalidOption { option, .. }) if *option == expected),
-            "{expected}: {unread:?}"
-        );
-        let refused = crate::Db::open("/data".as_ref(), config);
+        assert_refused(expected, &config);
+    }
+}
+
+/// The option of that name is refused by each way to open a store.
+fn assert_refused(expected: &str, config: &Config) {
+    let path = "/data".as_ref();
+    let environment = Environment::system(Durability::Memory);
+    let unread = crate::Db::verify_directory(path, config.clone(), environment).map(drop);
+    let opened = crate::Db::open(path, config.clone()).map(drop);
+    for refused in [unread, opened] {
         assert!(
             matches!(&refused, Err(Error::InvalidOption { option, .. }) if *option == expected),
             "{expected}: {refused:?}"

@@ -162,6 +162,14 @@ impl Tree {
         });
     }
 
+    /// Whether a sealed memtable has a change up to that one.
+    pub(crate) fn is_unflushed(&self, last: SequenceNumber) -> bool {
+        let view = self.view();
+        let first = view.immutable.last();
+        let first = first.and_then(|memtable| memtable.summary().first_sequence);
+        first.is_some_and(|first| first <= last)
+    }
+
     /// All later changes are in the memtables of a view that was loaded before the call.
     pub(crate) fn flushed_through(&self) -> SequenceNumber {
         self.flushed_through.load(Ordering::SeqCst)

@@ -199,6 +199,35 @@ impl Segments {
     }
 }
 
+/// A chunk that is verified.
+struct StoredChunk {
+    end: u64,
+    checksum: u64,
+    /// Whether the checksum matches.
+    is_whole: bool,
+}
+
+impl StoredChunk {
+    /// Reads the chunk at `offset` of segment `number`, which has `size` bytes. `None` if its length is out of bounds.
+    fn read(file: &OpenFile, number: u64, offset: u64, size: u64) -> Result<Option<StoredChunk>> {
+        let head = file.read_exact(offset, CHUNK_HEADER_BYTES)?;
+        let length = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
+        let start = offset + CHUNK_HEADER_BYTES as u64;
+        let end = start + u64::from(length);
+        if u64::from(length) > CHUNK_BYTES_MAX || end > size {
+            return Ok(None);
+        }
+        let bytes = file.read_exact(start, length as usize)?;
+        let checksum = u64::from_le_bytes(head[4..].try_into().expect("eight bytes"));
+        let expected = crate::base::codec::checksum(number, offset, &[&head[..4], &bytes]);
+        Ok(Some(StoredChunk {
+            end,
+            checksum,
+            is_whole: checksum == expected,
+        }))
+    }
+}
+
 /// Length of the record that is to stand at `end` so that the next one begins with a page; 0 if none is to.
 fn filler_bytes(end: u64) -> u64 {
     let page = PAGE_BYTES as u64;
@@ -475,26 +504,20 @@ impl ValueLog {
             if is_cut && known.is_none() {
                 return Ok(found);
             }
-            let head = file.read_exact(offset, CHUNK_HEADER_BYTES)?;
-            let length = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
-            let end = offset + CHUNK_HEADER_BYTES as u64 + u64::from(length);
-            if u64::from(length) > CHUNK_BYTES_MAX || end > size {
+            let Some(chunk) = StoredChunk::read(&file, number, offset, size)? else {
                 // Where the next chunk begins is not known.
                 let reason = "the length of the chunk is out of bounds";
                 found.extend(known.map(|_| file.corrupt(offset, reason)));
                 return Ok(found);
-            }
-            let start = offset + CHUNK_HEADER_BYTES as u64;
-            let bytes = file.read_exact(start, length as usize)?;
-            let stored = u64::from_le_bytes(head[4..].try_into().expect("eight bytes"));
-            if stored != crate::base::codec::checksum(number, offset, &[&head[..4], &bytes]) {
+            };
+            if !chunk.is_whole {
                 if known.is_none() {
                     return Ok(found);
                 }
                 found.push(file.corrupt(offset, "the checksum of the chunk does not match"));
             }
-            sum = sum.wrapping_add(stored);
-            offset = end;
+            sum = sum.wrapping_add(chunk.checksum);
+            offset = chunk.end;
         }
         if found.is_empty() && known.is_some_and(|known| known != sum) {
             let reason = "the checksums of the chunks do not add up to the manifest's";

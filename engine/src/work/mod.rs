@@ -13,6 +13,7 @@ use crate::base::health::Health;
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::catalog::parts::Parts;
+use crate::tree::keyspace::Tree;
 use crate::{Durability, Error, Result};
 use pacing::Pace;
 use scheduler::{JOBS, Job, Signal};
@@ -41,6 +42,8 @@ pub(crate) struct Work {
     shortages: Mutex<[Option<Error>; JOBS]>,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
+    /// The highest number of an SSTable that was there when the store was opened.
+    inherited_through: u64,
     /// From when on a value-log segment may be rewritten for little garbage while writes go on.
     next_rewrite: Mutex<Duration>,
 }
@@ -58,6 +61,7 @@ impl Work {
     /// `signal` is the one that the parts wake.
     pub(crate) fn new(parts: Arc<Parts>, signal: Arc<Signal>) -> Work {
         Work {
+            inherited_through: last_sstable(&parts),
             parts,
             flushing: Mutex::default(),
             compacting: Mutex::default(),
@@ -117,13 +121,8 @@ impl Work {
 
     /// Whether a sealed memtable has a change up to that one.
     pub(crate) fn is_unflushed(&self, last: SequenceNumber) -> bool {
-        let mut trees = self.parts.trees.all().into_iter();
-        trees.any(|tree| {
-            let view = tree.view();
-            let first = view.immutable.last();
-            let first = first.and_then(|memtable| memtable.summary().first_sequence);
-            first.is_some_and(|first| first <= last)
-        })
+        let trees = self.parts.trees.all();
+        trees.iter().any(|tree| tree.is_unflushed(last))
     }
 
     /// Removes the SSTables that no version and no reader needs any more.
@@ -141,4 +140,20 @@ impl Work {
         self.parts.trees.count_level0();
         self.parts.value_log.request_collection();
     }
+}
+
+/// The highest number of an SSTable that a version lists; 0 if there is none.
+fn last_sstable(parts: &Parts) -> u64 {
+    let last_of = |tree: &Arc<Tree>| {
+        let view = tree.view();
+        let numbers = view.version.files().map(|(_, file)| file.meta.number);
+        numbers.max()
+    };
+    parts
+        .trees
+        .all()
+        .iter()
+        .filter_map(last_of)
+        .max()
+        .unwrap_or(0)
 }

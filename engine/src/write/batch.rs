@@ -160,29 +160,36 @@ impl Batch {
                 } if value.len() >= threshold => {
                     batch.push_pointer(keyspace, key, separate(value)?);
                 }
-                Change::Set {
-                    keyspace,
-                    key,
-                    kind,
-                    value,
-                } => {
-                    batch.push(kind as u8, keyspace, key);
-                    if kind != Kind::Delete {
-                        batch.put_bytes += value.len() as u64;
-                        put_bytes(&mut batch.payload, value);
-                    }
-                }
-                Change::DeleteRange {
-                    keyspace,
-                    start,
-                    end,
-                } => {
-                    batch.push(DELETE_RANGE, keyspace, start);
-                    put_optional(&mut batch.payload, end);
-                }
+                change => batch.push_change(change),
             }
         }
         Ok(batch)
+    }
+
+    /// Appends a change of another batch as it is.
+    fn push_change(&mut self, change: Change<'_>) {
+        match change {
+            Change::Set {
+                keyspace,
+                key,
+                kind,
+                value,
+            } => {
+                self.push(kind as u8, keyspace, key);
+                if kind != Kind::Delete {
+                    self.put_bytes += value.len() as u64;
+                    put_bytes(&mut self.payload, value);
+                }
+            }
+            Change::DeleteRange {
+                keyspace,
+                start,
+                end,
+            } => {
+                self.push(DELETE_RANGE, keyspace, start);
+                put_optional(&mut self.payload, end);
+            }
+        }
     }
 }
 

@@ -274,8 +274,11 @@ impl CommitLog {
     }
 
     /// Seals a keyspace for callers that do not hold the log.
-    pub(crate) fn seal(&self, tree: &Tree) {
-        self.with_log(|_| tree.seal(self.clock.now()));
+    pub(crate) fn seal(&self, tree: &Tree) -> SequenceNumber {
+        self.with_log(|log| {
+            tree.seal(self.clock.now());
+            log.last_sequence
+        })
     }
 
     /// Seals all keyspaces between the same two groups, and answers the last sequence number of the first.

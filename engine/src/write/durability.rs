@@ -368,18 +368,9 @@ impl SharedSync {
     }
 
     /// Syncs the changes that have been appended, and wakes their waiters.
-    fn lead_sync(&self, mut progress: MutexGuard<'_, Progress>) -> Result<()> {
+    fn lead_sync(&self, progress: MutexGuard<'_, Progress>) -> Result<()> {
         let _guard = PanicGuard::new(&self.health, "a sync");
-        progress.running = true;
-        let mut progress = self.gather(progress);
-        let target = progress.appended;
-        let files = progress.files.clone();
-        progress.syncing_since = progress.unsynced_since.take();
-        if self.value_log.is_unsynced() {
-            progress.values = ValueSync::Wanted;
-            self.values_wanted.notify_one();
-        }
-        drop(progress);
+        let (target, files) = self.begin_sync(progress);
         // In the order in which they were written, so that a power cut leaves a prefix.
         let synced = files
             .iter()
@@ -389,26 +380,46 @@ impl SharedSync {
         if let Err(error) = &synced {
             self.health.fail(error);
         }
+        self.end_sync(target, files.len(), synced.is_ok());
+        synced
+    }
+
+    /// The last change that a sync is for, and the files of the log that it syncs.
+    fn begin_sync(
+        &self,
+        mut progress: MutexGuard<'_, Progress>,
+    ) -> (SequenceNumber, Vec<OpenFile>) {
+        progress.running = true;
+        let mut progress = self.gather(progress);
+        progress.syncing_since = progress.unsynced_since.take();
+        if self.value_log.is_unsynced() {
+            progress.values = ValueSync::Wanted;
+            self.values_wanted.notify_one();
+        }
+        (progress.appended, progress.files.clone())
+    }
+
+    /// Notes the result of a sync of that many files up to `target`, and wakes the waiters that it has served: all if it failed.
+    fn end_sync(&self, target: SequenceNumber, files: usize, is_synced: bool) {
         let mut progress = lock(&self.progress);
         progress.running = false;
         progress.present = progress.waiters.len() + 1;
-        if synced.is_ok() {
+        if is_synced {
             progress.durable = progress.durable.max(target);
             // The last may have been appended to meanwhile.
-            progress.files.drain(..files.len().saturating_sub(1));
+            progress.files.drain(..files.saturating_sub(1));
             self.durable.store(progress.durable, Ordering::Release);
             progress.syncing_since = None;
             self.note_oldest(&progress);
         }
         self.ended.notify_all();
-        let ready = progress.take_ready(synced.is_err());
+        let ready = progress.take_ready(!is_synced);
         let tasks_wait = !progress.waiters.is_empty();
         drop(progress);
         ready.into_iter().for_each(|waiter| waiter.waker.wake());
         if tasks_wait {
             self.changed.notify_all();
         }
-        synced
     }
 
     /// Waits for the sync of the value log that was wanted, or does it if no thread has begun.

@@ -10,6 +10,9 @@ use lazurite_bench_common::Outcome;
 
 use crate::engine::{Engine, Row, Setup};
 
+/// Bytes of the pieces in which a value arrives: what a server reads from a connection at once.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// An open store with one keyspace.
 pub(super) struct Lazurite {
     db: Db,
@@ -68,6 +71,16 @@ impl Engine for Lazurite {
 
     fn put_locked(&self, keys: &[&[u8]], value: &[u8]) -> Option<Outcome<()>> {
         Some(self.write_locked(keys, value))
+    }
+
+    fn put_streamed(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        let mut writer = self.db.value_writer()?;
+        for piece in value.chunks(PIECE_BYTES) {
+            writer.write(piece)?;
+        }
+        let mut batch = Batch::new();
+        batch.put_large(&self.rows, key, writer.finish()?);
+        self.write(batch)
     }
 
     fn put_many(&self, rows: &[Row]) -> Outcome<()> {

@@ -122,13 +122,28 @@ fn await_tickets(context: &Context, engine: &dyn Engine, first_row: u64) -> Outc
         return Ok(false);
     };
     ticket?.wait()?;
+    let mut latencies = Latencies::new();
+    let (before, syncs) = (Usage::now(), engine.syncs());
+    let next_row = keep_under_way(context, engine, first_row, &mut latencies)?;
+    let commits = next_row - first_row;
+    context.phase("tickets_", commits, &before.since(), Some(&latencies));
+    set_syncs(context, "tickets_", [syncs, engine.syncs()], commits);
+    verify(context, engine, first_row..next_row)?;
+    Ok(true)
+}
+
+/// Commits rows from `first_row` on, many at a time, until the time is over. Returns the first row that was not committed.
+fn keep_under_way(
+    context: &Context,
+    engine: &dyn Engine,
+    first_row: u64,
+    latencies: &mut Latencies,
+) -> Outcome<u64> {
     let woken = Arc::new(Woken::default());
     let mut slots: Vec<Slot> = (0..AWAITED)
         .map(|number| Slot::new(number, &woken))
         .collect();
-    let (limit, mut latencies) = (context.limit(SECONDS), Latencies::new());
-    let syncs = engine.syncs();
-    let (before, started, mut row) = (Usage::now(), Instant::now(), first_row);
+    let (limit, started, mut row) = (context.limit(SECONDS), Instant::now(), first_row);
     let mut due: Vec<usize> = (0..AWAITED).collect();
     while !due.is_empty() {
         for number in due.drain(..) {
@@ -140,22 +155,13 @@ fn await_tickets(context: &Context, engine: &dyn Engine, first_row: u64) -> Outc
                 row += 1;
                 engine.submit(&key(row - 1), &value).transpose()
             };
-            slots[number].advance(&mut submit, &mut latencies)?;
+            slots[number].advance(&mut submit, latencies)?;
         }
         if slots.iter().any(|slot| slot.under_way.is_some()) {
             due = woken.take();
         }
     }
-    context.phase(
-        "tickets_",
-        row - first_row,
-        &before.since(),
-        Some(&latencies),
-    );
-    let syncs = [syncs, engine.syncs()];
-    set_syncs(context, "tickets_", syncs, row - first_row);
-    verify(context, engine, first_row..row)?;
-    Ok(true)
+    Ok(row)
 }
 
 /// A place for one commit at a time.

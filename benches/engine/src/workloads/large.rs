@@ -1,4 +1,4 @@
-//! Large values: written, read, all overwritten once in random order, and written and read at once.
+//! Large values: written, read, all overwritten once in random order, written and read at once, and streamed in.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn run(context: &Context, value_bytes: usize) -> Outcome<()> {
     })?;
     let count = context.scaled(BYTES / value_bytes as f64, 8);
     let before = Usage::now();
-    let took = write(context, &*engine, 0..count, 0, value_bytes)?;
+    let took = write(context, &*engine, put_whole, 0..count, 0, value_bytes)?;
     context.figure("write_mb_s", rate(count, value_bytes, took));
     context.measure_idle(&*engine, &before, value_bytes, [count; 2])?;
     read(context, &*engine, count, value_bytes)?;
@@ -42,15 +42,46 @@ fn run(context: &Context, value_bytes: usize) -> Outcome<()> {
     let before = Usage::now();
     let shuffle = Shuffle::new(count);
     let rows = (0..count).map(|position| shuffle.at(position));
-    let took = write(context, &*engine, rows, 1, value_bytes)?;
+    let took = write(context, &*engine, put_whole, rows, 1, value_bytes)?;
     context.figure("overwrite_mb_s", rate(count, value_bytes, took));
     context.measure_idle_as("overwrite_", &*engine, &before, value_bytes, [count; 2])?;
 
-    let (written, took) = write_and_read(context, &*engine, count, value_bytes)?;
+    let (written, took) = write_and_read(context, &*engine, put_whole, count, value_bytes)?;
     context.figure("fresh_mb_s", rate(written, value_bytes, took));
     let newest = |row| if row < written { 2 } else { 1 };
     context.verify_sample(&*engine, count, value_bytes, newest)?;
     engine.close()
+}
+
+/// Values that arrive in pieces, as those of a server do.
+pub(super) fn streamed(context: &Context) -> Outcome<()> {
+    let value_bytes = 1 << 20;
+    let engine = context.open(&Setup {
+        cache_bytes: CACHE_BYTES,
+        has_large_values: true,
+        ..Setup::hot()
+    })?;
+    let count = context.scaled(BYTES / value_bytes as f64, 8);
+    let before = Usage::now();
+    let took = write(context, &*engine, put_streamed, 0..count, 0, value_bytes)?;
+    context.figure("write_mb_s", rate(count, value_bytes, took));
+    context.measure_idle(&*engine, &before, value_bytes, [count; 2])?;
+    let (written, took) = write_and_read(context, &*engine, put_streamed, count, value_bytes)?;
+    context.figure("fresh_mb_s", rate(written, value_bytes, took));
+    let newest = |row| if row < written { 2 } else { 0 };
+    context.verify_sample(&*engine, count, value_bytes, newest)?;
+    engine.close()
+}
+
+/// A way to put a value.
+type Put = fn(&dyn Engine, &[u8], &[u8]) -> Outcome<()>;
+
+fn put_whole(engine: &dyn Engine, key: &[u8], value: &[u8]) -> Outcome<()> {
+    engine.put(key, value)
+}
+
+fn put_streamed(engine: &dyn Engine, key: &[u8], value: &[u8]) -> Outcome<()> {
+    engine.put_streamed(key, value)
 }
 
 fn rate(count: u64, value_bytes: usize, took: Duration) -> f64 {
@@ -61,6 +92,7 @@ fn rate(count: u64, value_bytes: usize, took: Duration) -> f64 {
 fn write(
     context: &Context,
     engine: &dyn Engine,
+    put: Put,
     rows: impl IntoIterator<Item = u64>,
     generation: u32,
     value_bytes: usize,
@@ -70,7 +102,7 @@ fn write(
     for row in rows {
         context.values.fill(row, generation, &mut value);
         let since = Instant::now();
-        engine.put(&key(row), &value)?;
+        put(engine, &key(row), &value)?;
         let latency = since.elapsed();
         took += latency;
         latencies.record(latency);
@@ -85,6 +117,7 @@ fn write(
 fn write_and_read(
     context: &Context,
     engine: &dyn Engine,
+    put: Put,
     count: u64,
     value_bytes: usize,
 ) -> Outcome<(u64, Duration)> {
@@ -94,7 +127,7 @@ fn write_and_read(
         for row in rows.clone() {
             context.values.fill(row, 2, &mut value);
             let since = Instant::now();
-            engine.put(&key(row), &value)?;
+            put(engine, &key(row), &value)?;
             took += since.elapsed();
         }
         for row in rows.clone() {

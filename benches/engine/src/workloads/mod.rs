@@ -141,6 +141,10 @@ pub(crate) static WORKLOADS: &[Workload] = &[
         steps: &[step("large1m", large::of_1_mib)],
     },
     Workload {
+        name: "streamed", help: "Values of 1 MiB that arrive in pieces", store: Own,
+        steps: &[step("streamed", large::streamed)],
+    },
+    Workload {
         name: "open", help: "Opening, after a clean stop and after a kill with 450,000 rows in the log", store: Own,
         steps: &[
             step("open-load", open::load),

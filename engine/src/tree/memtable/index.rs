@@ -382,41 +382,37 @@ impl Index {
     ) {
         // Keys that come in order fill their leaves.
         let at_end = slot == FANOUT && leaf == self.last_leaf;
-        let right_id = self.leaves.len() as NodeId;
-        let left = &mut self.leaves[leaf as usize];
-        let mut right = left
-            .keys
-            .split_off(if at_end { FANOUT } else { FANOUT / 2 });
-        let next = std::mem::replace(&mut left.next, right_id);
-        let separator = if at_end {
-            right.insert(0, key, row);
-            row
-        } else if slot <= left.keys.length {
-            left.keys.insert(slot, key, row);
-            right.rows[0]
+        let left = &mut self.leaves[leaf as usize].keys;
+        let mut right = left.split_off(if at_end { FANOUT } else { FANOUT / 2 });
+        if !at_end && slot <= left.length {
+            left.insert(slot, key, row);
         } else {
-            right.insert(slot - left.keys.length, key, row);
-            right.rows[0]
-        };
+            right.insert(slot - left.length, key, row);
+        }
+        let separator = right.rows[0];
+        let right_id = self.add_leaf(leaf, right);
+        let (left_fences, right_fences) = fences.split(separator);
+        for (leaf, fences) in [(leaf, left_fences), (right_id, right_fences)] {
+            let skip = self.skip_between(fences, arena);
+            self.leaves[leaf as usize].keys.set_skip(skip, arena);
+        }
+        self.add_child(path, separator, leaf, right_id, arena);
+    }
+
+    /// Adds a leaf behind the leaf `left`.
+    fn add_leaf(&mut self, left: NodeId, keys: Keys) -> NodeId {
+        let id = self.leaves.len() as NodeId;
+        let next = std::mem::replace(&mut self.leaves[left as usize].next, id);
         self.leaves.push(Box::new(Leaf {
-            keys: right,
-            previous: leaf,
+            keys,
+            previous: left,
             next,
         }));
         match self.leaves.get_mut(next as usize) {
-            Some(next) => next.previous = right_id,
-            None => self.last_leaf = right_id,
+            Some(next) => next.previous = id,
+            None => self.last_leaf = id,
         }
-        let (left_fences, right_fences) = fences.split(separator);
-        let (left_skip, right_skip) = (
-            self.skip_between(left_fences, arena),
-            self.skip_between(right_fences, arena),
-        );
-        let left = &mut self.leaves[leaf as usize].keys;
-        left.set_skip(left_skip, arena);
-        let right = &mut self.leaves[right_id as usize].keys;
-        right.set_skip(right_skip, arena);
-        self.add_child(path, separator, leaf, right_id, arena);
+        id
     }
 
     /// Enters a new right neighbour of a child into the inner nodes above, splitting those that are full.

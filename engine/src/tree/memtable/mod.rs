@@ -350,36 +350,18 @@ impl Memtable {
         let mut found = usize::from(version.is_some());
         while out.len() < count {
             let wanted = few.len().min(count - out.len());
-            while found < wanted
-                && let Some(here) = position
-                && let Some(newest) = rows.index.row(here)
-            {
-                few[found] = newest;
-                found += 1;
-                position = match direction {
-                    Direction::Forward => Some(rows.index.after(here)),
-                    Direction::Backward => rows.index.before(here),
-                };
+            if found < wanted {
+                found += rows.take_newest(&mut position, direction, &mut few[found..wanted]);
             }
             if found == 0 {
                 return None;
             }
             let few = &few[..std::mem::take(&mut found)];
-            few.iter().for_each(|&row| rows.arena.touch_start(row));
-            for (index, &newest) in few.iter().enumerate() {
-                let walk = rows.walk(newest, at, &mut visited);
-                if let Walk::Visible(row) = walk {
-                    rows.arena.pin(row, out);
-                }
-                let is_last = index + 1 == few.len();
-                let version = match walk {
-                    Walk::Next(version) => Some(version),
-                    Walk::Visible(_) | Walk::Absent => None,
-                };
-                if version.is_some() || (is_last && visited >= VISITED_MAX && out.len() < count) {
-                    let key = rows.arena.key(newest).to_vec();
-                    return Some(Pause { key, version });
-                }
+            if let Some((newest, version)) = rows.pin_visible(few, at, &mut visited, out) {
+                return Some(rows.pause(newest, Some(version)));
+            }
+            if visited >= VISITED_MAX && out.len() < count {
+                return Some(rows.pause(few[few.len() - 1], None));
             }
         }
         None
@@ -417,6 +399,53 @@ impl Memtable {
 }
 
 impl Rows {
+    /// Fills `rows` with the newest rows of keys from `position` on, which moves behind them. Answers how many there were.
+    fn take_newest(
+        &self,
+        position: &mut Option<Position>,
+        direction: Direction,
+        rows: &mut [RowId],
+    ) -> usize {
+        let mut taken = 0;
+        while taken < rows.len()
+            && let Some(here) = *position
+            && let Some(newest) = self.index.row(here)
+        {
+            rows[taken] = newest;
+            taken += 1;
+            *position = match direction {
+                Direction::Forward => Some(self.index.after(here)),
+                Direction::Backward => self.index.before(here),
+            };
+        }
+        taken
+    }
+
+    /// Adds to `out` the visible versions of the keys of these newest rows, until a key has more versions than may be visited: answers
+    /// its newest row and the next version.
+    fn pin_visible(
+        &self,
+        few: &[RowId],
+        at: SequenceNumber,
+        visited: &mut usize,
+        out: &mut PinnedRows,
+    ) -> Option<(RowId, RowId)> {
+        few.iter().for_each(|&row| self.arena.touch_start(row));
+        for &newest in few {
+            match self.walk(newest, at, visited) {
+                Walk::Visible(row) => self.arena.pin(row, out),
+                Walk::Absent => {}
+                Walk::Next(version) => return Some((newest, version)),
+            }
+        }
+        None
+    }
+
+    fn pause(&self, newest: RowId, version: Option<RowId>) -> Pause {
+        let key = self.arena.key(newest).to_vec();
+        Pause { key, version }
+    }
+
     /// The hash of each key, and its newest row.
     fn key_hashes(&self) -> impl Iterator<Item = (u64, RowId)> {
         let mut position = self.index.first();

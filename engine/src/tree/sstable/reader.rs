@@ -308,23 +308,7 @@ impl SstableReader {
         let Some(handle) = self.data_handle(cache, index, key)? else {
             return Ok(None);
         };
-        let find = |data: &[u8]| {
-            let found = block::find(data, key, at);
-            found.map_err(|error| self.malformed(cache, handle, error))
-        };
-        let here = match cache.present(self.number, handle.offset) {
-            None if cache.admits(self.number, handle.offset) => {
-                Some(self.read_and_cache(cache, handle)?)
-            }
-            present => present,
-        };
-        let found = match here {
-            Some(data) => find(&data)?.keep(|value| data.slice(value)),
-            None => self.read_uncached(cache, handle, |data| {
-                Ok(find(data)?.keep(|value| Bytes::copy_from_slice(&data[value])))
-            })?,
-        };
-        match found {
+        match self.find_in_block(cache, handle, key, at)? {
             Lookup::Found {
                 sequence,
                 kind,
@@ -337,6 +321,32 @@ impl SstableReader {
             Lookup::Absent => Ok(None),
             // The versions of one key may fill several blocks.
             Lookup::Behind => self.get_by_cursor(cache, key, at),
+        }
+    }
+
+    /// Looks for the newest version of `key` at or before `at` in a block, from the cache if it is there.
+    fn find_in_block(
+        &self,
+        cache: &Cache,
+        handle: BlockHandle,
+        key: &[u8],
+        at: SequenceNumber,
+    ) -> Result<Lookup<Bytes>> {
+        let find = |data: &[u8]| {
+            let found = block::find(data, key, at);
+            found.map_err(|error| self.malformed(cache, handle, error))
+        };
+        let here = match cache.present(self.number, handle.offset) {
+            None if cache.admits(self.number, handle.offset) => {
+                Some(self.read_and_cache(cache, handle)?)
+            }
+            present => present,
+        };
+        match here {
+            Some(data) => Ok(find(&data)?.keep(|value| data.slice(value))),
+            None => self.read_uncached(cache, handle, |data| {
+                Ok(find(data)?.keep(|value| Bytes::copy_from_slice(&data[value])))
+            }),
         }
     }
 

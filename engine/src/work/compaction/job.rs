@@ -26,6 +26,9 @@ const REWRITES_PER_SECOND: u64 = 32 << 20;
 /// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
+/// A store that leaves inherited SSTables alone merges them with its own once they are at most this many times as large.
+const INHERITED_MAX: u64 = 4;
+
 /// When value-log segments are rewritten.
 struct RewriteRule {
     /// Percentage of garbage that a segment may have.
@@ -62,14 +65,30 @@ impl Work {
         self.rewrite_wasteful()
     }
 
-    /// Whether background work merges the SSTables of the keyspace: see [`Config::merges_inherited`].
+    /// Whether there may be a merge in the keyspace: see [`Config::merges_inherited`].
     fn may_merge(&self, tree: &Tree) -> bool {
-        let config = &self.parts.config;
+        tree.flushed_through() > 0 || self.merges_inherited(tree)
+    }
+
+    /// Whether SSTables of the keyspace are merged although the store has inherited them.
+    fn merges_inherited(&self, tree: &Tree) -> bool {
         let level0_files = tree.view().version.levels[0].len();
-        config.merges_inherited
-            || tree.flushed_through() > 0
-            // Writers to all keyspaces would be slowed down, or wait for ever.
-            || level0_files > config.level0_files_stop.saturating_mul(3) / 4
+        // Writers to all keyspaces would be slowed down, or wait for ever.
+        let is_near_stop = level0_files > self.parts.config.level0_files_stop.saturating_mul(3) / 4;
+        is_near_stop || self.rewrites_inherited()
+    }
+
+    /// Whether a plan rewrites little that the store has inherited for what it has written itself.
+    fn rewrites_own(&self, plan: &Plan) -> bool {
+        let (mut inherited, mut own) = (0u64, 0u64);
+        for file in plan.rewritten() {
+            if file.meta.number <= self.inherited_through {
+                inherited += file.meta.size;
+            } else {
+                own += file.meta.size;
+            }
+        }
+        inherited <= own.saturating_mul(INHERITED_MAX)
     }
 
     /// Merges all SSTables of the keyspace into one run.
@@ -99,6 +118,7 @@ impl Work {
             sstable_bytes: tree.sstable_bytes(&self.parts.config),
             ..(*self.parts.config).clone()
         };
+        let merges_inherited = self.merges_inherited(tree);
         Ok(picker::pick(
             version,
             &spans,
@@ -106,7 +126,8 @@ impl Work {
             &config,
             dense,
             // A file that is about to come into level 0 is joined with the others there.
-            self.parts.config.merges_inherited && view.immutable.is_empty() && self.is_at_rest(),
+            self.rewrites_inherited() && view.immutable.is_empty() && self.is_at_rest(),
+            |plan| merges_inherited || self.rewrites_own(plan),
         ))
     }
 
@@ -216,9 +237,7 @@ impl Work {
                 ("move", files, Vec::new())
             }
             Plan::Merge { runs, below, level } => {
-                let small = tree.sstable_bytes(&self.parts.config) / SMALL_PART;
-                let below =
-                    OverlapSplit::divide(&self.parts.cache.for_merge(), &runs, below, small)?;
+                let below = self.divide(tree, &runs, below)?;
                 let spec = MergeSpec {
                     level,
                     runs: &runs,
@@ -226,9 +245,7 @@ impl Work {
                     cuts: below.cuts,
                     relocate,
                 };
-                let outputs = self.merge(tree, &spec)?;
-                let runs = runs.into_iter().flatten();
-                ("merge", runs.chain(below.rewritten).collect(), outputs)
+                ("merge", spec.inputs(), self.merge(tree, &spec)?)
             }
             Plan::Split(file, level, cuts) => {
                 let spec = MergeSpec {
@@ -238,7 +255,7 @@ impl Work {
                     cuts,
                     relocate,
                 };
-                ("split", vec![file], self.merge(tree, &spec)?)
+                ("split", spec.inputs(), self.merge(tree, &spec)?)
             }
         };
         Ok(Compacted {
@@ -248,13 +265,22 @@ impl Work {
         })
     }
 
+    /// Which of the files `below` the runs have something for.
+    fn divide(
+        &self,
+        tree: &Tree,
+        runs: &[Vec<Arc<LiveFile>>],
+        below: Vec<Arc<LiveFile>>,
+    ) -> Result<OverlapSplit> {
+        let small = tree.sstable_bytes(&self.parts.config) / SMALL_PART;
+        OverlapSplit::divide(&self.parts.cache.for_merge(), runs, below, small)
+    }
+
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
         let merged = Merge::new(self, tree, spec).run()?;
-        let runs = spec.runs.iter().flatten();
-        let inputs: Vec<Arc<LiveFile>> = runs.chain(spec.below).cloned().collect();
         merged.install(|outputs| {
             let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
-            self.install(tree, &inputs, added.collect())
+            self.install(tree, &spec.inputs(), added.collect())
         })
     }
 

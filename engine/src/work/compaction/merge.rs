@@ -45,6 +45,14 @@ pub(crate) struct MergeSpec<'a> {
     pub(crate) relocate: &'a [u64],
 }
 
+impl MergeSpec<'_> {
+    /// The files that the outputs replace.
+    pub(crate) fn inputs(&self) -> Vec<File> {
+        let runs = self.runs.iter().flatten();
+        runs.chain(self.below).cloned().collect()
+    }
+}
+
 /// One merge under way.
 pub(crate) struct Merge<'a> {
     store: &'a Work,

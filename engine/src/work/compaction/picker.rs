@@ -88,7 +88,18 @@ impl DeletedSpan {
     }
 }
 
-/// The next thing to do, if any. `is_at_rest` says that hardly anything is written.
+impl Plan {
+    /// The files that are read, and whose rows are written again.
+    pub(crate) fn rewritten(&self) -> Vec<&File> {
+        match self {
+            Plan::Drop(_) | Plan::Move(..) => Vec::new(),
+            Plan::Merge { runs, below, .. } => runs.iter().flatten().chain(below).collect(),
+            Plan::Split(file, ..) => vec![file],
+        }
+    }
+}
+
+/// The next thing to do, if any, of what `may_do` allows. `is_at_rest` says that hardly anything is written.
 pub(crate) fn pick(
     version: &Version,
     spans: &[DeletedSpan],
@@ -96,12 +107,15 @@ pub(crate) fn pick(
     config: &Config,
     tombstone_percent_max: u64,
     is_at_rest: bool,
+    may_do: impl Fn(&Plan) -> bool,
 ) -> Option<Plan> {
+    let tombstones = || tombstones(version, retention, config, tombstone_percent_max);
+    let joinable = || is_at_rest.then(|| joinable(version, config)).flatten();
     covered(version, spans)
-        .or_else(|| full_level(version, config))
-        .or_else(|| tombstones(version, retention, config, tombstone_percent_max))
-        .or_else(|| values(version, config))
-        .or_else(|| is_at_rest.then(|| joinable(version, config)).flatten())
+        .or_else(|| full_level(version, config).filter(&may_do))
+        .or_else(|| tombstones().filter(&may_do))
+        .or_else(|| values(version, config).filter(&may_do))
+        .or_else(|| joinable().filter(&may_do))
 }
 
 fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {

@@ -44,9 +44,26 @@ pub(crate) fn read(
     store: u128,
     number: u64,
     end: Option<u64>,
-    mut bytes: Vec<u8>,
+    bytes: Vec<u8>,
 ) -> Result<Option<Segment>> {
     let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
+    let bytes = read_bytes(&file, end, bytes)?;
+    let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
+    if check_header(header, FileKind::Wal, number, file.path())? != store {
+        return Err(file.corrupt(16, "the segment belongs to another store"));
+    }
+    let key = key_named_in(header, number);
+    let Some(beginning) = beginning_of(&bytes, key) else {
+        refuse_damaged_beginning(&file, &bytes, key)?;
+        return Ok(None);
+    };
+    Ok(Some(Segment::from_bytes(
+        number, file, bytes, key, beginning,
+    )))
+}
+
+/// The bytes of a segment up to `end`, or all of them, in the memory of `bytes`.
+fn read_bytes(file: &OpenFile, end: Option<u64>, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
     let length = file.length()?;
     let length = end.unwrap_or(length).min(length);
     if length > BYTES_MAX {
@@ -54,54 +71,34 @@ pub(crate) fn read(
     }
     bytes.resize(length as usize, 0);
     file.read_exact_into(0, &mut bytes)?;
-    let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
-    if check_header(header, FileKind::Wal, number, file.path())? != store {
-        return Err(file.corrupt(16, "the segment belongs to another store"));
+    Ok(bytes)
+}
+
+/// Refuses a segment without a beginning if its frames say that it had one which was durable. Warns of frames that are lost.
+fn refuse_damaged_beginning(file: &OpenFile, bytes: &[u8], key: u64) -> Result<()> {
+    let behind = frames_behind(bytes, key, 0, HEADER_BYTES as usize, 0);
+    if behind.durable > 0 {
+        return Err(file.corrupt(HEADER_BYTES, BEGINNING_DAMAGED));
     }
-    let key = key_named_in(header, number);
-    let Some(beginning) = beginning_of(&bytes, key) else {
-        // Whether frames of a segment without a beginning say that it had one which was durable.
-        let behind = frames_behind(&bytes, key, 0, HEADER_BYTES as usize, 0);
-        if behind.durable > 0 {
-            return Err(file.corrupt(HEADER_BYTES, BEGINNING_DAMAGED));
-        }
-        if behind.batches > 0 {
-            let torn = Torn {
-                batches: behind.batches,
-                bytes: behind.end as u64 - HEADER_BYTES,
-            };
-            torn.warn(&file, HEADER_BYTES);
-        }
-        return Ok(None);
-    };
-    let mut frames: Vec<Frame> = Vec::new();
-    let mut offset = FIRST_BATCH;
-    let mut last = beginning.base;
-    while let Some(frame) = frame_at(&bytes, key, beginning.base, offset, last) {
-        offset = frame.end;
-        last = frame.first;
+    if behind.batches > 0 {
+        let torn = Torn {
+            batches: behind.batches,
+            bytes: behind.end as u64 - HEADER_BYTES,
+        };
+        torn.warn(file, HEADER_BYTES);
+    }
+    Ok(())
+}
+
+/// The frames of a segment up to the first bad one.
+fn whole_frames(bytes: &[u8], key: u64, base: SequenceNumber) -> Vec<Frame> {
+    let (mut offset, mut last) = (FIRST_BATCH, base);
+    let mut frames = Vec::new();
+    while let Some(frame) = frame_at(bytes, key, base, offset, last) {
+        (offset, last) = (frame.end, frame.first);
         frames.push(frame);
     }
-    let last_frame = frames.last();
-    let last_sequence =
-        last_frame.map(|frame| frame.first + count_changes(payload_of(&bytes, frame)) - 1);
-    let durable = frames.iter().map(|frame| frame.durable).max();
-    let behind = frames_behind(&bytes, key, beginning.base, offset, last);
-    let torn = torn_at(&bytes, offset, &behind);
-    Ok(Some(Segment {
-        number,
-        file,
-        bytes,
-        beginning,
-        frames,
-        end: offset as u64,
-        last_sequence: last_sequence.unwrap_or(beginning.base),
-        durable: beginning
-            .durable
-            .max(durable.unwrap_or(0))
-            .max(behind.durable),
-        torn,
-    }))
+    frames
 }
 
 /// Whether segment `number` of the store has been taken into use. Its header may be damaged.
@@ -115,6 +112,39 @@ pub(crate) fn is_in_use(file: &OpenFile, store: u128, number: u64) -> Result<boo
 }
 
 impl Segment {
+    fn from_bytes(
+        number: u64,
+        file: OpenFile,
+        bytes: Vec<u8>,
+        key: u64,
+        beginning: Beginning,
+    ) -> Segment {
+        let base = beginning.base;
+        let frames = whole_frames(&bytes, key, base);
+        let last_frame = frames.last();
+        let (offset, last) =
+            last_frame.map_or((FIRST_BATCH, base), |frame| (frame.end, frame.first));
+        let last_sequence = last_frame.map_or(base, |frame| {
+            frame.first + count_changes(payload_of(&bytes, frame)) - 1
+        });
+        let durable = frames.iter().map(|frame| frame.durable).max();
+        let behind = frames_behind(&bytes, key, base, offset, last);
+        Segment {
+            torn: torn_at(&bytes, offset, &behind),
+            durable: beginning
+                .durable
+                .max(durable.unwrap_or(0))
+                .max(behind.durable),
+            number,
+            file,
+            bytes,
+            beginning,
+            frames,
+            end: offset as u64,
+            last_sequence,
+        }
+    }
+
     /// The memory of the segment, for the next one.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
