@@ -11,7 +11,7 @@ const ITEMS_MAX = 200;
 const upload = one("[data-upload]");
 const list = one(".progress", upload);
 const summary = one("[data-upload-state]", upload);
-const cancelAll = one('[data-act="cancel-all"]', upload);
+const cancelAll = one("[data-cancel-all]", upload);
 const address = (name, more = {}) => `${upload.dataset.upload}?${new URLSearchParams({ name, ...more })}`;
 
 let waiting = [];

@@ -239,7 +239,7 @@ fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
             }
             p { "or drop files and folders anywhere on this page. They replace blobs of the same name." }
             p.limits { "A file of more than 16 MB is sent in blocks: if it breaks off, sending it again goes on behind the blocks that were sent." }
-            div.selected { span.limits data-upload-state role="status" {} button.quiet type="button" data-act="cancel-all" { "Cancel all" } }
+            div.selected { span.limits data-upload-state role="status" {} button.quiet type="button" data-cancel-all hidden { "Cancel all" } }
             ul.progress {}
         }
         (layout::script("upload.js"))
