@@ -794,8 +794,8 @@ describe("the console", () => {
     await page.getByRole("button", { name: "Clear the faults" }).click();
     await page.getByText("No fault is set.").waitFor();
     await page.locator('select[name="effect"]').selectOption("500 OperationTimedOut");
-    await page.getByLabel("Operation").fill("GetBlob");
-    await page.getByLabel("Requests at most").fill("1");
+    await page.locator('.fault input[name="operation"]').fill("GetBlob");
+    await page.locator('.fault input[name="count"]').fill("1");
     await page.getByRole("button", { name: "Add", exact: true }).click();
     await page.getByText("Saved.").waitFor();
     await assert.rejects(read(blobs), { statusCode: 500 });
