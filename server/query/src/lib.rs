@@ -5,7 +5,8 @@
 //! `lexer`, `parser`, `expressions` and `calls` parse a statement (`ast`). `delimited`, `documents` (with `json`) and `parquet`
 //! split the content into records. `eval`, `functions` and `like` evaluate expressions for a row, and `aggregate` for all rows, with
 //! the values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows,
-//! `arrow_stream` the format of Arrow, and `avro` the container of the result. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
+//! `arrow_stream` the format of Arrow, and `avro` the container of the result.
+//! `head` has the first rows of a Parquet file without a statement. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
 //! output.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
 
@@ -21,6 +22,7 @@ mod documents;
 mod eval;
 mod expressions;
 mod functions;
+mod head;
 mod json;
 mod lexer;
 mod like;
@@ -34,6 +36,7 @@ mod work;
 pub use answer::Format;
 pub use arrow::{ArrowField, ArrowType, FIELDS_MAX as ARROW_FIELDS_MAX, PRECISION_MAX};
 pub use delimited::Dialect;
+pub use head::{Head, parquet_head};
 pub use parquet::Content;
 pub use run::{Input, Query, Refused, Running, Status};
 pub use work::Signal;

@@ -12,7 +12,7 @@ pub mod duration;
 mod moves;
 pub mod page;
 
-pub use moves::{Clock, Move, Refused, forget_moves};
+pub use moves::{Clock, Move, Refused, Shown, forget_moves};
 
 use std::time::SystemTime;
 

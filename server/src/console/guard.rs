@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 /// Nothing but files of the console itself. Pages have neither inline scripts nor inline styles.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// The header that scripts of the console send the token in.
 pub const TOKEN_HEADER: &str = "x-lazurite-token";

@@ -27,7 +27,7 @@ const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a chosen theme does not flash; `console.js`
 /// is for all pages, and `fresh.js` for pages that change by themselves; each of the others is for one page, or a few.
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 10] = [
     ("theme.js", include_str!("assets/theme.js")),
     ("console.js", include_str!("assets/console.js")),
     ("advisor.js", include_str!("assets/advisor.js")),
@@ -37,6 +37,7 @@ const SCRIPTS: [(&str, &str); 9] = [
     ("queue.js", include_str!("assets/queue.js")),
     ("state.js", include_str!("assets/state.js")),
     ("table.js", include_str!("assets/table.js")),
+    ("upload.js", include_str!("assets/upload.js")),
 ];
 const ICON: &str = include_str!("assets/icon.svg");
 

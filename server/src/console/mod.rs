@@ -11,6 +11,9 @@ pub mod csv;
 mod diff;
 mod engine;
 mod entity_json;
+mod fault_section;
+mod filter;
+mod filter_builder;
 mod form;
 mod guard;
 mod home;
@@ -32,6 +35,7 @@ mod tables;
 mod test_pages;
 mod test_section;
 mod transfer_pages;
+mod undo;
 pub mod value_text;
 
 pub use layout::{duration as layout_duration, size as layout_size};
@@ -83,6 +87,7 @@ pub struct Console {
     stores: Arc<Stores>,
     advisor: Arc<Advisor>,
     requests: Arc<Ring>,
+    edits: undo::Edits,
     settings: Settings,
     started: Instant,
     guesses: guard::Guesses,
@@ -107,6 +112,7 @@ impl Console {
             stores,
             advisor,
             requests,
+            edits: undo::Edits::default(),
             settings,
             guesses: guard::Guesses::new(),
             started: Instant::now(),

@@ -7,7 +7,8 @@ use crate::console::entity_json;
 use crate::console::form::Form;
 use crate::console::layout;
 use crate::console::respond::{Done, Page, SeeOther, Visit, text, written};
-use crate::console::value_text::{TYPES, parse};
+use crate::console::undo;
+use crate::console::value_text::{TYPES, edit_text, parse};
 use crate::response::error::{Failure, Result};
 use axum::Extension;
 use axum::body::Body;
@@ -17,7 +18,7 @@ use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};
 use lazurite_engine::Ticket;
-use lazurite_table::{ETag, Entity, IfMatch, Operation, Query, Write};
+use lazurite_table::{DateTime, ETag, Entity, IfMatch, Operation, Query, Write};
 use maud::{Markup, html};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Mar
 
 /// The buttons of the form around the grid. Each acts on the rows that are selected.
 pub fn acts(account: &str, table: &str) -> Markup {
-    let change = layout::path(&["tables", account, table, "rows", "change"], &[]);
+    let path = |name: &str| layout::path(&["tables", account, table, "rows", name], &[]);
     html! {
         p.selected { button.danger { "Delete the selected rows" } span.limits data-selected role="status" {} }
         details {
@@ -66,8 +67,10 @@ pub fn acts(account: &str, table: &str) -> Markup {
                 label { "Property " input name="name" autocomplete="off" list="properties"; }
                 label { "Type " select name="type" { @for known in TYPES { option { (known) } } } }
                 label { "Value " input name="value" autocomplete="off"; }
-                button formaction=(change) { "Change the selected rows" }
+                button formaction=(path("change")) { "Change the selected rows" }
+                button.quiet formaction=(path("convert")) { "Convert to this type" }
             }
+            p.limits { "Converting keeps each value: 30 becomes '30'. A filter finds values of the type that it is written with." }
             p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if nobody has changed one since this page was made." }
         }
     }
@@ -94,14 +97,6 @@ fn selected(form: &Form) -> Result<Vec<(String, String, ETag)>> {
     form.all("row").map(keys).collect()
 }
 
-/// The grid after an act on its rows.
-fn grid_path(account: &str, table: &str, form: &Form) -> String {
-    layout::path(
-        &["tables", account, table],
-        &[("filter", form.text("filter"))],
-    )
-}
-
 /// Deletes the selected rows, unless one was changed meanwhile.
 pub async fn delete(
     State(console): State<Arc<Console>>,
@@ -113,9 +108,8 @@ pub async fn delete(
         entity: Entity::new(partition_key, row_key, Vec::new()),
     };
     let operations = selected(&form)?.into_iter().map(operation).collect();
-    let path = grid_path(&account, &table, &form);
-    written(console, path, Done::Deleted, move |console| {
-        execute(console, &account, &table, operations)
+    edited(console, (account, table), &form, Done::Deleted, move |_| {
+        Ok(operations)
     })
     .await
 }
@@ -136,9 +130,69 @@ pub async fn change(
         entity: Entity::new(partition_key, row_key, vec![(name.clone(), value.clone())]),
     };
     let operations = selected(&form)?.into_iter().map(operation).collect();
-    let path = grid_path(&account, &table, &form);
-    written(console, path, Done::Saved, move |console| {
-        execute(console, &account, &table, operations)
+    edited(console, (account, table), &form, Done::Saved, move |_| {
+        Ok(operations)
+    })
+    .await
+}
+
+/// Gives a property of the selected rows another type. A row without the property stays as it is. Errors: `400` for a value that the
+/// type does not have.
+pub async fn convert(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let (name, kind) = (
+        form.required("name")?.to_owned(),
+        form.text("type").to_owned(),
+    );
+    let (rows, names) = (selected(&form)?, (account.clone(), table.clone()));
+    edited(
+        console,
+        (account, table),
+        &form,
+        Done::Saved,
+        move |console| {
+            let services = console.services();
+            let mut operations = Vec::new();
+            for (partition_key, row_key, etag) in rows {
+                let entity =
+                    services
+                        .tables
+                        .get_entity(&names.0, &names.1, &partition_key, &row_key)?;
+                let Some(value) = entity.property(&name) else {
+                    continue;
+                };
+                let converted = parse(&kind, &edit_text(value)).ok_or_else(|| {
+                    let message =
+                        format!("{name} of the row {row_key} has no value of the type {kind}.");
+                    Failure::new(400, "InvalidInput", message)
+                })?;
+                operations.push(Operation {
+                    write: Write::Merge(IfMatch::ETag(etag)),
+                    entity: Entity::new(partition_key, row_key, vec![(name.clone(), converted)]),
+                });
+            }
+            Ok(operations)
+        },
+    )
+    .await
+}
+
+/// Makes an edit of rows of the grid that can be undone, and goes back to it.
+async fn edited(
+    console: Arc<Console>,
+    (account, table): (String, String),
+    form: &Form,
+    done: Done,
+    operations: impl FnOnce(&Console) -> Result<Vec<Operation>> + Send + 'static,
+) -> Page<SeeOther> {
+    let id = console.edits.next_id();
+    let query = [("filter", form.text("filter")), ("edit", &id.to_string())];
+    let path = layout::path(&["tables", &account, &table], &query);
+    written(console, path, done, move |console| {
+        undo::execute(console, (&account, &table), id, operations(console)?)
     })
     .await
 }
@@ -160,22 +214,22 @@ pub async fn import(
             write: Write::InsertOrReplace,
             entity,
         };
-        let operations = entities.into_iter().map(operation).collect();
-        execute(console, &account, &table, operations)
+        let operations: Vec<_> = entities.into_iter().map(operation).collect();
+        Ok(execute(console, &account, &table, &operations)?.1)
     })
     .await
 }
 
 /// Carries out operations in transactions, as long as they come for the same partition. Errors: those of the first that fails, with the
-/// number of operations that were carried out before.
-fn execute(
+/// number of operations that were carried out before. Returns the Timestamps as `execute_transaction` does.
+pub fn execute(
     console: &Console,
     account: &str,
     table: &str,
-    operations: Vec<Operation>,
-) -> Result<Ticket> {
+    operations: &[Operation],
+) -> Result<(Vec<Option<DateTime>>, Ticket)> {
     let mut done = 0;
-    let mut last = None;
+    let (mut timestamps, mut last) = (Vec::new(), None);
     while done < operations.len() {
         let partition_key = &operations[done].entity.partition_key;
         let rest = operations[done..].iter().take(TRANSACTION_MAX);
@@ -185,15 +239,20 @@ fn execute(
         let batch = &operations[done..done + count];
         let services = console.services();
         let executed = services.tables.execute_transaction(account, table, batch);
-        let (_, ticket) = executed.map_err(|error| {
+        let (written, ticket) = executed.map_err(|error| {
+            if operations.len() == 1 {
+                return Failure::from(error.error);
+            }
             let failed = batch.get(error.index);
             let row_key = failed.map_or("", |operation| &operation.entity.row_key);
             of_row(done, error.index, row_key, Failure::from(error.error))
         })?;
+        timestamps.extend(written);
         last = Some(ticket);
         done += count;
     }
-    last.ok_or_else(|| Failure::new(400, "NothingSelected", "No row is selected."))
+    let ticket = last.ok_or_else(|| Failure::new(400, "NothingSelected", "No row is selected."))?;
+    Ok((timestamps, ticket))
 }
 
 /// The failure of an operation behind `done` others, with its place.

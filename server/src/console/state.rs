@@ -7,7 +7,7 @@ use crate::console::layout::{self, copy_button, size};
 use crate::console::respond::{Done, Page, SeeOther, Visit};
 use crate::console::routing::{any_handler, get};
 use crate::console::test_pages::check_shows_all;
-use crate::console::{connect, state_pages, test_section, transfer_pages};
+use crate::console::{connect, fault_section, state_pages, test_section, transfer_pages};
 use crate::response::error::{Failure, Result};
 use crate::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
 use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
@@ -35,7 +35,7 @@ async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
         (fork_section(&console, &visit, &snapshots, &forks))
         (diff_section(&visit, &snapshots, compared.as_ref()))
         (test_section::clock_section(&console))
-        (test_section::fault_section(&console))
+        (fault_section::section(&console))
         (transfer_pages::section(&console, &snapshots))
         details.danger {
             summary { "Reset the store" }
@@ -79,11 +79,11 @@ fn snapshot_row(console: &Console, snapshot: &SnapshotFacts) -> Markup {
             th scope="row" { (snapshot.name) }
             td { (layout::time(snapshot.made_at)) }
             td.number { @if let Some(bytes) = snapshot.bytes { (size(bytes)) } @else { "in memory" } }
-            td { form method="post" {
+            td.acts { form method="post" {
                 (layout::token(console))
                 input type="hidden" name="name" value=(snapshot.name);
-                button name="act" value="restore" { "Restore" } " "
-                button name="act" value="delete" { "Delete" }
+                button.quiet name="act" value="restore" { "Restore" } " "
+                button.quiet.danger name="act" value="delete" { "Delete" }
             } }
         }
     }

@@ -1,18 +1,19 @@
 //! Tables: the list, a grid of entities with its plan and cost, and a form for one entity with all eight types.
 
-use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};
 use crate::console::lists::{self, Kind, Listed};
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::console::routing::{any_handler, get, post};
-use crate::console::rows;
 use crate::console::value_text::{TYPES, display, edit_text, parse, type_name};
+use crate::console::{Console, filter_builder, rows, undo};
 use crate::response::error::{Failure, Result};
 use crate::table::plan_name;
 use axum::extract::{Path, State};
 use axum::{Extension, Router};
-use lazurite_table::{AccessKind, ETag, Entity, IfMatch, Query, TableQuery, Value};
+use lazurite_table::{
+    AccessKind, ETag, Entity, IfMatch, Operation, Query, TableQuery, Value, Write,
+};
 use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ const CELL_BYTES_SHOWN: usize = 120;
 const COLUMNS_MAX: usize = 60;
 /// How long a page of a query may take.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
+/// Bytes of a value that the form of an entity loads unasked.
+const VALUE_BYTES_MAX: usize = 4 << 10;
 /// Empty rows of the form for more properties.
 const EMPTY_ROWS: usize = 3;
 
@@ -51,6 +54,18 @@ pub fn routes() -> Router<Arc<Console>> {
         .route(
             "/_lazurite/tables/{account}/{table}/rows/change",
             post(rows::change),
+        )
+        .route(
+            "/_lazurite/tables/{account}/{table}/rows/convert",
+            post(rows::convert),
+        )
+        .route(
+            "/_lazurite/tables/{account}/{table}/undo",
+            get(undo::page).post(any_handler(undo::undo)),
+        )
+        .route(
+            "/_lazurite/tables/{account}/{table}/plan.json",
+            get(filter_builder::plan),
         )
         .route(
             "/_lazurite/tables/{account}/{table}/import",
@@ -157,7 +172,7 @@ async fn grid(
 }
 
 fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
-    let (filter, chosen) = (visit.parameter("filter"), visit.parameter("columns"));
+    let (filter, chosen) = (filter_builder::wanted(visit)?, visit.parameter("columns"));
     let from = (visit.parameter("pk"), visit.parameter("rk"));
     let top = visit.parameter("top").parse().unwrap_or(ROWS_DEFAULT);
     let top = top.clamp(1, 1000);
@@ -177,7 +192,9 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         (layout::trail(&[("Tables", layout::path(&["tables", account], &[]))], table))
         h1 { (table) }
         (layout::note(visit))
-        (filter_box(&filter, &chosen, top))
+        (undo::note(visit, account, table))
+        (filter_box((account, table), &filter, &chosen, top))
+        (filter_builder::chips(account, table, &filter))
         @if let Ok(rows) = &rows { (names_of_properties(&rows.entities)) }
         @match &rows {
             Ok(rows) => { (cost(rows)) (entities(console, (account, table), &filter, &chosen, rows)) (limits((account, table), (&filter, &chosen), top, rows)) },
@@ -257,14 +274,17 @@ fn cell_bytes(value: &Value) -> usize {
     text + CELL_BYTES
 }
 
-fn filter_box(filter: &str, columns: &str, top: u32) -> Markup {
+fn filter_box((account, table): (&str, &str), filter: &str, columns: &str, top: u32) -> Markup {
+    let plan = layout::path(&["tables", account, table, "plan.json"], &[]);
     html! {
-        form.filter method="get" role="search" {
+        form.filter method="get" role="search" data-plan=(plan) {
             label for="filter" { "Filter" }
             input #filter name="filter" value=(filter) data-filter placeholder="PartitionKey eq 'Sales' and Age gt 30" autocomplete="off" spellcheck="false";
             label.columns-choice { "Columns " input name="columns" value=(columns) placeholder="all" autocomplete="off" spellcheck="false"; }
             @if top != ROWS_DEFAULT { input type="hidden" name="top" value=(top); }
             button { "Query" }
+            (filter_builder::fields())
+            p.limits data-plan-state role="status" {}
         }
     }
 }
@@ -323,6 +343,18 @@ fn types(entities: &[Entity], column: &str) -> String {
     types.join(", ")
 }
 
+/// In which share of the page's rows a property occurs; nothing if all have it.
+fn share(entities: &[Entity], column: &str) -> String {
+    let with = entities
+        .iter()
+        .filter(|entity| entity.property(column).is_some());
+    match with.count() {
+        0 => " · in no row".to_owned(),
+        all if all == entities.len() => String::new(),
+        count => format!(" · in {} % of rows", (count * 100 / entities.len()).max(1)),
+    }
+}
+
 /// `chosen` names the columns to show, with commas between them; empty for all.
 fn entities(
     console: &Console,
@@ -366,7 +398,7 @@ fn entity_rows((account, table): (&str, &str), entities: &[Entity], columns: &[&
                 thead { tr {
                     th.pick scope="col" { span.hidden { "Selected" } }
                     @for key in ["PartitionKey", "RowKey"] { th scope="col" { (key) small { "String" } } }
-                    @for column in columns { th scope="col" { (column) small { (types(entities, column)) } } }
+                    @for column in columns { th scope="col" { (column) small { (types(entities, column)) (share(entities, column)) } } }
                     th scope="col" { "Timestamp" small { "DateTime" } }
                 } }
                 tbody { @for entity in entities { (entity_row(account, table, entity, columns)) } }
@@ -453,7 +485,7 @@ async fn new(
     let content = html! {
         (entity_trail(&account, &table, "New entity"))
         h1 { "New entity" }
-        (entity_form(&console, &account, &table, None))
+        (entity_form(&console, &account, &table, None, ""))
     };
     Ok(layout::page(&console, "Tables", "New entity", content))
 }
@@ -489,12 +521,13 @@ fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> 
         (entity_trail(account, table, &entity.row_key))
         h1 { (cut(&entity.partition_key, 200)) " / " (cut(&entity.row_key, 200)) }
         (layout::note(visit))
+        (undo::note(visit, account, table))
         dl.facts {
             div { dt { "Timestamp" } dd { (entity.timestamp.to_full_text().to_string()) } }
             div { dt { "ETag" } dd { code { (entity.etag().to_text()) } } }
             div { dt { "Size" } dd { (layout::size(lazurite_table::entity_bytes(&entity) as u64)) } }
         }
-        (entity_form(console, account, table, Some(&entity)))
+        (entity_form(console, account, table, Some(&entity), &visit.parameter("load")))
         details.danger {
             summary { "Delete this entity" }
             form method="post" action=(layout::path(&["tables", account, table, "entity", "delete"], &[])) {
@@ -516,7 +549,14 @@ fn keys_of(entity: &Entity) -> Markup {
     }
 }
 
-fn entity_form(console: &Console, account: &str, table: &str, entity: Option<&Entity>) -> Markup {
+/// `loaded` is the property whose value is in the form however long it is.
+fn entity_form(
+    console: &Console,
+    account: &str,
+    table: &str,
+    entity: Option<&Entity>,
+    loaded: &str,
+) -> Markup {
     let properties = entity.map_or(&[][..], |entity| &entity.properties);
     html! {
         form method="post" action=(layout::path(&["tables", account, table, "entity"], &[])) {
@@ -533,13 +573,35 @@ fn entity_form(console: &Console, account: &str, table: &str, entity: Option<&En
                     caption.hidden { "Properties" }
                     thead { tr { th scope="col" { "Property" } th scope="col" { "Type" } th scope="col" { "Value" } } }
                     tbody {
-                        @for (name, value) in properties { (property_row(name, type_name(value), &edit_text(value))) }
+                        @for (name, value) in properties {
+                            @let text = edit_text(value);
+                            @if let Some(entity) = entity.filter(|_| text.len() > VALUE_BYTES_MAX && name != loaded) {
+                                (long_row((account, table), entity, name, value))
+                            } @else { (property_row(name, type_name(value), &text)) }
+                        }
                         @for _ in 0..EMPTY_ROWS { (property_row("", "String", "")) }
                     }
                 }
             }
-            p.limits { "A property without a name is left out: a null is a property that does not exist. Binary is in hexadecimal digits." }
+            p.limits { "A property without a name is left out: a null is a property that does not exist. Binary is in hexadecimal digits. A filter finds values of the type that it is written with: after a change from String to Int32, Age eq '30' no longer finds the entity, and Age eq 30 does." }
+            p.warned role="status" data-type-hint hidden {}
+            (layout::script("table.js"))
             button { @if entity.is_some() { "Save" } @else { "Insert" } }
+        }
+    }
+}
+
+/// A property whose value is too long to be loaded unasked. It is kept as it is.
+fn long_row((account, table): (&str, &str), entity: &Entity, name: &str, value: &Value) -> Markup {
+    let path = entity_path(account, table, &entity.partition_key, &entity.row_key);
+    html! {
+        tr {
+            td { input type="hidden" name="keep" value=(name); (name) }
+            td { (type_name(value)) }
+            td {
+                code { (display(value, CELL_BYTES_SHOWN)) } " "
+                a href=(format!("{path}&load={}", layout::encode(name))) { "Load the value of " (name) }
+            }
         }
     }
 }
@@ -567,7 +629,10 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
         .all("name")
         .zip(form.all("type"))
         .zip(form.all("value"));
-    let mut properties = Vec::new();
+    // A long value that was not loaded stays as it is.
+    let kept = before.map_or(&[][..], |entity| &entity.properties);
+    let is_kept = |(name, _): &&(String, Value)| form.all("keep").any(|kept| kept == name);
+    let mut properties: Vec<_> = kept.iter().filter(is_kept).cloned().collect();
     for ((name, type_name), text) in fields.filter(|((name, _), _)| !name.is_empty()) {
         let text = text.replace("\r\n", "\n");
         let value = parse(type_name, &text).ok_or_else(|| {
@@ -595,20 +660,27 @@ async fn save(
 ) -> Page<SeeOther> {
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = form.get("etag").map(ETag::parse).transpose()?;
-    let path = entity_path(&account, &table, &partition_key, &row_key);
+    let id = console.edits.next_id();
+    let path = entity_path(&account, &table, &partition_key, &row_key) + &format!("&edit={id}");
     written(console, path, Done::Saved, move |console| {
-        let services = console.services();
-        let tables = &services.tables;
-        let Some(etag) = etag else {
-            let entity = Entity::new(partition_key, row_key, properties(&form, None)?);
-            return Ok(tables.insert_entity(&account, &table, &entity)?.1);
+        let (write, before) = match etag {
+            None => (Write::Insert, None),
+            Some(etag) => {
+                let services = console.services();
+                let before =
+                    services
+                        .tables
+                        .get_entity(&account, &table, &partition_key, &row_key)?;
+                (Write::Update(IfMatch::ETag(etag)), Some(before))
+            }
         };
-        let before = tables.get_entity(&account, &table, &partition_key, &row_key)?;
-        let entity = Entity::new(partition_key, row_key, properties(&form, Some(&before))?);
-        let condition = IfMatch::ETag(etag);
-        Ok(tables
-            .update_entity(&account, &table, &entity, condition)?
-            .1)
+        let entity = Entity::new(partition_key, row_key, properties(&form, before.as_ref())?);
+        undo::execute(
+            console,
+            (&account, &table),
+            id,
+            vec![Operation { write, entity }],
+        )
     })
     .await
 }
@@ -620,12 +692,14 @@ async fn delete_entity(
 ) -> Page<SeeOther> {
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = ETag::parse(form.text("etag"))?;
-    let path = layout::path(&["tables", &account, &table], &[]);
+    let id = console.edits.next_id();
+    let path = layout::path(&["tables", &account, &table], &[("edit", &id.to_string())]);
     written(console, path, Done::Deleted, move |console| {
-        let services = console.services();
-        let tables = &services.tables;
-        let condition = IfMatch::ETag(etag);
-        Ok(tables.delete_entity(&account, &table, &partition_key, &row_key, condition)?)
+        let operation = Operation {
+            write: Write::Delete(IfMatch::ETag(etag)),
+            entity: Entity::new(partition_key, row_key, Vec::new()),
+        };
+        undo::execute(console, (&account, &table), id, vec![operation])
     })
     .await
 }
@@ -644,6 +718,19 @@ mod tests {
         let changed = properties(&form, None).unwrap();
         assert_eq!(changed[0].1, Value::String("a\nb".to_owned()));
         assert!(properties(&Form::parse(b"name=N&type=Int32&value=x").unwrap(), None).is_err());
+    }
+
+    #[test]
+    fn a_value_that_was_not_loaded_is_kept() {
+        let long = (
+            "Long".to_owned(),
+            Value::String("a".repeat(VALUE_BYTES_MAX + 1)),
+        );
+        let entity = Entity::new("p", "r", vec![long.clone()]);
+        let form = Form::parse(b"keep=Long&name=N&type=Int32&value=1").unwrap();
+        let saved = properties(&form, Some(&entity)).unwrap();
+        assert_eq!(saved, [long, ("N".to_owned(), Value::Int32(1))]);
+        assert_eq!(properties(&form, None).unwrap().len(), 1);
     }
 
     #[test]

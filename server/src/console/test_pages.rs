@@ -1,7 +1,7 @@
 //! The pages that test suites drive the server with, as JSON: its clock and its faults.
 //!
-//! They are for the visitors of the console, and are served without it, too. Their clients are programs, so a write needs no token: a
-//! page of another origin can neither send a PUT nor a DELETE without being asked for its origin, which is refused here. A server with
+//! They are for the visitors of the console, and are served without it, too. Their clients are programs, so a write needs no token:
+//! browsers name the origin of a page with each write, and other origins are refused here. A server with
 //! an account that has a key of its own may hold data that matters, so its clock and faults are changed with the password alone.
 
 use crate::clock::{self, Clock};
@@ -34,6 +34,7 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
             "/_lazurite/faults",
             get(show_faults)
                 .put(any_handler(change_faults))
+                .post(any_handler(add_faults))
                 .delete(any_handler(clear_faults)),
         )
         .route_layer(layer)
@@ -125,6 +126,20 @@ async fn change_faults(
     Ok(Json(on_blocking_pool(change).await?))
 }
 
-async fn clear_faults(State(console): State<Arc<Console>>) -> Json<Value> {
-    Json(faults::page::clear(&console.services().faults))
+async fn add_faults(
+    State(console): State<Arc<Console>>,
+    Extension(body): Extension<HandedBody>,
+) -> Page<Json<Value>> {
+    let body = collect(body.take(), DOCUMENT_BYTES_MAX).await?;
+    let add = move || faults::page::add(&console.services().faults, &body);
+    Ok(Json(on_blocking_pool(add).await?))
+}
+
+/// Removes all rules, or those with the seed that the address names.
+async fn clear_faults(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
+    let faults = &console.services().faults;
+    Ok(Json(match visit.query.get("seed") {
+        Some(seed) => faults::page::remove(faults, &seed)?,
+        None => faults::page::clear(faults),
+    }))
 }

@@ -26,7 +26,7 @@ const FIELDS: [&str; 8] = [
 
 /// The rules and targets with the number of their hits, as a PUT takes them.
 pub fn show(faults: &Faults) -> Value {
-    let rules: Vec<Value> = faults.rules().iter().map(show_rule).collect();
+    let rules: Vec<Value> = faults.rules().iter().map(|rule| show_rule(rule)).collect();
     let (targets, target_hits) = faults.all_targets().show();
     json!({
         "rules": rules,
@@ -71,6 +71,30 @@ pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
     }
     if let Some(targets) = targets {
         faults.set_targets(targets);
+    }
+    Ok(show(faults))
+}
+
+/// Adds the rules of the body of a POST behind those that are set. Errors: as of [`change`], or there would be too many.
+pub fn add(faults: &Faults, body: &[u8]) -> Result<Value> {
+    let invalid = |message: String| Failure::new(400, "InvalidInput", message);
+    let (rules, targets) = read(body).map_err(invalid)?;
+    if targets.is_some() {
+        return Err(invalid("targets: they are replaced by a PUT.".to_owned()));
+    }
+    if !faults.add(rules.unwrap_or_default(), RULES_MAX) {
+        return Err(invalid(format!(
+            "rules: with these there are more than {RULES_MAX}."
+        )));
+    }
+    Ok(show(faults))
+}
+
+/// Removes the rules with a seed. Errors: `404` if there is none.
+pub fn remove(faults: &Faults, seed: &str) -> Result<Value> {
+    if !seed.parse().is_ok_and(|seed| faults.remove(seed)) {
+        let message = format!("No rule has the seed {seed}.");
+        return Err(Failure::new(404, "RuleNotFound", message));
     }
     Ok(show(faults))
 }
@@ -177,6 +201,14 @@ fn operation_of(
     })
 }
 
+/// The REST names of the operations of all services, some of them more than once.
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    let blobs = blob::operations::OPERATIONS.iter().map(|row| row.name);
+    let queues = queue::operations::OPERATIONS.iter().map(|row| row.name);
+    let tables = table::operations::OPERATIONS.iter().map(|row| row.name);
+    blobs.chain(queues).chain(tables)
+}
+
 fn name_in<R>(rows: &[Operation<R>], name: &str) -> Option<&'static str> {
     rows.iter().map(|row| row.name).find(|row| *row == name)
 }
@@ -225,6 +257,25 @@ mod tests {
         let again = change(&faults, shown.to_string().as_bytes()).unwrap();
         assert_eq!(again, shown);
         assert_eq!(clear(&faults)["rules"], json!([]));
+    }
+
+    #[test]
+    fn rules_are_added_and_removed_and_the_counts_of_others_go_on() {
+        let faults = Faults::new(false, false);
+        let rule = |seed: u64| json!({ "rules": [{ "fault": "503", "seed": seed }] }).to_string();
+        add(&faults, rule(1).as_bytes()).unwrap();
+        faults.rules()[0].hits.fetch_add(5, Ordering::Relaxed);
+        let shown = add(&faults, rule(2).as_bytes()).unwrap();
+        assert_eq!(shown["rules"].as_array().unwrap().len(), 2);
+        assert_eq!(shown["rules"][0]["hits"], 5);
+        assert_eq!(remove(&faults, "3").unwrap_err().status, 404);
+        let shown = remove(&faults, "2").unwrap();
+        assert_eq!(shown["rules"][0]["hits"], 5);
+        let many = json!({ "rules": vec![json!({ "fault": "503" }); RULES_MAX] }).to_string();
+        let refused = add(&faults, many.as_bytes()).unwrap_err();
+        assert!(refused.message.contains("more than 100"));
+        assert!(add(&faults, br#"{"targets":{}}"#).is_err());
+        assert_eq!(faults.rules().len(), 1);
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Numbers {
 pub struct Faults {
     /// Whether there is a rule: read by every request.
     is_set: AtomicBool,
-    rules: RwLock<Arc<Vec<Rule>>>,
+    rules: RwLock<Arc<Vec<Arc<Rule>>>>,
     /// Whether a target is set: read by every request.
     has_targets: AtomicBool,
     targets: RwLock<Arc<Targets>>,
@@ -146,12 +146,39 @@ impl Faults {
 
     /// Replaces all rules; their counts start again.
     pub fn set(&self, rules: Vec<Rule>) {
-        let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
-        self.is_set.store(!rules.is_empty(), Ordering::Relaxed);
-        *current = Arc::new(rules);
+        self.change(|current| *current = rules.into_iter().map(Arc::new).collect());
     }
 
-    pub fn rules(&self) -> Arc<Vec<Rule>> {
+    /// Adds rules behind the others, whose counts go on. `false`, and no change, if there would be more than `most`.
+    pub fn add(&self, rules: Vec<Rule>, most: usize) -> bool {
+        self.change(|current| {
+            let fits = current.len() + rules.len() <= most;
+            if fits {
+                current.extend(rules.into_iter().map(Arc::new));
+            }
+            fits
+        })
+    }
+
+    /// Removes the rules with a seed; the counts of the others go on. `false` if there is none.
+    pub fn remove(&self, seed: u64) -> bool {
+        self.change(|current| {
+            let before = current.len();
+            current.retain(|rule| rule.seed != seed);
+            current.len() < before
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Rule>>) -> T) -> T {
+        let mut current = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = current.to_vec();
+        let changed = change(&mut rules);
+        self.is_set.store(!rules.is_empty(), Ordering::Relaxed);
+        *current = Arc::new(rules);
+        changed
+    }
+
+    pub fn rules(&self) -> Arc<Vec<Arc<Rule>>> {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         rules.clone()
     }
@@ -169,7 +196,7 @@ impl Faults {
         }
         let rules = self.rules();
         let mut matching = rules.iter().filter(|rule| rule.matches(context, operation));
-        matching.find_map(Rule::strike)
+        matching.find_map(|rule| rule.strike())
     }
 
     /// The fault that the header of a request asks for.

@@ -4,6 +4,7 @@
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
 const http = require("node:http");
+const os = require("node:os");
 const path = require("node:path");
 const { after, before, describe, it } = require("node:test");
 const axe = require("axe-core");
@@ -45,6 +46,16 @@ async function seed() {
   await upload("sensor.bin", Buffer.from([...Array(300).keys()].map((n) => n & 0xff)), "application/octet-stream");
   await upload(`${EVIL}.html`, EVIL, "text/html");
   await upload("people.csv", `name,age\n"Lee, Ann",34\n${EVIL.replaceAll('"', "'")},7\n`, "text/csv");
+  await upload("people.parquet", fs.readFileSync(path.join(__dirname, "../../query/tests/data/people-snappy.parquet")), "application/octet-stream");
+  await upload("film.webm", Buffer.alloc(2000, 7), "video/webm");
+  const disk = photos.getPageBlobClient("disk.vhd");
+  await disk.create(1 << 20);
+  await disk.uploadPages(Buffer.alloc(4096, 1), 65536, 4096);
+  const blocks = photos.getBlockBlobClient("blocks.bin");
+  const block = (number) => Buffer.from(`block-${number}`).toString("base64");
+  for (const number of [1, 2]) await blocks.stageBlock(block(number), "x".repeat(number * 10), number * 10);
+  await blocks.commitBlockList([block(1), block(2)]);
+  await blocks.stageBlock(block(3), "uncommitted", 11);
   await upload("plan.txt", "first\nsecond\nthird\n", "text/plain");
   snapshot = (await photos.getBlobClient("plan.txt").createSnapshot()).snapshot;
   await upload("plan.txt", "first\n2nd\nthird\nfourth\n", "text/plain");
@@ -115,6 +126,9 @@ const PAGES = {
   "blob-hex": `blobs/${link(account, "photos", "blob")}?name=sensor.bin`,
   "blob-evil": `blobs/${link(account, "photos", "blob")}?name=${encodeURIComponent(EVIL)}.html`,
   "blob-csv": `blobs/${link(account, "photos", "blob")}?name=people.csv`,
+  "blob-blocks": `blobs/${link(account, "photos", "blob")}?name=blocks.bin`,
+  "blob-pages": `blobs/${link(account, "photos", "blob")}?name=disk.vhd`,
+  "blob-parquet": `blobs/${link(account, "photos", "blob")}?name=people.parquet`,
   "blob-leased": `blobs/${link(account, "photos", "blob")}?name=plan.txt`,
   "container-delete": `blobs/${link(account, "photos", "delete")}`,
   deleted: `blobs/${link(account, "photos")}?view=flat&deleted=yes`,
@@ -281,7 +295,7 @@ describe("the console", () => {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByText("Created.").waitFor();
     const content = Buffer.alloc(3 << 20, "lazurite ");
-    await page.locator('input[type="file"]').setInputFiles({ name: "grün & <b>.txt", mimeType: "text/plain", buffer: content });
+    await page.getByLabel("Files").setInputFiles({ name: "grün & <b>.txt", mimeType: "text/plain", buffer: content });
     await page.getByRole("link", { name: "grün & <b>.txt" }).waitFor();
     const blob = blobs.getContainerClient("from-console").getBlobClient("grün & <b>.txt");
     assert.ok((await blob.downloadToBuffer()).equals(content));
@@ -297,6 +311,70 @@ describe("the console", () => {
     await context.close();
   });
 
+  it("uploads a folder, cancels a file, and goes on behind the blocks of a file that broke off", async () => {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), "folder-"));
+    fs.mkdirSync(path.join(folder, "deep"));
+    fs.writeFileSync(path.join(folder, "one.txt"), "one");
+    fs.writeFileSync(path.join(folder, "deep", "two.txt"), "two");
+    const { page, context, complaints } = await opened(`blobs/${link(account, "photos")}?prefix=up%2F`);
+    await page.getByLabel("A folder").setInputFiles(folder);
+    await page.getByText("2 blobs with this beginning").waitFor();
+    const uploaded = (name) => photos.getBlobClient(`up/${name}`).downloadToBuffer();
+    assert.equal((await uploaded(`${path.basename(folder)}/deep/two.txt`)).toString(), "two");
+    fs.rmSync(folder, { recursive: true });
+    const file = (name, buffer) => page.getByLabel("Files").setInputFiles({ name, mimeType: "application/octet-stream", buffer });
+    await page.route("**/photos?name=up%2Fheld.bin*", () => {});
+    await file("held.bin", Buffer.from("held"));
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
+    await page.getByText("held.bin: canceled").waitFor();
+    assert.equal(await photos.getBlobClient("up/held.bin").exists(), false);
+    let blocks = 0;
+    await page.route("**/photos?*block=*", (route) => (route.request().method() === "PUT" && (blocks += 1) === 3 ? route.abort() : route.continue()));
+    const large = Buffer.alloc(20 << 20, "blocks of a large file ");
+    await file("large.bin", large);
+    await page.getByText("large.bin: the connection broke off").waitFor({ timeout: 30000 });
+    await page.unroute("**/photos?name=up%2Fheld.bin*");
+    await page.locator(".progress li", { hasText: "held.bin" }).getByRole("button").click();
+    await page.getByText("held.bin: stored").waitFor();
+    await page.locator(".progress li", { hasText: "large.bin" }).getByRole("button").click();
+    await page.getByText("4 blobs with this beginning").waitFor({ timeout: 30000 });
+    assert.equal(blocks, 4);
+    assert.ok((await uploaded("large.bin")).equals(large));
+    assert.deepEqual(complaints.filter((text) => !/ERR_FAILED| 404 /.test(text)), []);
+    await context.close();
+  });
+
+  it("shows how a blob is stored, data files and films, and breaks a lease with a key", async () => {
+    const { page, context, complaints } = await opened(PAGES["blob-blocks"]);
+    await page.getByRole("cell", { name: "block-2", exact: true }).waitFor();
+    await page.getByText("Uncommitted blocks: 1 block, 11 B").waitFor();
+    const { committed, uncommitted } = await (await fetch(`${base}blobs/${link(account, "photos", "blob")}/blocks.json?name=blocks.bin`)).json();
+    assert.deepEqual([committed.map(({ bytes }) => bytes), uncommitted.map(({ id }) => atob(id))], [[10, 20], ["block-3"]]);
+    await page.goto(base + PAGES["blob-pages"]);
+    await page.getByRole("cell", { name: "65,536" }).waitFor();
+    await page.getByText("4,096 of 1,048,576 bytes are written").waitFor();
+    await page.goto(base + PAGES["blob-parquet"]);
+    await page.getByText("Parquet: 3 rows of 12 columns").waitFor();
+    await page.getByRole("cell", { name: "Bob" }).waitFor();
+    await page.goto(base + blobOf("", "film.webm"));
+    const film = await page.locator("video").getAttribute("src");
+    const part = await page.evaluate(async (address) => {
+      const answer = await fetch(address, { headers: { range: "bytes=100-199" } });
+      return [answer.status, answer.headers.get("content-range"), (await answer.arrayBuffer()).byteLength];
+    }, film);
+    assert.deepEqual(part, [206, "bytes 100-199/2000", 100]);
+    const leased = photos.getBlockBlobClient("leased.txt");
+    await leased.upload("mine", 4);
+    await leased.getBlobLeaseClient().acquireLease(-1);
+    await page.goto(base + blobOf("", "leased.txt"));
+    await page.keyboard.press("b");
+    await page.keyboard.press("Enter");
+    await page.getByText("Saved.").waitFor();
+    assert.equal((await leased.getProperties()).leaseState, "broken");
+    assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
   it("shows requests as they come, pauses, and says why one was refused", async () => {
     const { page, context, complaints } = await opened("requests");
     await queues.getQueueClient("live").create();
@@ -307,6 +385,16 @@ describe("the console", () => {
     await page.getByText("1 new").waitFor();
     await page.keyboard.press("p");
     await page.locator("tbody tr", { hasText: "/alive" }).waitFor();
+    await sales.getEntity("customer-1", "000001");
+    await page.locator("tbody tr", { hasText: "partition customer-1" }).first().waitFor();
+    await page.getByText("How to filter").click();
+    await page.getByRole("link", { name: "slower:100" }).waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("partition:customer-1 -status:404 version:20");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/filter=partition/);
+    const row = await page.locator(".requests tbody tr").first().textContent();
+    assert.match(row, /GetEntity.*partition customer-1.*data-tables \S+ 20\d\d-/s);
     await page.goto(`${base}requests/${signatureRefused.request_id}`);
     await page.getByText("String to sign of the server").waitFor();
     assert.ok(!(await page.content()).includes("SharedKey devstoreaccount1:F"));
@@ -330,10 +418,17 @@ describe("the console", () => {
     await page.getByText("Deleted.").waitFor();
     assert.deepEqual((await all(many.listEntities())).map((entity) => entity.rowKey), ["2"]);
     await page.goto(`${base}requests/${conflict.request_id}`);
-    await page.getByText("Send again, changed or not").click();
+    await page.getByRole("button", { name: "Send again" }).click();
+    await page.getByRole("heading", { name: "SetBlobMetadata 412" }).waitFor();
+    await page.waitForURL((url) => !url.href.includes(conflict.request_id));
+    await page.goBack();
+    await page.getByText("As Python").click();
+    const test = await page.locator("details[open] .copied").nth(1).textContent();
+    assert.match(test, /def test_set_blob_metadata_412\(\):[^]*status_code == 412/);
+    await page.getByText("Edit and send again").click();
     const headers = await page.getByLabel("Headers").inputValue();
     await page.getByLabel("Headers").fill(headers.split("\n").filter((line) => !line.startsWith("if-match")).join("\n"));
-    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByRole("button", { name: "Send", exact: true }).click();
     await page.getByRole("heading", { name: "SetBlobMetadata 200" }).waitFor();
     assert.deepEqual(complaints, []);
     await context.close();
@@ -370,6 +465,57 @@ describe("the console", () => {
     const stored = await all(some.listEntities());
     assert.deepEqual(stored.map((entity) => entity.Serial), [9007199254740993n, undefined, 9007199254740993n]);
     assert.deepEqual(complaints, []);
+    await context.close();
+  });
+
+  it("builds a filter with its plan, converts a property of selected rows, and undoes the edit", async () => {
+    const typedTable = table("Typed");
+    await typedTable.createTable();
+    for (const [rowKey, Age] of [["1", 20], ["2", 3], ["3", undefined]]) await typedTable.createEntity({ partitionKey: "p", rowKey, Note: "it's", ...(Age && { Age }) });
+    const { page, context, complaints } = await opened(`tables/${link(account, "Typed")}`);
+    await page.getByText("in 66 % of rows").waitFor();
+    await page.getByText("Add a condition").click();
+    await page.getByLabel("Property", { exact: true }).first().fill("Note");
+    await page.locator('input[name="v"]').fill("it's");
+    await page.getByRole("button", { name: "Add", exact: true }).click();
+    await page.getByText("Plan: table scan.").waitFor();
+    assert.equal(await page.locator("#filter").inputValue(), "Note eq 'it''s'");
+    await page.locator('input[name="p"]').fill("PartitionKey");
+    await page.locator('input[name="v"]').fill("p");
+    await page.getByRole("button", { name: "Add", exact: true }).click();
+    await page.getByText("Plan: partition scan.").waitFor();
+    await page.getByRole("button", { name: "Remove Note eq 'it''s'" }).click();
+    await page.waitForFunction(() => document.querySelector("#filter").value === "PartitionKey eq 'p'");
+    await page.locator("#filter").fill("PartitionKey eq p");
+    await page.locator("[data-plan-state]", { hasText: /quot|feature/ }).waitFor();
+    await page.goto(`${base}tables/${link(account, "Typed")}`);
+    for (const row of ["1", "2", "3"]) await page.getByLabel(`Select ${row}`).check();
+    await page.getByText("Change a property of the selected rows").click();
+    await page.locator('input[name="name"]').fill("Age");
+    await page.locator('select[name="type"]').selectOption("String");
+    await page.getByRole("button", { name: "Convert to this type" }).click();
+    await page.getByText("Saved.").waitFor();
+    const ages = async () => (await all(typedTable.listEntities())).map(({ Age }) => Age);
+    assert.deepEqual(await ages(), ["20", "3", undefined]);
+    await page.getByRole("link", { name: "Show the change, or undo it" }).click();
+    assert.deepEqual(await page.locator(".diff .removed td:nth-child(3)").allTextContents(), ["Int32", "Int32"]);
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByText("Restored.").waitFor();
+    assert.deepEqual(await ages(), [20, 3, undefined]);
+    await page.getByRole("link", { name: "1", exact: true }).click();
+    await page.getByLabel("Type of Age").selectOption("Int64");
+    await page.getByText("Age becomes Int64: a filter writes it as 0L.").waitFor();
+    await typedTable.updateEntity({ partitionKey: "p", rowKey: "2", Long: "x".repeat(5000) }, "Merge");
+    await page.goto(`${base}tables/${link(account, "Typed", "entity")}?pk=p&rk=2`);
+    assert.ok(!(await page.content()).includes("x".repeat(200)));
+    await page.getByLabel("Value of Age").fill("4");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Saved.").waitFor();
+    const { Age, Long } = await typedTable.getEntity("p", "2");
+    assert.deepEqual([Age, Long.length], [4, 5000]);
+    await page.getByRole("link", { name: "Load the value of Long" }).click();
+    assert.equal((await page.getByLabel("Value of Long").inputValue()).length, 5000);
+    assert.deepEqual(complaints.filter((text) => !/ 501 /.test(text)), []);
     await context.close();
   });
 
@@ -624,8 +770,10 @@ describe("the console", () => {
     assert.equal(await row("before").count(), 0);
     await page.getByLabel("Advance by").fill("90s");
     await page.keyboard.press("Enter");
-    await page.getByText("1 min 30 s").waitFor();
+    await page.getByText("The clock was moved: it is 1 min 30 s ahead of the machine.").waitFor();
     assert.equal(Math.round((await (await fetch(`${base}clock`)).json()).offsetSeconds), 90);
+    await page.getByRole("button", { name: "+1 h" }).click();
+    assert.equal(Math.round((await (await fetch(`${base}clock`)).json()).offsetSeconds), 3690);
     await page.getByRole("button", { name: "Freeze" }).click();
     await page.getByRole("button", { name: "Let it run" }).click();
     await page.getByRole("button", { name: "Freeze" }).waitFor();
@@ -645,6 +793,21 @@ describe("the console", () => {
     await page.getByRole("cell", { name: "1 of 1" }).waitFor();
     await page.getByRole("button", { name: "Clear the faults" }).click();
     await page.getByText("No fault is set.").waitFor();
+    await page.locator('select[name="effect"]').selectOption("500 OperationTimedOut");
+    await page.locator('.fault input[name="operation"]').fill("GetBlob");
+    await page.locator('.fault input[name="count"]').fill("1");
+    await page.getByRole("button", { name: "Add", exact: true }).click();
+    await page.getByText("Saved.").waitFor();
+    await assert.rejects(read(blobs), { statusCode: 500 });
+    await page.getByText("Catalogue: how Azure Storage fails").click();
+    await page.getByRole("button", { name: "Add lose-answer to the next PutMessage" }).click();
+    await page.getByRole("rowheader", { name: "lose-answer" }).first().waitFor();
+    const rules = async () => (await (await fetch(`${base}faults`)).json()).rules.map(({ fault, hits }) => [fault, hits]);
+    assert.deepEqual(await rules(), [["500 OperationTimedOut", 1], ["lose-answer", 0]]);
+    await page.getByRole("button", { name: "Remove" }).first().click();
+    await page.getByText("Saved.").waitFor();
+    assert.deepEqual(await rules(), [["lose-answer", 0]]);
+    await page.getByRole("button", { name: "Clear the faults" }).click();
     await page.getByText("Reset the store").click();
     await page.getByRole("button", { name: /^Delete all/ }).click();
     await page.getByText("Cleared.").waitFor();

@@ -45,6 +45,27 @@ fn broken(server: &Server, request: &Request) -> ErrorKind {
 }
 
 #[test]
+fn a_rule_is_added_and_removed_and_the_others_go_on() {
+    let server = with_container();
+    let first = json!({"operation": "PutBlob", "fault": "503", "seed": 1});
+    set(&server, &json!([first])).is(200);
+    assert_eq!(put("a").send(&server).status, 503);
+    let more = json!({"rules": [{"operation": "GetBlob", "fault": "500", "seed": 2}]});
+    page("POST", "faults")
+        .body(more.to_string())
+        .send(&server)
+        .is(200);
+    assert_eq!(blob("GET", "/con/a").send(&server).status, 500);
+    let remove = |seed| page("DELETE", &format!("faults?seed={seed}")).send(&server);
+    remove(2).is(200);
+    remove(2).is(404);
+    assert_eq!(blob("GET", "/con/a").send(&server).status, 404);
+    let left = rules(&server);
+    assert_eq!((left.len(), &left[0]["hits"]), (1, &json!(1)));
+    page("POST", "faults").body("{}").send(&server).is(400);
+}
+
+#[test]
 fn errors_are_those_of_the_service_until_their_count_is_reached() {
     let server = with_container();
     let rule = json!({"operation": "PutBlob", "resource": "con/a b", "count": 2, "fault": "503; retry-after=2"});

@@ -16,6 +16,7 @@ use bytes::Bytes;
 pub use content::Content;
 use content::failed;
 use pages::{Memory, Pages};
+use parquet::basic::ConvertedType;
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::PageReader;
 use parquet::errors::{ParquetError, Result};
@@ -62,6 +63,15 @@ pub struct ParquetReader {
     pub record_start: u64,
 }
 
+/// What [`ParquetReader::open_first`] found.
+pub struct Opened {
+    /// Names and types of all columns.
+    pub columns: Vec<(String, String)>,
+    /// The columns of the rows that follow.
+    pub shown: Vec<String>,
+    pub rows: u64,
+}
+
 /// An opened file.
 struct File {
     metadata: ParquetMetaData,
@@ -104,6 +114,53 @@ impl ParquetReader {
                 _ => "Parquet: the file cannot be decoded.".to_owned(),
             },
             position: self.record_start,
+        })
+    }
+
+    /// Opens the file. Returns all columns with their types, and the number of rows; the rows that follow have the first `most`
+    /// columns of those that can be read. The error is a sentence.
+    pub fn open_first(&mut self, most: usize) -> std::result::Result<Opened, String> {
+        let opened = catch_unwind(AssertUnwindSafe(|| self.select_first(most)));
+        let opened = opened.unwrap_or_else(|_| Err(failed("the file cannot be decoded")));
+        opened.map_err(|error| match error {
+            ParquetError::General(reason) => format!("Parquet: {reason}."),
+            _ => "Parquet: the file cannot be decoded.".to_owned(),
+        })
+    }
+
+    fn select_first(&mut self, most: usize) -> Result<Opened> {
+        let metadata = self.read_footer()?;
+        let root = metadata.file_metadata().schema_descr().root_schema();
+        let columns = root.get_fields().iter();
+        let columns = columns.map(|column| (column.name().to_owned(), type_text(column)));
+        let columns: Vec<(String, String)> = columns.collect();
+        let group = |fields| {
+            Type::group_type_builder(root.name())
+                .with_fields(fields)
+                .build()
+        };
+        let mut first = Vec::new();
+        for column in root.get_fields() {
+            let alone = SchemaDescriptor::new(Arc::new(group(vec![column.clone()])?));
+            let is_readable = alone
+                .columns()
+                .iter()
+                .all(|leaf| leaf.max_rep_level() == 0 && leaf.type_length() <= FIXED_BYTES_MAX);
+            if is_readable && first.len() < most {
+                first.push(column.clone());
+            }
+        }
+        let shown = first
+            .iter()
+            .map(|column| column.name().to_owned())
+            .collect();
+        let rows = metadata.file_metadata().num_rows().max(0) as u64;
+        let schema = Arc::new(SchemaDescriptor::new(Arc::new(group(first)?)));
+        self.file = Some(File { metadata, schema });
+        Ok(Opened {
+            columns,
+            shown,
+            rows,
         })
     }
 
@@ -221,6 +278,18 @@ impl ParquetReader {
         let tree = TreeBuilder::new().with_batch_size(BATCH_ROWS);
         let rows = tree.as_iter(file.schema.clone(), &group)?;
         Ok(Rows::Columns(Box::new(rows)))
+    }
+}
+
+/// The type of a column, as the file names it.
+fn type_text(column: &Type) -> String {
+    if !column.is_primitive() {
+        return "group".to_owned();
+    }
+    let physical = column.get_physical_type();
+    match column.get_basic_info().converted_type() {
+        ConvertedType::NONE => physical.to_string(),
+        converted => format!("{converted} in {physical}"),
     }
 }
 

@@ -77,6 +77,28 @@ fn rows_are_independent_of_the_compression() {
 }
 
 #[test]
+fn the_head_of_a_file_has_its_columns_and_its_first_rows() {
+    let head = |content: &[u8], columns, rows| {
+        let content = Arc::new(InMemory(Bytes::copy_from_slice(content)));
+        crate::parquet_head(content, columns, rows)
+    };
+    let found = head(SNAPPY, 9, 2).unwrap();
+    assert_eq!(found.row_count, 3);
+    assert_eq!(found.columns.len(), 12);
+    assert_eq!(found.columns[1].0, "name");
+    assert_eq!(found.columns[11], ("place".to_owned(), "group".to_owned()));
+    assert_eq!(found.shown.len(), 9);
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(found.rows.len(), 2);
+    assert_eq!(found.rows[1][..3], [text("2"), text("Bob"), None]);
+    assert_eq!(found.rows[0][8], text("2020-01-02T03:04:05.678Z"));
+    // A list is named, and left out of the rows.
+    let lists = head(LISTS, 20, 5).unwrap();
+    assert!(lists.shown.len() < lists.columns.len());
+    assert!(head(b"PAR1 no file PAR1", 5, 5).is_err());
+}
+
+#[test]
 fn statements_over_parquet_select_filter_and_aggregate() {
     for (sql, expected) in [
         (

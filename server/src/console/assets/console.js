@@ -1,4 +1,4 @@
-// What the console does beside links and forms: copy, keys, the palette, live requests, uploads. Everything is built with textContent:
+// What the console does beside links and forms: copy, keys, the palette, live requests. Everything is built with textContent:
 // names and texts of the store never become markup.
 
 const token = document.querySelector('meta[name="lazurite-token"]')?.content;
@@ -99,6 +99,7 @@ const KEYS = [
   ["Esc", "back, to the same row"],
   ["n", "next page"],
   ["p", "pause live requests"],
+  ["b", "to the button that breaks a lease; Enter breaks it"],
   ["?", "these keys"],
 ];
 
@@ -172,6 +173,7 @@ document.addEventListener("keydown", (event) => {
     ArrowUp: () => step(-1),
     n: () => one('a[rel="next"]')?.click(),
     p: () => one('[data-act="pause"]')?.click(),
+    b: () => one('[data-key="b"]')?.focus(),
   }[event.key];
   const isArrow = event.key.startsWith("Arrow");
   if (!act || (isArrow && !chosen())) return;
@@ -189,10 +191,11 @@ export const requestRow = (request) =>
     element("td", {}, element("a", { href: request.href ?? `/_lazurite/requests/${encodeURIComponent(request.request_id)}` }, request.operation || request.method), request.plan ? element("small", {}, ` ${request.plan}`) : null),
     element("td", { class: "resource" },
       element("span", { class: "path" }, `${request.method} ${request.target.slice(0, 160)}`),
+      request.partition ? element("span", { class: "partition" }, `partition ${request.partition.slice(0, 80)}`) : null,
       request.code ? element("small", {}, element("b", {}, request.code), ` ${(request.reason ?? "").slice(0, 200)}`) : null),
     element("td", { class: "number" }, `${request.duration_ms.toFixed(1)} ms`),
     element("td", { class: "number" }, size(request.response_bytes)),
-    element("td", {}, (request.client ?? "").slice(0, 80)));
+    element("td", {}, (request.client ?? "").slice(0, 80), request.version ? element("small", {}, ` ${request.version.slice(0, 20)}`) : null));
 
 // Live requests. New rows go to the top; while the view is paused, or its reader has scrolled down, they are only counted.
 const live = one("[data-live]");
@@ -262,15 +265,16 @@ document.addEventListener("change", async (event) => {
   if (into && event.target.files.length > 0) event.target.form.elements[into].value = await event.target.files[0].text();
 });
 
-/** Sends a file, and shows its progress in a bar. The status, and the answer if it is JSON. */
-export function sendFile(method, address, file, bar) {
+/** Sends a file, and shows its progress in a bar, behind `done` bytes. The status, and the answer if it is JSON. */
+export function sendFile(method, address, file, bar, { done = 0, signal } = {}) {
   const request = new XMLHttpRequest();
   request.open(method, address);
   request.setRequestHeader("x-lazurite-token", token);
   if (file.type) request.setRequestHeader("content-type", file.type);
-  request.upload.addEventListener("progress", (event) => (bar.value = event.loaded));
+  request.upload.addEventListener("progress", (event) => (bar.value = done + event.loaded));
   // From here on, the server works without a known end.
-  request.upload.addEventListener("load", () => bar.removeAttribute("value"));
+  request.upload.addEventListener("load", () => done + file.size >= bar.max && bar.removeAttribute("value"));
+  signal?.addEventListener("abort", () => request.abort());
   return new Promise((resolve) => {
     request.addEventListener("loadend", () => {
       let answer;
@@ -287,36 +291,3 @@ export function sendFile(method, address, file, bar) {
 
 /** The reason of an answer that is a refusal, or of none. */
 export const reasonOf = (answer) => answer?.error?.message ?? "the connection broke off";
-
-// Uploads: one request for each file, streamed by the browser.
-const upload = one("[data-upload]");
-if (upload) {
-  const list = one(".progress", upload);
-
-  async function send(file) {
-    const bar = element("progress", { max: String(Math.max(file.size, 1)), value: "0", "aria-label": file.name });
-    const text = element("span", {}, file.name);
-    list.append(element("li", {}, text, bar));
-    const name = upload.dataset.prefix + (file.webkitRelativePath || file.name);
-    const { status, answer } = await sendFile("PUT", `${upload.dataset.upload}?name=${encodeURIComponent(name)}`, file, bar);
-    const stored = status === 200;
-    bar.value = stored ? bar.max : 0;
-    text.textContent = stored ? `${file.name}: stored` : `${file.name}: ${reasonOf(answer)}`;
-    return stored;
-  }
-
-  async function sendAll(files) {
-    const stored = [];
-    for (const file of files) stored.push(await send(file));
-    if (stored.length > 0 && stored.every(Boolean)) location.reload();
-  }
-
-  one('input[type="file"]', upload).addEventListener("change", (event) => sendAll([...event.target.files]));
-  document.addEventListener("dragover", (event) => { event.preventDefault(); upload.classList.add("over"); });
-  document.addEventListener("dragleave", () => upload.classList.remove("over"));
-  document.addEventListener("drop", (event) => {
-    event.preventDefault();
-    upload.classList.remove("over");
-    sendAll([...event.dataTransfer.files]);
-  });
-}

@@ -2,7 +2,10 @@
 
 import { all, element, one, requestRow } from "./console.js";
 
-const ROWS_MAX = 5000;
+const ROWS_MAX = 100_000;
+/** Rows that are in the page at a time, and rows that come and go together. */
+const ROWS_DRAWN = 300;
+const ROWS_STEP = 100;
 const BODY_MAX = 65536;
 
 const section = one("[data-har]");
@@ -54,6 +57,37 @@ function show(entry) {
 }
 
 let entries = [];
+let first = 0;
+
+const rowsFrom = (start, end) => entries.slice(start, Math.min(end, entries.length, ROWS_MAX)).map((entry, index) => requestRow(request(entry, start + index)));
+
+/** Takes rows out at one end, and keeps their height, so that the rest of the list stays where it is. */
+function moveWindow() {
+  const [above, below] = [one("[data-above]", section), one("[data-below]", section)];
+  const last = first + body.children.length;
+  const total = Math.min(entries.length, ROWS_MAX);
+  if (below.getBoundingClientRect().top < innerHeight * 2 && last < total) {
+    body.append(...rowsFrom(last, last + ROWS_STEP));
+    if (body.children.length > ROWS_DRAWN) {
+      const gone = all("tr", body).slice(0, ROWS_STEP);
+      const height = gone.reduce((sum, row) => sum + row.getBoundingClientRect().height, 0);
+      above.style.height = `${above.getBoundingClientRect().height + height}px`;
+      gone.forEach((row) => row.remove());
+      first += gone.length;
+    }
+  } else if (above.getBoundingClientRect().bottom > -innerHeight && first > 0) {
+    const rows = rowsFrom(Math.max(first - ROWS_STEP, 0), first);
+    body.prepend(...rows);
+    first -= rows.length;
+    const height = rows.reduce((sum, row) => sum + row.getBoundingClientRect().height, 0);
+    above.style.height = first === 0 ? "0" : `${Math.max(above.getBoundingClientRect().height - height, 0)}px`;
+    all("tr", body).slice(ROWS_DRAWN).forEach((row) => row.remove());
+  } else {
+    return;
+  }
+  // Until the window has rows all over: a jump may need more than one step.
+  requestAnimationFrame(moveWindow);
+}
 
 async function open(file) {
   body.replaceChildren();
@@ -67,7 +101,9 @@ async function open(file) {
     state.textContent = `${file.name} is not a HAR file: ${error.message}.`;
     return;
   }
-  body.append(...entries.slice(0, ROWS_MAX).map((entry, index) => requestRow(request(entry, index))));
+  first = 0;
+  one("[data-above]", section).style.height = "0";
+  body.append(...rowsFrom(0, ROWS_STEP));
   list.hidden = entries.length === 0;
   state.textContent = `Showing ${Math.min(entries.length, ROWS_MAX).toLocaleString("en")} of ${entries.length.toLocaleString("en")} requests of ${file.name}.`;
 }
@@ -81,3 +117,4 @@ body.addEventListener("click", (event) => {
   event.preventDefault();
   show(entries[Number(link.getAttribute("href").slice(1))]);
 });
+addEventListener("scroll", moveWindow, { passive: true });

@@ -1,4 +1,5 @@
-// The grid of a table: completion in the filter, and rows sorted within the page, which is said to be no more than that.
+// The grid of a table: completion in the filter, its conditions and its plan while it is written, and rows sorted within the page, which is
+// said to be no more than that. The form of an entity: what a change of type does to filters.
 
 import { all, element, one } from "./console.js";
 
@@ -87,6 +88,84 @@ if (filter && properties.length > 0) {
     event.preventDefault();
     event.stopPropagation();
   });
+}
+
+// The conditions and the plan of a filter while it is written. The server reads the filter, so that there is one reader of the language.
+const form = one("[data-plan]");
+if (form) {
+  const state = one("[data-plan-state]", form);
+  const chips = one("[data-chips]");
+  const builder = one("[data-builder]", form);
+  const { p: property, t: type, v: value } = form.elements;
+  let timer;
+  let asked = 0;
+
+  /** The plan of the filter; with the condition of the form behind it if `more`. */
+  async function look(more) {
+    const fields = new FormData(form);
+    if (!more) fields.delete("p");
+    const number = (asked += 1);
+    const answer = await fetch(`${form.dataset.plan}?${new URLSearchParams(fields)}`, { headers: { accept: "application/json" } }).catch(() => undefined);
+    if (!answer || number !== asked) return;
+    const found = await answer.json();
+    if (answer.ok) show(found, more);
+    else state.textContent = found.error.message;
+  }
+
+  function show({ filter: text, terms, plan, azurePlan }, more) {
+    const azure = azurePlan && azurePlan !== plan ? ` On Azure: ${azurePlan}.` : "";
+    state.textContent = text.trim() === "" ? "" : `Plan: ${plan}.${azure}`;
+    if (more) {
+      filter.value = text;
+      property.value = "";
+      value.value = "";
+      filter.focus();
+    }
+    chips.replaceChildren(...(terms.length > 1 ? terms.map((term) => chip(term, terms)) : []));
+  }
+
+  function chip(term, terms) {
+    const button = element("button", { type: "button", class: "quiet", "aria-label": `Remove ${term}` }, "×");
+    button.addEventListener("click", () => {
+      filter.value = terms.filter((other) => other !== term).join(" and ");
+      look(false);
+    });
+    return element("li", {}, element("code", {}, term.slice(0, 200)), button);
+  }
+
+  const later = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => look(false), 250);
+  };
+  filter.addEventListener("input", later);
+  filter.addEventListener("blur", later);
+  property.addEventListener("change", () => {
+    const types = properties.find(({ name }) => name === property.value)?.types;
+    if (types) type.value = types.split(", ")[0];
+  });
+  builder.addEventListener("click", (event) => {
+    if (property.value.trim() === "") return;
+    event.preventDefault();
+    look(true);
+  });
+}
+
+// A change of type, and the filters that find the entity before and after it.
+const hint = one("[data-type-hint]");
+if (hint) {
+  // A literal of the first type finds values of the others as well.
+  const WIDENED = { Int32: ["Int64", "Double"], Int64: ["Double"] };
+  for (const select of all('.edit select[name="type"]')) {
+    const before = select.value;
+    select.addEventListener("change", () => {
+      const name = one('input[name="name"]', select.closest("tr")).value;
+      hint.hidden = name === "" || select.value === before;
+      const still = WIDENED[before]?.includes(select.value);
+      hint.textContent = `${name} becomes ${select.value}: a filter writes it as ${VALUES[select.value]}. One that writes ${VALUES[before]} (${before}) ` +
+        (still ? "finds the entity as before: its value is widened." : "no longer finds the entity with eq, gt or ge; with ne, lt and le it does, whatever the value.") +
+        " Entities that keep the old type are compared as before.";
+    });
+  }
 }
 
 // Columns sort the rows of the page. The order of storage is one click away.

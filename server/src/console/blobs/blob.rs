@@ -4,7 +4,9 @@ use crate::blob::content_body;
 use crate::codec::date;
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
-use crate::console::blobs::{Place, change, content_type, history, lease, visited_state};
+use crate::console::blobs::{
+    Place, change, content_type, data_files, history, lease, parts as stored, visited_state,
+};
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::preview;
@@ -14,10 +16,11 @@ use crate::response::error::Result;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::Response;
 use axum::http::header::{
-    CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    HeaderMap, HeaderValue, RANGE,
 };
+use axum::http::{Response, StatusCode};
 use lazurite_blob::{
     Blob, BlobAddress, BlobService, BlobState, BlobType, ByteRange, Conditions, DeleteBlob,
     DeleteSnapshots, TierChanged,
@@ -35,6 +38,17 @@ const PICTURES: [&str; 6] = [
     "image/webp",
     "image/avif",
     "image/bmp",
+];
+/// Films and sounds that browsers play.
+const MEDIA: [&str; 8] = [
+    "video/mp4",
+    "video/webm",
+    "video/ogg",
+    "audio/mpeg",
+    "audio/mp4",
+    "audio/ogg",
+    "audio/wav",
+    "audio/webm",
 ];
 /// The policy for the content of a blob: nothing in it runs or loads.
 const CONTENT_POLICY: &str = "default-src 'none'; sandbox";
@@ -101,7 +115,11 @@ fn parts(console: &Console, visit: &Visit, address: &BlobAddress<'_>, blob: &Blo
             }
         }
         (properties(blob, visit))
-        (preview_section(name, blob, start.as_deref(), &content))
+        (stored::section(console, address, blob))
+        @match start.as_deref().and_then(|start| data_files::shown(console, address, start, blob.length)) {
+            Some(shown) => section { h2 { "Preview" } (shown) },
+            None => (preview_section(name, blob, start.as_deref(), &content)),
+        }
     }
 }
 
@@ -152,7 +170,7 @@ fn properties(blob: &Blob, visit: &Visit) -> Markup {
     }
 }
 
-fn kind(kind: BlobType) -> &'static str {
+pub fn kind(kind: BlobType) -> &'static str {
     match kind {
         BlobType::BlockBlob => "block blob",
         BlobType::AppendBlob => "append blob",
@@ -181,6 +199,8 @@ fn preview_section(name: &str, blob: &Blob, start: Option<&[u8]>, content: &str)
                 None if blob.length == 0 => p.empty { "The blob is empty." },
                 None => p.empty { "The content cannot be read now: it may be in the archive tier, or encrypted with a key of the client." },
                 Some(_) if PICTURES.contains(&kind) => img.preview alt=(name) src=(format!("{content}&show=picture"));,
+                Some(_) if MEDIA.contains(&kind) && kind.starts_with("audio/") => audio controls preload="metadata" aria-label=(name) src=(format!("{content}&show=media")) {},
+                Some(_) if MEDIA.contains(&kind) => video.preview controls preload="metadata" aria-label=(name) src=(format!("{content}&show=media")) {},
                 Some(bytes) => (preview::shown("Content", kind, name, bytes, blob.length)),
             }
         }
@@ -227,7 +247,25 @@ pub async fn delete(
     .await
 }
 
-/// The content, to be saved; or to be shown on the page of the blob, if it is a picture.
+/// The range that a header asks for, if it is one range from a first byte. Source: RFC 9110, section 14.2.
+fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
+    let (first, last) = headers
+        .get(RANGE)?
+        .to_str()
+        .ok()?
+        .strip_prefix("bytes=")?
+        .split_once('-')?;
+    let first = first.parse().ok()?;
+    let last = if last.is_empty() {
+        None
+    } else {
+        Some(last.parse().ok()?)
+    };
+    last.is_none_or(|last| last >= first)
+        .then_some(ByteRange { first, last })
+}
+
+/// The content, to be saved; or to be shown on the page of the blob, if it is a picture, a film or a sound. Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
@@ -235,7 +273,7 @@ pub async fn content(
 ) -> Page<Response<Body>> {
     let (name, state) = (visit.parameter("name"), visited_state(&visit)?);
     let file_name = name.rsplit('/').next().unwrap_or_default().to_owned();
-    let shared = console.clone();
+    let (shared, range) = (console.clone(), range_of(&visit.headers));
     let opened = on_blocking_pool(move || {
         let place = Place {
             account: &account,
@@ -245,13 +283,16 @@ pub async fn content(
         let download = shared
             .services()
             .blobs
-            .get_blob(&address, None, &Conditions::default())?;
-        let blob = download.blob.clone();
-        Ok((blob, content_body(&shared.services(), &address, download)))
+            .get_blob(&address, range, &Conditions::default())?;
+        let (blob, range) = (download.blob.clone(), download.range.clone());
+        let body = content_body(&shared.services(), &address, download);
+        Ok((blob, range, body))
     });
-    let (blob, body) = opened.await?;
-    let shown = Some(content_type(&blob))
-        .filter(|kind| PICTURES.contains(kind) && visit.parameter("show") == "picture");
+    let (blob, range, body) = opened.await?;
+    let show = visit.parameter("show");
+    let shown = Some(content_type(&blob)).filter(|kind| {
+        PICTURES.contains(kind) && show == "picture" || MEDIA.contains(kind) && show == "media"
+    });
     let shown = shown.and_then(|kind| HeaderValue::try_from(kind).ok());
     let mut response = Response::new(body);
     put_content_headers(
@@ -260,6 +301,13 @@ pub async fn content(
         &file_name,
         &date::rfc1123(blob.last_modified),
     );
+    if let Some(range) = range {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let text = format!("bytes {}-{}/{}", range.start, range.end - 1, blob.length);
+        if let Ok(text) = HeaderValue::try_from(text) {
+            response.headers_mut().insert(CONTENT_RANGE, text);
+        }
+    }
     Ok(response)
 }
 
@@ -273,6 +321,7 @@ fn put_content_headers(
         CONTENT_SECURITY_POLICY,
         HeaderValue::from_static(CONTENT_POLICY),
     );
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if let Ok(modified) = HeaderValue::try_from(modified) {
         headers.insert(axum::http::header::LAST_MODIFIED, modified);
     }
@@ -314,5 +363,25 @@ mod tests {
         );
         assert_eq!(headers[CONTENT_SECURITY_POLICY], CONTENT_POLICY);
         assert!(!PICTURES.contains(&"image/svg+xml"));
+    }
+
+    #[test]
+    fn a_range_begins_at_a_byte() {
+        let range = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RANGE, HeaderValue::from_static(text));
+            range_of(&headers).map(|range| (range.first, range.last))
+        };
+        assert_eq!(range("bytes=0-"), Some((0, None)));
+        assert_eq!(range("bytes=2-5"), Some((2, Some(5))));
+        for none in [
+            "bytes=-5",
+            "bytes=5-2",
+            "bytes=a-",
+            "lines=1-2",
+            "bytes=1-2,4-5",
+        ] {
+            assert_eq!(range(none), None, "{none}");
+        }
     }
 }

@@ -55,7 +55,7 @@ pub fn forms(
                 p { "The blob is " (lease(blob.lease.state(visit.origin.now))) ": writes need the id of the lease." }
                 form.actions method="post" action=(place.blob_path(&["lease", "break"], name)) {
                     (layout::token(console))
-                    button.danger { "Break the lease now" }
+                    button.danger data-key="b" { "Break the lease now" }
                 }
             }
         }

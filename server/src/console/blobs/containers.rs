@@ -102,7 +102,7 @@ pub async fn confirm(
             account: &account,
             container: &container,
         };
-        let (blobs, is_all) = count_blobs(console, &place)?;
+        let (blobs, is_all) = count_blobs(console, &place, "", COUNT_TIME_MAX)?;
         let content = html! {
             (place.trail(""))
             h1 { "Delete " (container) }
@@ -121,13 +121,19 @@ pub async fn confirm(
     .await
 }
 
-/// The number of blobs, and whether all were counted in the time that there is.
-fn count_blobs(console: &Console, place: &Place<'_>) -> Result<(u64, bool)> {
+/// The number of blobs below a prefix, and whether all were counted in the time that there is.
+pub fn count_blobs(
+    console: &Console,
+    place: &Place<'_>,
+    prefix: &str,
+    time_max: Duration,
+) -> Result<(u64, bool)> {
     let services = console.services();
     let started = Instant::now();
     let (mut blobs, mut marker) = (0, None);
     loop {
         let request = ListBlobs {
+            prefix: prefix.to_owned(),
             marker,
             max_results: Some(COUNT_STEP),
             ..ListBlobs::default()
@@ -140,7 +146,7 @@ fn count_blobs(console: &Console, place: &Place<'_>) -> Result<(u64, bool)> {
             .filter(|entry| matches!(entry, BlobEntry::Blob(_)))
             .count() as u64;
         marker = page.next_marker;
-        if marker.is_none() || started.elapsed() > COUNT_TIME_MAX {
+        if marker.is_none() || started.elapsed() > time_max {
             return Ok((blobs, marker.is_none()));
         }
     }

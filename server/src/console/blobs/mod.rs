@@ -4,7 +4,9 @@ mod blob;
 mod change;
 mod compare;
 mod containers;
+mod data_files;
 mod history;
+mod parts;
 mod tree;
 
 use crate::console::Console;
@@ -36,6 +38,10 @@ pub fn routes() -> Router<Arc<Console>> {
         .route(
             "/_lazurite/blobs/{account}/{container}/lease/break",
             post(containers::break_lease),
+        )
+        .route(
+            "/_lazurite/blobs/{account}/{container}/blob/blocks.json",
+            get(parts::json),
         )
         .merge(blob_routes())
 }

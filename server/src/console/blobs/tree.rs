@@ -3,22 +3,28 @@
 use crate::blob::upload::drain;
 use crate::connection::blocking_pool;
 use crate::console::Console;
+use crate::console::blobs::containers::count_blobs;
 use crate::console::blobs::{Place, check_changeable, content_type, lease};
 use crate::console::layout::{self, count, cut, size};
 use crate::console::respond::{HandedBody, Html, Page, Visit, made};
+use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use crate::response::error::{Failure, Result};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use lazurite_blob::{
-    BlobEntry, BlobHeaders, BlobSettings, BlobState, Checksums, Conditions, LeaseState, ListBlobs,
-    ListBlobsPage, ListedBlob, PutBlob, PutBlobOutcome, Ticket, Upload, UploadKind,
+    BlobEntry, BlobHeaders, BlobSettings, BlockChoice, BlockSource, Checksums, Conditions,
+    LeaseState, ListBlobs, ListBlobsPage, ListedBlob, PutBlob, PutBlockList, Ticket, Upload,
+    UploadKind,
 };
 use maud::{Markup, html};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Entries of a page.
 const ENTRIES_SHOWN: u32 = 250;
+/// How long the blobs below the prefix are counted.
+const COUNT_TIME_MAX: Duration = Duration::from_millis(10);
 
 pub async fn page(
     State(console): State<Arc<Console>>,
@@ -76,7 +82,10 @@ impl View {
 fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
     let view = View::of(visit);
     let place = Place { account, container };
+    let started = Instant::now();
     let (page, rows) = listed(console, &place, &view, visit)?;
+    let took = started.elapsed();
+    let (blobs, is_all) = count_blobs(console, &place, &view.prefix, COUNT_TIME_MAX)?;
     let services = console.services();
     let properties = services
         .blobs
@@ -93,6 +102,11 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
             label.check { input type="checkbox" name="deleted" value="yes" checked[view.with_deleted]; " with deleted" }
             button { "List" }
             a.quiet.button href=(layout::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
+        }
+        p.limits role="status" {
+            @if !is_all { "More than " }
+            (layout::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this beginning" } ", listed in "
+            (format!("{:.1} ms", took.as_secs_f64() * 1000.0)) "."
         }
         (entries(&place, &view, (&page, &rows), visit))
         (upload_form(&place, &view.prefix))
@@ -219,14 +233,22 @@ fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
     html! {
         section.upload data-upload=(place.tree_path(&[])) data-prefix=(prefix) hidden {
             h2 { "Upload" }
-            label { "Files " input type="file" multiple; }
-            p { "or drop them anywhere on this page. They replace blobs of the same name." }
-            ul.progress aria-live="polite" {}
+            div.fields {
+                label { "Files " input type="file" multiple; }
+                label { "A folder " input type="file" webkitdirectory; }
+            }
+            p { "or drop files and folders anywhere on this page. They replace blobs of the same name." }
+            p.limits { "A file of more than 16 MB is sent in blocks: if it breaks off, sending it again goes on behind the blocks that were sent." }
+            div.selected { span.limits data-upload-state role="status" {} button.quiet type="button" data-cancel-all hidden { "Cancel all" } }
+            ul.progress {}
         }
+        (layout::script("upload.js"))
         noscript { p.limits { "Uploading files needs JavaScript." } }
     }
 }
 
+/// Stores the body of a request as a blob; or as the uncommitted block that `block` names. With `blocks`, the body has the ids of the
+/// blocks that become the blob, a line each.
 pub async fn upload(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
@@ -234,39 +256,97 @@ pub async fn upload(
     visit: Visit,
 ) -> Page<&'static str> {
     check_changeable(&container)?;
-    let name = visit.parameter("name");
+    let (name, block) = (visit.parameter("name"), visit.query.get("block"));
     let content_type = visit
         .headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .map(str::to_owned);
-    let mut body = body.take();
-    body.reserve_chunks(512 << 10).await?;
-    let upload = console
-        .services()
-        .blobs
-        .begin_upload(UploadKind::PutBlob, Checksums::default())?;
-    let upload = drain(upload, body, &mut None).await?;
-    let shared = console.clone();
     let headers = BlobHeaders {
         content_type,
         ..BlobHeaders::default()
     };
-    let stored = move || put_blob(&shared, (&account, &container, &name), upload, headers);
-    let (_, ticket) = blocking_pool::change(&console.services().db, stored).await?;
+    let (shared, db) = (console.clone(), console.services().db.clone());
+    let body = body.take();
+    let ticket = if visit.query.has("blocks") {
+        let ids = collect(body, DOCUMENT_BYTES_MAX).await?;
+        let commit = move || commit_blocks(&shared, (&account, &container, &name), &ids, headers);
+        blocking_pool::change(&db, commit).await?
+    } else {
+        let kind = match block {
+            Some(_) => UploadKind::PutBlock,
+            None => UploadKind::PutBlob,
+        };
+        let upload = received(&console, kind, body).await?;
+        let stored = move || {
+            let place = (&*account, &*container, &*name);
+            match block {
+                Some(block) => put_block(&shared, place, &block, upload),
+                None => put_blob(&shared, place, upload, headers),
+            }
+        };
+        blocking_pool::change(&db, stored).await?
+    };
     ticket.await.map_err(Failure::from)?;
     Ok("stored\n")
+}
+
+/// The body of a request, written down.
+async fn received(console: &Console, kind: UploadKind, mut body: RequestBody) -> Result<Upload> {
+    body.reserve_chunks(512 << 10).await?;
+    let services = console.services();
+    let upload = services.blobs.begin_upload(kind, Checksums::default())?;
+    drain(upload, body, &mut None).await
+}
+
+/// Account, container and name of a blob.
+type Names<'a> = (&'a str, &'a str, &'a str);
+
+fn put_block(
+    console: &Console,
+    (account, container, blob): Names<'_>,
+    block: &str,
+    upload: Upload,
+) -> Result<Ticket> {
+    let address = Place { account, container }.current(blob);
+    let (services, none) = (console.services(), Conditions::default());
+    let put = services
+        .blobs
+        .put_block(&address, block.as_bytes(), upload, &none)?;
+    Ok(put.1)
+}
+
+fn commit_blocks(
+    console: &Console,
+    (account, container, blob): Names<'_>,
+    ids: &[u8],
+    headers: BlobHeaders,
+) -> Result<Ticket> {
+    let address = Place { account, container }.current(blob);
+    let choice = |id: &[u8]| BlockChoice {
+        source: BlockSource::Latest,
+        id: id.to_vec(),
+    };
+    let request = PutBlockList {
+        blocks: ids.split(|&byte| byte == b'\n').map(choice).collect(),
+        headers,
+        ..PutBlockList::default()
+    };
+    Ok(console
+        .services()
+        .blobs
+        .put_block_list(&address, request)?
+        .1)
 }
 
 /// Puts a blob of this account, container and name, in place of one that has the name.
 fn put_blob(
     console: &Console,
-    (account, container, blob): (&str, &str, &str),
+    (account, container, blob): Names<'_>,
     upload: Upload,
     headers: BlobHeaders,
-) -> Result<(PutBlobOutcome, Ticket)> {
-    let place = Place { account, container };
-    let address = place.address(blob, BlobState::Current);
+) -> Result<Ticket> {
+    let address = Place { account, container }.current(blob);
     let request = PutBlob {
         upload,
         headers,
@@ -274,5 +354,5 @@ fn put_blob(
         settings: BlobSettings::default(),
         conditions: Conditions::default(),
     };
-    Ok(console.services().blobs.put_blob(&address, request)?)
+    Ok(console.services().blobs.put_blob(&address, request)?.1)
 }

@@ -44,22 +44,22 @@ const SAS_PARAMETERS: [&str; 22] = [
 
 /// The form, filled with what the request was.
 pub fn form(console: &Console, record: &Record) -> Markup {
-    let target = without_sas(&record.target());
-    let [request, _] = record.headers();
-    let is_kept = |(name, value): &&(String, String)| {
-        !HEADERS_LEFT_OUT.contains(&name.as_str()) && !value.contains('…')
-    };
-    let headers: String = request
-        .iter()
-        .filter(is_kept)
-        .map(|(name, value)| format!("{name}: {value}\n"))
-        .collect();
-    let body = body::whole_request_text(record, BODY_BYTES_MAX);
-    let is_missing = body.is_none() && record.request_bytes.is_some_and(|bytes| bytes > 0);
+    let Sending {
+        target,
+        headers,
+        body,
+        ..
+    } = Sending::of(record);
+    let is_missing = body.is_none();
+    let action = layout::path(&["requests", &record.request_id, "again"], &[]);
     html! {
+        form.actions method="post" action=(action) {
+            (layout::token(console))
+            button name="unchanged" value="yes" disabled[is_missing] { "Send again" }
+        }
         details {
-            summary { "Send again, changed or not" }
-            form.fields method="post" action=(layout::path(&["requests", &record.request_id, "again"], &[])) {
+            summary { "Edit and send again" }
+            form.fields method="post" action=(action) {
                 (layout::token(console))
                 label { "Method " input name="method" value=(record.method()) required; }
                 label.wide { "Path and query " input name="target" value=(target) required; }
@@ -71,6 +71,47 @@ pub fn form(console: &Console, record: &Record) -> Markup {
                 button { "Send" }
             }
         }
+    }
+}
+
+/// What is sent.
+struct Sending {
+    method: String,
+    target: String,
+    /// A line each.
+    headers: String,
+    /// `None` if it is not kept as a whole text.
+    body: Option<String>,
+}
+
+impl Sending {
+    /// The same request again.
+    fn of(record: &Record) -> Sending {
+        let [request, _] = record.headers();
+        let is_kept = |(name, value): &&(String, String)| {
+            !HEADERS_LEFT_OUT.contains(&name.as_str()) && !value.contains('…')
+        };
+        let lines = request.iter().filter(is_kept);
+        let body = body::whole_request_text(record, BODY_BYTES_MAX);
+        let is_empty = record.request_bytes.is_none_or(|bytes| bytes == 0);
+        Sending {
+            method: record.method(),
+            target: without_sas(&record.target()),
+            headers: lines
+                .map(|(name, value)| format!("{name}: {value}\n"))
+                .collect(),
+            body: body.or_else(|| is_empty.then(String::new)),
+        }
+    }
+
+    /// That of a form, with its line breaks as the client's.
+    fn edited(form: &Form) -> Result<Sending> {
+        Ok(Sending {
+            method: form.required("method")?.to_owned(),
+            target: form.required("target")?.to_owned(),
+            headers: form.text("headers").to_owned(),
+            body: Some(form.text("body").replace("\r\n", "\n")),
+        })
     }
 }
 
@@ -116,10 +157,15 @@ fn wrong(message: &str) -> Failure {
 
 /// Sends the request of a form, and returns the id that its response has.
 async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
-    let line = request_line(form)?;
-    let mut headers = headers_of(form.text("headers"))
+    let sending = match form.get("unchanged") {
+        Some(_) => Sending::of(record),
+        None => Sending::edited(form)?,
+    };
+    let line = request_line(&sending)?;
+    let mut headers = headers_of(&sending.headers)
         .ok_or_else(|| wrong("Each line of the headers is 'name: value'."))?;
-    let body = form.text("body").replace("\r\n", "\n");
+    let body = sending.body.as_ref();
+    let body = body.ok_or_else(|| wrong("The body of the request is not kept as a whole text."))?;
     let account = record.account.as_deref().unwrap_or_default();
     if let Some(key) = console.services().accounts.keys(account).first() {
         let name = name_of_client(console, record, account, line.1);
@@ -128,7 +174,7 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     }
     let address = address_of(console, record)?;
     let host = record.header("host").unwrap_or_else(|| address.to_string());
-    let body = Upload::of(body.into_bytes());
+    let body = Upload::of(body.clone().into_bytes());
     let request = http_client::request(&host, line, &headers, body)
         .map_err(|error| wrong(&format!("No such request can be sent: {error}.")))?;
     let not_sent = |message: String| Failure::new(502, "NotSent", message);
@@ -161,8 +207,8 @@ fn name_of_client(console: &Console, record: &Record, account: &str, target: &st
 }
 
 /// Method and target of the form. Errors: `400` for what is none, and for pages of the console.
-fn request_line(form: &Form) -> Result<(&str, &str)> {
-    let (method, target) = (form.required("method")?, form.required("target")?);
+fn request_line(sending: &Sending) -> Result<(&str, &str)> {
+    let (method, target) = (sending.method.as_str(), sending.target.as_str());
     let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_word(method) || !is_word(target) || !target.starts_with('/') {
         return Err(wrong(

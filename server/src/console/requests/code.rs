@@ -73,6 +73,88 @@ pub fn calls(record: &Record) -> Vec<(&'static str, String)> {
         .collect()
 }
 
+/// The imports, the frame of a test and its steps where the request succeeds and where it is refused, by language. A line that is `{i}`,
+/// `{b}` or `{c}` stands for the imports, the beginning and the call; `{n}` is the name, `{u}` the same in lower case, `{s}` the status.
+const TESTS: [(&str, &str, &str, &str); 4] = [
+    (
+        "Python",
+        "import os\nimport pytest\nfrom azure.core.exceptions import HttpResponseError\n{i}\n\ndef test_{u}():\n    connection = os.environ[\"AZURE_STORAGE_CONNECTION_STRING\"]\n    {b}\n",
+        "    {c}\n",
+        "    with pytest.raises(HttpResponseError) as refused:\n        {c}\n    assert refused.value.status_code == {s}\n",
+    ),
+    (
+        "JavaScript",
+        "const assert = require(\"node:assert/strict\");\nconst { test } = require(\"node:test\");\nconst connection = process.env.AZURE_STORAGE_CONNECTION_STRING;\n{b}\n",
+        "\ntest(\"{n}\", async () => {\n  {c}\n});\n",
+        "\ntest(\"{n}\", async () => {\n  const call = async () => {\n    {c}\n  };\n  await assert.rejects(call, { statusCode: {s} });\n});\n",
+    ),
+    (
+        ".NET",
+        "{i}\nusing Azure;\nusing Xunit;\n\npublic class {n}Test\n{\n    [Fact]\n    public async Task IsAnswered()\n    {\n        var connection = Environment.GetEnvironmentVariable(\"AZURE_STORAGE_CONNECTION_STRING\");\n        {b}\n",
+        "        {c}\n    }\n}\n",
+        "        var refused = await Assert.ThrowsAsync<RequestFailedException>(async () =>\n        {\n            {c}\n        });\n        Assert.Equal({s}, refused.Status);\n    }\n}\n",
+    ),
+    (
+        "Java",
+        "{i}\nimport com.azure.core.exception.HttpResponseException;\nimport org.junit.jupiter.api.Test;\nimport static org.junit.jupiter.api.Assertions.*;\n\nclass {n}Test {\n    @Test\n    void isAnswered() {\n        var connection = System.getenv(\"AZURE_STORAGE_CONNECTION_STRING\");\n        {b}\n",
+        "        {c}\n    }\n}\n",
+        "        var refused = assertThrows(HttpResponseException.class, () -> {\n            {c}\n        });\n        assertEquals({s}, refused.getResponse().getStatusCode());\n    }\n}\n",
+    ),
+];
+
+/// The request as a test of an application: it is answered as it was this time.
+pub fn test(record: &Record, language: &str, code: &str) -> Option<String> {
+    let (_, frame, served, refused) = TESTS.iter().find(|(known, ..)| *known == language)?;
+    let steps = if record.is_error() { refused } else { served };
+    let beginning = beginning(record.service, language);
+    let call = code.strip_prefix(&*beginning)?;
+    let is_import = |line: &&str| {
+        ["import ", "using ", "from "]
+            .iter()
+            .any(|word| line.starts_with(word))
+    };
+    let (imports, setup): (Vec<&str>, Vec<&str>) = beginning.lines().partition(is_import);
+    let name = format!("{}{}", record.operation, record.status);
+    let mut test = String::new();
+    for line in format!("{frame}{steps}").lines() {
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        let lines = match line.trim_start() {
+            "{i}" => imports.clone(),
+            "{b}" => setup.clone(),
+            "{c}" => call.lines().collect(),
+            _ => {
+                let status = record.status.to_string();
+                let words = line.replace("{n}", &name).replace("{u}", &snake(&name));
+                test.push_str(&(words.replace("{s}", &status) + "\n"));
+                continue;
+            }
+        };
+        for line in lines {
+            test.push_str(&format!("{indentation}{line}\n"));
+        }
+    }
+    Some(test)
+}
+
+/// `get_blob_404`
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    let mut before = '_';
+    for letter in name.chars() {
+        let begins = letter.is_uppercase() || letter.is_ascii_digit() && !before.is_ascii_digit();
+        if begins && before != '_' {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+        before = if begins && letter.is_uppercase() {
+            '_'
+        } else {
+            letter
+        };
+    }
+    snake
+}
+
 /// What stands in a call for each mark.
 fn arguments(record: &Record) -> Vec<(&'static str, String)> {
     let path = resource(record);
@@ -135,6 +217,12 @@ mod tests {
         assert_eq!(quoted("GET"), "GET");
         assert_eq!(quoted("X|touch$IFS`x`|X"), "'X|touch$IFS`x`|X'");
         assert_eq!(quoted("a'; rm -rf /'"), "'a'\\''; rm -rf /'\\'''");
+    }
+
+    #[test]
+    fn names_of_tests_are_words() {
+        assert_eq!(snake("GetBlob404"), "get_blob_404");
+        assert_eq!(snake("PutMessage201"), "put_message_201");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::console::Console;
 use crate::console::layout::{self, copy_button, count, cut};
 use crate::console::requests::ring::Header;
 use crate::console::requests::{
-    Record, again, batch, body, client, code, is_shown, milliseconds, plan, related, summary,
+    Record, again, batch, body, client, code, is_shown, milliseconds, partition, plan, related,
+    summary,
 };
 use crate::console::respond::{Html, Json, Page, made};
 use crate::response::error::{ClientSigned, Failure};
@@ -50,7 +51,12 @@ pub async fn json(
     document["request_body"] = request;
     document["response_body"] = response;
     document["operations"] = batch::json(&record);
-    document["calls"] = json!(code::calls(&record).into_iter().collect::<BTreeMap<_, _>>());
+    let calls = code::calls(&record);
+    let tests = calls
+        .iter()
+        .filter_map(|(language, call)| Some((*language, code::test(&record, language, call)?)));
+    document["tests"] = json!(tests.collect::<BTreeMap<_, _>>());
+    document["calls"] = json!(calls.into_iter().collect::<BTreeMap<_, _>>());
     document["curl"] = json!(code::curl(&record));
     Ok(Json(document))
 }
@@ -97,6 +103,11 @@ fn as_code(record: &Record) -> Markup {
                 details {
                     summary { "As " (language) }
                     div.copied { pre { code { (call) } } (copy_button(&call)) }
+                    @if let Some(test) = code::test(record, language, &call) {
+                        h3 { "As a test" }
+                        div.copied { pre { code { (test) } } (copy_button(&test)) }
+                        p.limits { "It passes if the answer is the same. Values such as data and entity are yours." }
+                    }
                 }
             }
         }
@@ -111,6 +122,8 @@ fn facts(record: &Record) -> Markup {
             div { dt { "Duration" } dd { (milliseconds(record)) } }
             div { dt { "Service" } dd { (record.service.title()) (secure) } }
             div { dt { "Client" } dd { (cut(&client(record), 300)) " at " (record.peer) } }
+            @if let Some(version) = record.header("x-ms-version") { div { dt { "API version" } dd { (cut(&version, 40)) } } }
+            @if let Some(partition) = partition(record) { div { dt { "Partition" } dd { (cut(&partition, 200)) } } }
             @if let Some(bytes) = record.request_bytes { div { dt { "Sent" } dd { (count(bytes)) " bytes" } } }
             @if let Some(bytes) = record.response_bytes { div { dt { "Answered" } dd { (count(bytes)) " bytes" } } }
             @if let Some(plan) = plan(record) { div { dt { "Plan" } dd { (plan) } } }

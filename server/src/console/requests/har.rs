@@ -109,6 +109,7 @@ pub async fn open(State(console): State<Arc<Console>>) -> Page {
             label { "File " input type="file" accept=".har,.json,application/json"; }
             p.limits data-har-state role="status" {}
             div.scroll tabindex="0" role="region" aria-label="Requests of the file" hidden {
+                div data-above {}
                 table.requests data-list {
                     caption.hidden { "Requests of the file" }
                     thead { tr {
@@ -117,6 +118,7 @@ pub async fn open(State(console): State<Arc<Console>>) -> Page {
                     } }
                     tbody {}
                 }
+                div data-below {}
             }
             div data-har-entry {}
         }

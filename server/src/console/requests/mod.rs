@@ -18,9 +18,11 @@ use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::respond::{Html, Page, Visit, made, text};
 use crate::console::routing::{get, post};
-use crate::request::context::text_of;
+use crate::request::context::{Query, text_of};
 use crate::response::error::Result;
 use crate::response::long_responses;
+use crate::service_kind::ServiceKind;
+use crate::table::address::Address;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -69,29 +71,74 @@ struct Wanted {
     errors_only: bool,
 }
 
-/// A word that has to stand in the row, in lower case; in one field of it, if the word names one.
+/// A word that has to stand in the row, or must not, in lower case; in one field of it, if the word names one.
 struct Word {
+    is_excluded: bool,
     field: Option<&'static str>,
     text: String,
 }
 
-/// The fields that a word can name, as in `status:404`.
-const FIELDS: [&str; 6] = ["status", "operation", "code", "client", "in", "method"];
+/// The fields that a word can name, with an example and what it finds.
+const FIELDS: [(&str, &str, &str); 9] = [
+    ("status", "status:404", "a status; status:4 is the class"),
+    (
+        "code",
+        "code:BlobNotFound",
+        "an error code, or a part of one",
+    ),
+    (
+        "operation",
+        "operation:GetBlob",
+        "a REST operation, or a part of its name",
+    ),
+    ("method", "method:put", "an HTTP method"),
+    (
+        "client",
+        "client:python",
+        "the client library or its version",
+    ),
+    (
+        "version",
+        "version:2026",
+        "the start of the API version, x-ms-version",
+    ),
+    ("in", "in:photos", "a container, queue or table"),
+    (
+        "partition",
+        "partition:Sales",
+        "the PartitionKey that a request names",
+    ),
+    (
+        "slower",
+        "slower:100",
+        "requests that took this many milliseconds or more",
+    ),
+];
 
 impl Word {
     fn of(word: &str) -> Word {
-        let field = |name: &str| FIELDS.into_iter().find(|field| *field == name);
+        let field = |name: &str| {
+            let mut fields = FIELDS.iter().map(|(field, ..)| *field);
+            fields.find(|field| *field == name)
+        };
+        let rest = word.strip_prefix('-').filter(|rest| !rest.is_empty());
+        let (is_excluded, word) = rest.map_or((false, word), |rest| (true, rest));
         let named = word
             .split_once(':')
             .and_then(|(name, text)| Some((field(name)?, text)));
         let (field, text) = named.map_or((None, word), |(field, text)| (Some(field), text));
         Word {
+            is_excluded,
             field,
             text: text.to_owned(),
         }
     }
 
     /// `row` is the whole of it, in lower case.
+    fn fits(&self, record: &Record, row: &str) -> bool {
+        self.matches(record, row) != self.is_excluded
+    }
+
     fn matches(&self, record: &Record, row: &str) -> bool {
         let text = self.text.as_str();
         let Some(field) = self.field else {
@@ -105,6 +152,11 @@ impl Word {
             "code" => code().to_lowercase().contains(text),
             "client" => client(record).to_lowercase().contains(text),
             "method" => record.method().eq_ignore_ascii_case(text),
+            "version" => version(record).starts_with(text),
+            "partition" => partition(record).is_some_and(|key| key.to_lowercase().contains(text)),
+            "slower" => text
+                .parse()
+                .is_ok_and(|limit: f64| record.took.as_secs_f64() * 1000.0 >= limit),
             // A container, queue or table: the first segment behind the account.
             _ => {
                 let path = related::resource(record);
@@ -146,7 +198,7 @@ impl Wanted {
             record.request_id
         );
         let row = row.to_lowercase();
-        self.words.iter().all(|word| word.matches(record, &row))
+        self.words.iter().all(|word| word.fits(record, &row))
     }
 }
 
@@ -167,6 +219,32 @@ fn client(record: &Record) -> String {
     word.trim_start_matches("azsdk-").replacen('/', " ", 1)
 }
 
+/// The version of the API that a request asks for.
+fn version(record: &Record) -> String {
+    record.header("x-ms-version").unwrap_or_default()
+}
+
+/// The PartitionKey that a request to a table names, in its address or in its filter.
+fn partition(record: &Record) -> Option<String> {
+    if record.service != ServiceKind::Table {
+        return None;
+    }
+    let address = Address::parse(&layout::encode(&related::resource(record)));
+    let keys = address.ok().map(|address| address.names().1);
+    let named = keys
+        .map(|keys| keys.partition_key)
+        .filter(|key| !key.is_empty());
+    named.or_else(|| {
+        let target = record.target();
+        let filter = Query::parse(target.split_once('?')?.1)
+            .ok()?
+            .get("$filter")?;
+        let (_, rest) = filter.split_once("PartitionKey eq '")?;
+        let end = rest.replace("''", "\u{1}\u{1}").find('\'')?;
+        Some(rest[..end].replace("''", "'"))
+    })
+}
+
 async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
     made(console, move |console| Ok(requests_page(console, &visit))).await
 }
@@ -181,6 +259,7 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
     let content = html! {
         h1 { "Requests" }
         (filter_form(visit, &wanted))
+        (filter_help())
         (groups::section(console))
         p.limits {
             "Showing the last " span data-shown { (rows.len()) } " of " span data-seen { (count(totals.seen)) } " since the start; the newest "
@@ -208,7 +287,7 @@ fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
     html! {
         form.filter method="get" role="search" {
             label for="filter" { "Filter" }
-            input #filter name="filter" value=(filter) data-filter placeholder="words, or status:404 code:BlobNotFound operation:GetBlob client:python in:photos" autocomplete="off" spellcheck="false";
+            input #filter name="filter" value=(filter) data-filter placeholder="words, or status:404 code:BlobNotFound in:photos slower:100 -operation:List" autocomplete="off" spellcheck="false";
             select name="service" aria-label="Service" {
                 option value="" { "all services" }
                 @for service in ["blob", "queue", "table"] { option value=(service) selected[wanted.service == service] { (service) } }
@@ -218,6 +297,20 @@ fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
             button type="button" data-act="pause" aria-pressed="false" hidden { "Pause" }
             a.quiet.button href=(har) download { "Save as HAR" }
             a.quiet.button href=(layout::path(&["requests", "open"], &[])) { "Open a HAR" }
+        }
+    }
+}
+
+/// The language of the filter.
+fn filter_help() -> Markup {
+    html! {
+        details {
+            summary { "How to filter" }
+            p { "Words that all have to stand in the row: method, path, operation, status, error code, client and request id, in any case. A word for one field is written with its name; a minus in front excludes." }
+            table.plain { tbody {
+                @for (_, example, meaning) in FIELDS { tr { th scope="row" { a href=(layout::path(&["requests"], &[("filter", example)])) { code { (example) } } } td { (meaning) } } }
+                tr { th scope="row" { code { "-operation:List" } } td { "all but these; also before a word" } }
+            } }
         }
     }
 }
@@ -257,11 +350,16 @@ fn row(record: &Record) -> Markup {
             }
             td.resource {
                 span.path title=[as_sent] { (record.method()) " " (cut(&shown, 160)) }
+                @if let Some(partition) = partition(record) { " " span.partition { "partition " (cut(&partition, 80)) } }
                 @if let Some(why) = why { small { b { (why.code) } " " (cut(&why.reason, 200)) } }
             }
             td.number { (milliseconds(record)) }
             td.number { (record.response_bytes.map(size).unwrap_or_default()) }
-            td { (cut(&client(record), CLIENT_BYTES_MAX)) }
+            td {
+                (cut(&client(record), CLIENT_BYTES_MAX))
+                @let version = version(record);
+                @if !version.is_empty() { " " small { (cut(&version, 20)) } }
+            }
         }
     }
 }
@@ -316,6 +414,8 @@ fn summary(record: &Record) -> Value {
         "request_bytes": record.request_bytes,
         "response_bytes": record.response_bytes,
         "client": client(record),
+        "version": version(record),
+        "partition": partition(record),
         "peer": record.peer.to_string(),
         "plan": plan(record),
     })
@@ -368,9 +468,17 @@ mod tests {
     #[test]
     fn words_name_a_field_if_it_is_one() {
         let word = |text: &str| {
-            let Word { field, text } = Word::of(text);
+            let Word {
+                field,
+                text,
+                is_excluded,
+            } = Word::of(text);
+            assert!(!is_excluded);
             (field, text)
         };
+        let excluded = Word::of("-code:x");
+        assert!(excluded.is_excluded && excluded.field == Some("code") && excluded.text == "x");
+        assert!(!Word::of("-").is_excluded);
         assert_eq!(word("status:404"), (Some("status"), "404".to_owned()));
         assert_eq!(word("http://x"), (None, "http://x".to_owned()));
         assert_eq!(word("photos"), (None, "photos".to_owned()));

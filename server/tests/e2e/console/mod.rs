@@ -802,7 +802,7 @@ fn a_request_is_sent_again_changed_and_signed() {
         .header("Authorization", &wrong)
         .send(&server);
     let id = refused.is(403).header("x-ms-request-id").unwrap();
-    assert!(shown(&server, &refused).contains("Send again, changed or not"));
+    assert!(shown(&server, &refused).contains("Edit and send again"));
     let again = |token: &str, fields: &str| {
         page("POST", &format!("requests/{id}/again"))
             .header("Content-Type", "application/x-www-form-urlencoded")

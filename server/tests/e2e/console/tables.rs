@@ -122,6 +122,75 @@ fn selected_rows_are_changed_in_one_transaction_or_not_at_all() {
     change(&rows, "name=&type=String&value=x").is(400);
 }
 
+/// The number of the edit that led to the page of an answer.
+fn edit_of(answer: &Response) -> String {
+    let place = answer.is(303).header("location").unwrap();
+    let (_, rest) = place.split_once("edit=").unwrap();
+    rest.split('&').next().unwrap().to_owned()
+}
+
+#[test]
+fn an_edit_is_undone_unless_a_row_was_changed_since() {
+    let server = with_orders();
+    for row in 1..=2 {
+        let entity = format!(r#"{{"PartitionKey":"p","RowKey":"{row}","Note":"old"}}"#);
+        of(Service::Table, "POST", "/Orders")
+            .json(entity)
+            .send(&server)
+            .is(201);
+    }
+    let before = stored(&server);
+    let undo = |edit: &str| submit(&server, &table_page("/undo"), &format!("edit={edit}"));
+    let deleted = submit(&server, &table_page("/rows"), &boxes(&server).join("&"));
+    assert_eq!(stored(&server), serde_json::json!([]));
+    let shown = html(&table_page(&format!("/undo?edit={}", edit_of(&deleted)))).send(&server);
+    assert!(shown.is(200).text().contains("p / 1 deleted"));
+    let restored = undo(&edit_of(&deleted));
+    assert_eq!(stored(&server)[1]["Note"], before[1]["Note"]);
+    // The undoing can be undone.
+    let again = undo(&edit_of(&restored));
+    assert_eq!(stored(&server), serde_json::json!([]));
+    undo(&edit_of(&again)).is(303);
+    let fields = format!(
+        "{}&name=Note&type=String&value=new",
+        boxes(&server).join("&")
+    );
+    let changed = submit(&server, &table_page("/rows/change"), &fields);
+    submit(
+        &server,
+        &table_page("/rows/change"),
+        &format!("{}&name=Note&type=String&value=newer", boxes(&server)[0]),
+    )
+    .is(303);
+    undo(&edit_of(&changed)).is(412);
+    assert_eq!(
+        (&stored(&server)[0]["Note"], &stored(&server)[1]["Note"]),
+        (&"newer".into(), &"new".into())
+    );
+    undo("999").is(404);
+}
+
+#[test]
+fn the_plan_of_a_filter_is_a_document() {
+    let server = with_orders();
+    let plan = |more: &str| page("GET", &table_page(&format!("/plan.json?{more}"))).send(&server);
+    let found = plan(&format!(
+        "filter={}&p=RowKey&joint=and&o=eq&t=String&v=it%27s",
+        encode("PartitionKey eq 'a' or PartitionKey eq 'b'")
+    ));
+    let found = found.is(200).json();
+    assert_eq!(
+        found["filter"],
+        "(PartitionKey eq 'a' or PartitionKey eq 'b') and RowKey eq 'it''s'"
+    );
+    assert_eq!(
+        (&found["plan"], &found["terms"][1]),
+        (&"points".into(), &"RowKey eq 'it''s'".into())
+    );
+    plan("filter=PartitionKey%20eq%20Sales").is(501);
+    plan("p=Age&o=eq&t=Int32&v=x").is(400);
+}
+
 #[test]
 fn a_grid_names_its_properties_for_the_completion() {
     let server = with_orders();
