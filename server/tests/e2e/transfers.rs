@@ -424,7 +424,14 @@ fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_noth
     drop(leaving);
     wait_for_no_left_overs(&location, &server);
     let archive = archive(&[("blobs/bbb/name", "content"), (MANIFEST, "{\"format\":1}")]);
+    // An import gives its place back after its files are gone.
+    let wait_for_place = || {
+        wait_until("an import may begin", || {
+            import("", b"").send(&server).status == 400
+        });
+    };
     for kept in [1, archive.len() / 2, archive.len() - 1] {
+        wait_for_place();
         let mut leaving = Connection::open(&server, Service::Blob).unwrap();
         let bytes = import("", archive.clone()).bytes();
         let cut = bytes.len() - archive.len() + kept;
@@ -437,6 +444,7 @@ fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_noth
     }
     assert_eq!(names(&server), set(&["aaa"]));
     // One that was received is completed.
+    wait_for_place();
     let mut leaving = Connection::open(&server, Service::Blob).unwrap();
     leaving.write(&import("", archive).bytes()).unwrap();
     drop(leaving);
