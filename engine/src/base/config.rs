@@ -80,7 +80,7 @@ pub struct Config {
     /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is rewritten by compaction.
     pub value_bytes_separated: usize,
     /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB with its header of 12 bytes, which is whole
-    /// pages, and so takes less to write. Raised: more read for a small part.
+    /// pages, so that a dump finds the next chunk behind a damaged one. Raised: more read for a small part.
     pub value_chunk_bytes: usize,
     /// Bytes of a value-log segment after which the next is begun, at most those of the reserve. Default: 64 MiB. Raised: space
     /// comes back later.

@@ -79,21 +79,8 @@ impl Directory {
     }
 
     pub(crate) fn create(&self, name: FileName) -> Result<OpenFile> {
-        self.created(name, |path| self.fs.create(path))
-    }
-
-    /// A file for [`OpenFile::write_large`].
-    pub(crate) fn create_large(&self, name: FileName) -> Result<OpenFile> {
-        self.created(name, |path| self.fs.create_large(path))
-    }
-
-    fn created(
-        &self,
-        name: FileName,
-        create: impl FnOnce(&Path) -> std::io::Result<Arc<dyn File>>,
-    ) -> Result<OpenFile> {
         let path = self.path_of(name);
-        match create(&path) {
+        match self.fs.create(&path) {
             Ok(file) => Ok(self.opened(file, path)),
             Err(error) => Err(Error::io("create", &path, error)),
         }
@@ -263,12 +250,6 @@ impl OpenFile {
 
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let written = self.file.write_at(bytes, offset);
-        written.map_err(|error| Error::io("write", &self.path, error))
-    }
-
-    /// As `write`, for one of many large writes in order.
-    pub(crate) fn write_large(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let written = self.file.write_large_at(bytes, offset);
         written.map_err(|error| Error::io("write", &self.path, error))
     }
 

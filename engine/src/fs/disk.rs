@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Files on disk.
 #[derive(Debug, Default)]
-pub struct DiskFs {
-    large_writes: write_paths::LargeWrites,
-}
+pub struct DiskFs(());
 
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
@@ -33,10 +31,6 @@ impl Fs for DiskFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = create(path)?;
         Ok(Arc::new(DiskFile::new(file, LONG_WRITE_BYTES)))
-    }
-
-    fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        write_paths::create_large(create(path)?, path, &self.large_writes)
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -11,7 +11,6 @@ mod disk_file;
 pub(crate) mod environment;
 pub(crate) mod ids;
 #[cfg(target_os = "linux")]
-mod large;
 #[cfg(target_os = "linux")]
 mod log_file;
 #[cfg(target_os = "linux")]
@@ -51,10 +50,6 @@ pub trait Fs: Send + Sync + Debug {
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// Creates a file for reading and writing; an existing one is emptied. The name is durable after `sync_directory`.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// As `create`, for a file that will take large writes in order.
-    fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.create(path)
-    }
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading and for writing in place, creating it if absent, and gives it at least `length` bytes that
@@ -131,11 +126,6 @@ pub trait File: Send + Sync + Debug {
     }
     /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// As `write_at`, for one of many large writes in order. It need not be quick to read afterwards. Whole pages of 4 KiB,
-    /// in memory as in the file, cost less.
-    fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.write_at(bytes, offset)
-    }
     /// Makes the contents and the length durable.
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.

@@ -367,7 +367,7 @@ impl ValueLog {
         let number = self.edits.next_file();
         let name = FileName::Numbered(FileKind::ValueLog, number);
         let header = encode_header(FileKind::ValueLog, self.store, number);
-        let file = self.directory.create_large(name)?;
+        let file = self.directory.create(name)?;
         if let Err(error) = file.write(&header, 0) {
             let _ = self.directory.remove(name);
             return Err(error);

@@ -5,7 +5,7 @@ use crate::base::config::CHUNK_HEADER_BYTES;
 use crate::format::pointer::{Extent, ValuePointer};
 use crate::fs::reserve::SpaceReserve;
 use crate::fs::{PAGE_BYTES, PageBuffer};
-use crate::values::{Pin, Place, ValueLog, filler_bytes};
+use crate::values::{Pin, Place, ValueLog};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,9 +20,6 @@ const JOINED_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of small values that are written in one write at most: short enough to be in the processor's cache still.
 const TOGETHER_BYTES_MAX: u64 = 96 << 10;
-/// From this many bytes on they are written in whole pages, so that the page cache can be passed by: a page that is new there may have
-/// to be fetched from the host first. The fillers before and behind them are a sixth of them at most.
-const IN_PAGES_BYTES_MIN: u64 = 48 << 10;
 
 /// Numbers the values that this process has streamed.
 static WRITERS: AtomicU64 = AtomicU64::new(1);
@@ -286,27 +283,20 @@ impl Place {
     }
 
     /// Writes a chunk that stands behind room for its header, and the filler of the page before; answers the sum of their checksums.
-    /// A whole chunk is not about to be read.
-    fn write_record(&self, record: &mut PageBuffer, is_whole: bool) -> Result<u64> {
+    fn write_record(&self, record: &mut PageBuffer) -> Result<u64> {
         let filler = self.write_filler()?;
-        let file = &self.segment.file;
         let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
         let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
         room.copy_from_slice(&head);
-        if is_whole {
-            file.write_large(record.bytes(), self.offset)?
-        } else {
-            file.write(record.bytes(), self.offset)?
-        }
+        self.segment.file.write(record.bytes(), self.offset)?;
         Ok(filler.wrapping_add(sum))
     }
 }
 
 impl ValueLog {
-    /// Memory for a chunk record, or for those of small values with the filler of their last page.
+    /// Memory for a chunk record, or for those of small values.
     fn buffer(&self) -> PageBuffer {
-        let together = TOGETHER_BYTES_MAX as usize + 2 * PAGE_BYTES;
-        let room = together.max(CHUNK_HEADER_BYTES + self.chunk_bytes);
+        let room = (TOGETHER_BYTES_MAX as usize).max(CHUNK_HEADER_BYTES + self.chunk_bytes);
         self.buffers.pop().unwrap_or_else(|| PageBuffer::new(room))
     }
 
@@ -330,9 +320,10 @@ impl ValueLog {
     ) -> Result<(Extent, Pin)> {
         let payload = record.len() - CHUNK_HEADER_BYTES;
         let is_whole = payload == self.chunk_bytes;
+        // A dump looks for the next whole chunk there, behind a damaged one.
         let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
         let place = self.reserve(record.len() as u64, preferred, in_pages)?;
-        let written = place.write_record(record, is_whole);
+        let written = place.write_record(record);
         self.settle(&place, written)?;
         Ok((place.extent(payload), place.pin))
     }
@@ -401,9 +392,7 @@ impl ValueLog {
         out: &mut Vec<LargeValue>,
     ) -> Result<()> {
         let bytes: u64 = values.iter().map(|value| record_bytes(value)).sum();
-        let in_pages = bytes >= IN_PAGES_BYTES_MIN;
-        let filler = if in_pages { filler_bytes(bytes) } else { 0 };
-        let place = self.reserve(bytes + filler, None, in_pages)?;
+        let place = self.reserve(bytes, None, false)?;
         let segment = place.segment.number;
         records.clear();
         let mut sum = 0u64;
@@ -420,18 +409,8 @@ impl ValueLog {
             };
             out.push(LargeValue::whole(extent, place.pin.clone()));
         }
-        let (last, checksum) = filler_record(segment, place.offset + bytes, filler);
-        records.extend(&last);
-        let written = place.write_filler().and_then(|before| {
-            let file = &place.segment.file;
-            if in_pages {
-                file.write_large(records.bytes(), place.offset)?
-            } else {
-                file.write(records.bytes(), place.offset)?
-            }
-            Ok(before.wrapping_add(sum).wrapping_add(checksum))
-        });
-        self.settle(&place, written)
+        let written = place.segment.file.write(records.bytes(), place.offset);
+        self.settle(&place, written.map(|()| sum))
     }
 }
 

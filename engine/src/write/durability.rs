@@ -466,8 +466,8 @@ impl SharedSync {
     }
 
     /// Waits a moment for the writers that the last sync has served: they are about to come back with their next batches. One sync
-    /// then serves them and the writers that came meanwhile, instead of two syncs in turn: 8 threads commit 1.25x as often
-    /// (`commits` of `lazurite-engine-bench`).
+    /// then serves them and the writers that came meanwhile, instead of two syncs in turn: 8 threads take half as many syncs for each
+    /// commit (`commits` of `lazurite-engine-bench`).
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         let expected = progress.present;
         if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {

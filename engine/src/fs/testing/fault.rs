@@ -189,11 +189,6 @@ impl Fs for FaultFs {
         Ok(self.wrap(path, self.inner.create(path)?))
     }
 
-    fn create_large(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        self.check(Operation::Create, path)?;
-        Ok(self.wrap(path, self.inner.create_large(path)?))
-    }
-
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.check(Operation::Open, path)?;
         Ok(self.wrap(path, self.inner.open(path)?))
@@ -274,15 +269,6 @@ impl File for FaultFile {
         self.file.read_around_at(buffer, offset, around)
     }
 
-    fn write_large_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if let Err(error) = self.fs.check(Operation::Write, &self.path) {
-            self.file
-                .write_large_at(&bytes[..bytes.len() / 2], offset)?;
-            return Err(error);
-        }
-        self.file.write_large_at(bytes, offset)
-    }
-
     fn sync(&self) -> io::Result<()> {
         let failed = self.fs.check(Operation::Sync, &self.path);
         // Linux reports a failed writeback once and marks the pages clean: the next sync would succeed without them.
@@ -311,9 +297,9 @@ mod tests {
     use crate::fs::{DiskFs, Keep, MemoryFs};
 
     #[test]
-    fn large_writes_and_wide_reads_of_the_disk_fail_on_cue() {
+    fn writes_and_wide_reads_of_the_disk_fail_on_cue() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("large");
+        let path = directory.path().join("file");
         let disk = FaultFs::new(Arc::new(DiskFs::default()));
         let fail = |operation| {
             disk.set(Some(Fault {
@@ -325,11 +311,11 @@ mod tests {
             }));
         };
         fail(Operation::Create);
-        assert!(disk.create_large(&path).is_err() && !path.exists());
-        let file = disk.create_large(&path).unwrap();
-        file.write_large_at(&[1; 8192], 0).unwrap();
+        assert!(disk.create(&path).is_err() && !path.exists());
+        let file = disk.create(&path).unwrap();
+        file.write_at(&[1; 8192], 0).unwrap();
         fail(Operation::Write);
-        file.write_large_at(&[2; 8192], 8192).unwrap_err();
+        file.write_at(&[2; 8192], 8192).unwrap_err();
         assert_eq!(file.length().unwrap(), 8192 + 4096, "half is written");
         fail(Operation::Read);
         let nothing_around = || None;

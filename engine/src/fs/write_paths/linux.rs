@@ -1,4 +1,4 @@
-//! Linux: logs through a mapping or past the page cache, large files past it.
+//! Linux: logs through a mapping or past the page cache.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -7,7 +7,6 @@
 
 use crate::fs::direct::DirectFile;
 use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
-use crate::fs::large::{LargeFile, WriteCosts};
 use crate::fs::log_file::GatheredFile;
 use crate::fs::map::LogMap;
 use crate::fs::platform::allocate;
@@ -20,20 +19,6 @@ use std::sync::Arc;
 /// For the log, which is written through a mapping: its pages are as long as the writes that made them, and each is taken into the
 /// mapping once instead of every 4 KiB. The price is that a sync writes 16 KiB for a row that came alone.
 const LOG_WRITE_BYTES: usize = 16 << 10;
-
-/// Which way to write large files has cost less so far.
-pub(in crate::fs) type LargeWrites = Arc<WriteCosts>;
-
-pub(in crate::fs) fn create_large(
-    file: fs::File,
-    path: &Path,
-    costs: &LargeWrites,
-) -> io::Result<Arc<dyn File>> {
-    Ok(match DirectFile::open(file, path) {
-        Ok(file) => Arc::new(LargeFile::new(file, costs.clone())),
-        Err(file) => Arc::new(DiskFile::new(file, WRITE_BYTES)),
-    })
-}
 
 pub(in crate::fs) fn open_log(
     file: fs::File,

@@ -1,4 +1,4 @@
-//! How the log and large files are written: the way that costs least on each operating system, above [`crate::fs::platform`].
+//! How the log is written: the way that costs least on each operating system, above [`crate::fs::platform`].
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -6,6 +6,6 @@ mod linux;
 mod portable;
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{LargeWrites, create_large, open_log};
+pub(super) use linux::open_log;
 #[cfg(not(target_os = "linux"))]
-pub(super) use portable::{LargeWrites, create_large, open_log};
+pub(super) use portable::open_log;

@@ -13,18 +13,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Large files are written like others.
-#[derive(Debug, Default)]
-pub(in crate::fs) struct LargeWrites;
-
-pub(in crate::fs) fn create_large(
-    file: fs::File,
-    _: &Path,
-    _: &LargeWrites,
-) -> io::Result<Arc<dyn File>> {
-    Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
-}
-
 pub(in crate::fs) fn open_log(
     file: fs::File,
     _: &Path,
