@@ -11,7 +11,6 @@ mod disk_file;
 pub(crate) mod environment;
 pub(crate) mod ids;
 #[cfg(target_os = "linux")]
-#[cfg(target_os = "linux")]
 mod log_file;
 #[cfg(target_os = "linux")]
 mod map;
