@@ -215,7 +215,7 @@ fn catalogue(console: &Console) -> Markup {
                     } }
                 } } }
             } }
-            p.limits { "It never answers 429, and 409 and 412 have causes, so these cannot be set. The limits of an account are " code { "targets" } " in the JSON below." }
+            p.limits { "Azure Storage never answers 429, and 409 and 412 follow from what is stored, so these cannot be set. The limits of an account are " code { "targets" } " in the JSON below." }
         }
     }
 }
