@@ -93,7 +93,7 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
             // Before the form is read: it costs memory.
             check_token(&console.token, &request, None)?;
         }
-        let form = take_form(request.headers(), body).await?;
+        let form = take_form(request.method(), request.headers(), body).await?;
         check_token(&console.token, &request, form.as_ref())?;
         request.extensions_mut().insert(form.unwrap_or_default());
     }
@@ -218,9 +218,13 @@ pub(super) fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Re
     Ok(())
 }
 
-/// The form of a write, if it is one that is not a file.
-async fn take_form(headers: &HeaderMap, body: Option<HandedBody>) -> Result<Option<Form>> {
-    let kind = headers.get(CONTENT_TYPE);
+/// The form of a write. What is put is a file, of any type.
+async fn take_form(
+    method: &Method,
+    headers: &HeaderMap,
+    body: Option<HandedBody>,
+) -> Result<Option<Form>> {
+    let kind = headers.get(CONTENT_TYPE).filter(|_| method == Method::POST);
     let is_form = kind.is_some_and(|kind| {
         kind.as_bytes()
             .starts_with(b"application/x-www-form-urlencoded")

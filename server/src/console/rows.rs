@@ -70,7 +70,7 @@ pub fn acts(account: &str, table: &str) -> Markup {
                 button formaction=(path("change")) { "Change the selected rows" }
                 button.quiet formaction=(path("convert")) { "Convert to this type" }
             }
-            p.limits { "Converting keeps each value: 30 becomes '30'. A filter finds values of the type that it is written with." }
+            p.limits { "Converting writes each value as text and reads it as the new type: 30 becomes '30', and '007' becomes 7. A Double has 15 to 17 digits. A filter finds values of the type that it is written with." }
             p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if nobody has changed one since this page was made." }
         }
     }
@@ -215,19 +215,26 @@ pub async fn import(
             entity,
         };
         let operations: Vec<_> = entities.into_iter().map(operation).collect();
-        Ok(execute(console, &account, &table, &operations)?.1)
+        execute(console, &account, &table, &operations).outcome
     })
     .await
 }
 
-/// Carries out operations in transactions, as long as they come for the same partition. Errors: those of the first that fails, with the
-/// number of operations that were carried out before. Returns the Timestamps as `execute_transaction` does.
+/// What became of operations.
+pub struct Executed {
+    /// The Timestamps of those that were carried out, as `execute_transaction` returns them.
+    pub timestamps: Vec<Option<DateTime>>,
+    /// The last write, or the failure of the first transaction that was refused.
+    pub outcome: Result<Ticket>,
+}
+
+/// Carries out operations in transactions, as long as they come for the same partition. Ends with the first that is refused.
 pub fn execute(
     console: &Console,
     account: &str,
     table: &str,
     operations: &[Operation],
-) -> Result<(Vec<Option<DateTime>>, Ticket)> {
+) -> Executed {
     let mut done = 0;
     let (mut timestamps, mut last) = (Vec::new(), None);
     while done < operations.len() {
@@ -239,20 +246,32 @@ pub fn execute(
         let batch = &operations[done..done + count];
         let services = console.services();
         let executed = services.tables.execute_transaction(account, table, batch);
-        let (written, ticket) = executed.map_err(|error| {
-            if operations.len() == 1 {
-                return Failure::from(error.error);
+        let (written, ticket) = match executed {
+            Ok(executed) => executed,
+            Err(error) => {
+                let failed = batch.get(error.index);
+                let row_key = failed.map_or("", |operation| &operation.entity.row_key);
+                let failure = Failure::from(error.error);
+                let outcome = Err(if operations.len() == 1 {
+                    failure
+                } else {
+                    of_row(done, error.index, row_key, failure)
+                });
+                return Executed {
+                    timestamps,
+                    outcome,
+                };
             }
-            let failed = batch.get(error.index);
-            let row_key = failed.map_or("", |operation| &operation.entity.row_key);
-            of_row(done, error.index, row_key, Failure::from(error.error))
-        })?;
+        };
         timestamps.extend(written);
         last = Some(ticket);
         done += count;
     }
-    let ticket = last.ok_or_else(|| Failure::new(400, "NothingSelected", "No row is selected."))?;
-    Ok((timestamps, ticket))
+    let outcome = last.ok_or_else(|| Failure::new(400, "NothingSelected", "No row is selected."));
+    Executed {
+        timestamps,
+        outcome,
+    }
 }
 
 /// The failure of an operation behind `done` others, with its place.

@@ -95,7 +95,7 @@ impl Change {
     }
 }
 
-/// Carries out operations of a page, and keeps the rows as they were.
+/// Carries out operations of a page, and keeps the rows as they were, also if a later transaction is refused.
 pub fn execute(
     console: &Console,
     (account, table): (&str, &str),
@@ -111,8 +111,12 @@ pub fn execute(
         found.ok()
     });
     let before: Vec<Option<Entity>> = before.collect();
-    let (timestamps, ticket) = rows::execute(console, account, table, &operations)?;
-    let changes = operations.into_iter().zip(before).zip(timestamps);
+    let executed = rows::execute(console, account, table, &operations);
+    if executed.timestamps.is_empty() {
+        return executed.outcome;
+    }
+    let changes = operations.into_iter().zip(before);
+    let changes = changes.zip(executed.timestamps);
     let changes = changes.map(|((operation, before), timestamp)| {
         let after = timestamp.map(|timestamp| Entity {
             timestamp,
@@ -126,7 +130,15 @@ pub fn execute(
         table: table.to_owned(),
         changes: changes.collect(),
     });
-    Ok(ticket)
+    executed.outcome.map_err(|failure| {
+        let edit = id.to_string();
+        let undo = layout::path(&["tables", account, table, "undo"], &[("edit", &edit)]);
+        let message = format!("{} {undo} takes them back.", failure.message);
+        Failure {
+            message: message.into(),
+            ..failure
+        }
+    })
 }
 
 /// A row after a write that is no deletion.

@@ -383,7 +383,22 @@ fn hostile_directories_are_refused_with_the_place() {
         (
             "queues/work.messages.jsonl",
             "{\"text\":\"a\",\"ttlSeconds\":60,\"hiddenSeconds\":60}",
-            "less than the time to live",
+            "hiddenSeconds: The visibility timeout must be less than the time to live",
+        ),
+        (
+            "queues/work.messages.jsonl",
+            "{\"text\":\"a\",\"hiddenSeconds\":604801}",
+            "hiddenSeconds: it is out of range",
+        ),
+        (
+            "queues/work.messages.jsonl",
+            "{\"text\":\"a\\u0001b\"}",
+            "line 1: text: XML, which holds messages, has no '\\u{1}'",
+        ),
+        (
+            "tables/Tab.entities.jsonl",
+            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}",
+            "line 2: the line before has the same keys",
         ),
         (
             "queues/work.messages.jsonl",

@@ -575,10 +575,28 @@ fn full_disk_is_said_of_exports_and_imports() {
 }
 
 #[test]
+fn import_replaces_a_blob_that_has_uncommitted_blocks_with_ids_of_another_length() {
+    let server = Server::fresh();
+    put("aaa").send(&server).is(201);
+    put_blob(&server, "name", b"mine".to_vec());
+    let block = Request::new(
+        Service::Blob,
+        "PUT",
+        "/aaa/name?comp=block&blockid=QQ%3D%3D",
+    );
+    block.body("left").send(&server).is(201);
+    let archive = archive(&[("blobs/aaa/name", "theirs"), (MANIFEST, "{\"format\":1}")]);
+    import("?existing=replace", archive).send(&server).is(200);
+    let read = Request::new(Service::Blob, "GET", "/aaa/name").send(&server);
+    assert_eq!(read.is(200).text(), "theirs");
+}
+
+#[test]
 fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
     let server = Server::fresh();
-    // Each of them is right.
-    let twice = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n".repeat(2);
+    // Each of them is right, and no transaction has two of the same keys.
+    let entity = |row: &str| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n");
+    let twice = entity("r") + &entity("s") + &entity("r");
     let archive = archive(&[
         ("blobs/aaa/name", "content"),
         ("tables/Tab.entities.jsonl", &twice),
@@ -650,29 +668,42 @@ fn listening(pid: u32) -> BTreeSet<u16> {
     ports.collect()
 }
 
-/// Sends requests to a port that the server has for itself. Answers how many were answered, which are refusals.
+/// Sends requests to a port that the server has for itself.
 #[cfg(target_os = "linux")]
-fn refused_on(port: u16) -> usize {
+fn ask(port: u16) -> Vec<TcpStream> {
     let targets = [
         "POST /_lazurite/state/reset",
         "GET /devstoreaccount1/aaa/b1",
     ];
-    let mut answers = 0;
-    for target in targets {
-        let Ok(mut socket) = TcpStream::connect(("127.0.0.1", port)) else {
-            continue;
-        };
+    let asked = targets.map(|target| {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
         let head = format!(
             "{target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
-        let mut answer = String::new();
-        let sent = socket.write_all(head.as_bytes());
-        if sent.is_ok() && socket.read_to_string(&mut answer).is_ok() && !answer.is_empty() {
-            assert!(answer.starts_with("HTTP/1.1 403 "), "{target}: {answer}");
-            answers += 1;
-        }
-    }
-    answers
+        socket.write_all(head.as_bytes()).ok()?;
+        Some(socket)
+    });
+    asked.into_iter().flatten().collect()
+}
+
+/// Whether a request was answered, which is a refusal then. It is not if the export ended before.
+#[cfg(target_os = "linux")]
+fn is_refused(mut socket: TcpStream) -> bool {
+    let mut answer = String::new();
+    let is_answered = socket.read_to_string(&mut answer).is_ok() && !answer.is_empty();
+    assert!(
+        !is_answered || answer.starts_with("HTTP/1.1 403 "),
+        "{answer}"
+    );
+    is_answered
+}
+
+/// Stops the server, or lets it go on.
+#[cfg(target_os = "linux")]
+fn kill(server: &Server, signal: &str) {
+    let pid = server.pid().to_string();
+    let sent = Command::new("kill").args([signal, &pid]).status();
+    assert!(sent.unwrap().success());
 }
 
 #[cfg(target_os = "linux")]
@@ -680,26 +711,37 @@ fn refused_on(port: u16) -> usize {
 fn ports_of_the_server_for_itself_serve_nobody_else() {
     let (_location, server) = with_names(&[], &[]);
     put("aaa").send(&server).is(201);
-    // So much that an export takes longer than the search for its ports.
     for number in 0..40 {
         put_blob(&server, &format!("b{number}"), noise(number, 1 << 20));
     }
     let known = listening(server.pid());
     let mut answers = 0;
-    // An export may end before its ports are found.
     let deadline = Instant::now() + PATIENCE;
-    while answers == 0 && Instant::now() < deadline {
+    for delay in [5, 20, 80, 40, 10].into_iter().cycle() {
         let mut connection = Connection::open(&server, Service::Blob).unwrap();
         std::thread::scope(|scope| {
             let exporting = scope.spawn(move || connection.send(&export("")).unwrap().status);
-            while !exporting.is_finished() {
-                for port in listening(server.pid()).difference(&known) {
-                    answers += refused_on(*port);
-                }
-            }
+            std::thread::sleep(Duration::from_millis(delay));
+            // The search for ports may take longer than an export.
+            kill(&server, "-STOP");
+            let ports = listening(server.pid());
+            let asked: Vec<_> = ports
+                .difference(&known)
+                .flat_map(|port| ask(*port))
+                .collect();
+            kill(&server, "-CONT");
+            let refused = asked.into_iter().map(is_refused);
+            answers += refused.filter(|is_refused| *is_refused).count();
+            assert_eq!(exporting.join().unwrap(), 200);
         });
+        if answers > 0 {
+            break;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "no port was found while an export ran"
+        );
     }
-    assert!(answers > 0, "no port was found while the export ran");
     assert_eq!(names(&server), set(&["aaa"]));
 }
 

@@ -6,11 +6,11 @@ use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::transfer::content::{Content, Part};
 use crate::commands::transfer::files::{BlobFiles, Source, Target, name_of};
-use crate::commands::transfer::import::Import;
+use crate::commands::transfer::import::{Existing, Import};
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    Resource, ask, ask_xml, check_settings, code_of, header, in_query, is_refusal,
+    Resource, ask, ask_xml, cannot_be_sent, check_settings, code_of, header, in_query, is_refusal,
     metadata_headers, patiently, policies, send, send_opened, text_field, texts_field,
 };
 use crate::http_client::Upload;
@@ -650,12 +650,30 @@ impl BlobImport<'_> {
             let length = BLOCK_BYTES.min(self.length - offset);
             let id = STANDARD.encode(format!("{:08}", offset / BLOCK_BYTES));
             let query = format!("?comp=block&blockid={}", in_query(&id));
-            self.send_part(&query, &self.scope()?, offset, length)?;
+            let send = || self.send_part(&query, &self.scope()?, offset, length);
+            match send() {
+                // Blocks that somebody has left there uncommitted have ids of another length.
+                Err(refusal)
+                    if self.import.existing == Existing::Replace
+                        && code_of(&refusal) == "InvalidBlobOrBlock" =>
+                {
+                    self.put_empty()?;
+                    send()?;
+                }
+                sent => sent?,
+            }
             document.push_str(&format!("<Latest>{id}</Latest>"));
             offset += length;
         }
         document.push_str("</BlockList>");
         self.send("?comp=blocklist", &headers, document.as_bytes())
+    }
+
+    /// Replaces what is there, uncommitted blocks included.
+    fn put_empty(&self) -> Result<(), String> {
+        let mut headers = self.scope()?;
+        headers.push(header("x-ms-blob-type", "BlockBlob"));
+        self.send("", &headers, b"")
     }
 
     /// The encryption scope, which every write of such a blob names.
@@ -753,7 +771,7 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
     let scope = ("encryptionScope", "x-ms-encryption-scope");
     for (field, name) in named.into_iter().chain([scope]) {
         if let Some(value) = text_field(fields, field)? {
-            if value.chars().any(char::is_control) {
+            if value.chars().any(cannot_be_sent) {
                 return Err(format!("{field}: it holds a control character"));
             }
             headers.push(header(name, value));

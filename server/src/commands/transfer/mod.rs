@@ -252,7 +252,7 @@ fn send_opened(
     open: impl Fn() -> Result<Upload, String>,
 ) -> Result<Reply, String> {
     // The values come from unchecked files.
-    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    let is_plain = |text: &str| !text.chars().any(cannot_be_sent);
     let mut broken = headers
         .iter()
         .filter(|(name, value)| !is_plain(name) || !is_plain(value));
@@ -384,11 +384,16 @@ fn check_settings(source: &files::Source<'_>, path: &str) -> Result<(), String> 
         .map_err(|error| format!("{path}: {error}"))
 }
 
+/// Whether no header can have the character. A tab can stand in one.
+fn cannot_be_sent(character: char) -> bool {
+    character.is_control() && character != '\t'
+}
+
 /// Header lines of metadata.
 fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let metadata = texts_field(fields, "metadata")?;
     let headers = metadata.into_iter().map(|(name, value)| {
-        let is_plain = |text: &str| !text.chars().any(char::is_control);
+        let is_plain = |text: &str| !text.chars().any(cannot_be_sent);
         if is_plain(name) && is_plain(value) && !name.contains(':') {
             Ok((format!("x-ms-meta-{name}"), value.to_owned()))
         } else {
@@ -409,7 +414,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
 fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
     let mut broken = texts
         .iter()
-        .filter(|(_, text)| text.chars().any(char::is_control));
+        .filter(|(_, text)| text.chars().any(cannot_be_sent));
     match broken.next() {
         Some((name, _)) => Err(format!("{name}: it holds a control character")),
         None => Ok(()),

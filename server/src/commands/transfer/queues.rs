@@ -301,6 +301,11 @@ impl Line {
 
     /// Errors: what the service would refuse.
     fn check(&self) -> Result<(), String> {
+        if let Some(character) = self.text.chars().find(|character| !is_xml(*character)) {
+            return Err(format!(
+                "text: XML, which holds messages, has no {character:?}"
+            ));
+        }
         lazurite_queue::check_message(&PutMessage {
             text: &self.text,
             ttl_seconds: self.ttl_seconds,
@@ -308,8 +313,11 @@ impl Line {
             dequeue_count: self.dequeue_count.unwrap_or(0),
         })
         .map_err(|error| match error {
-            lazurite_queue::Error::InvalidQueryParameterValue { value, reason, .. } => {
-                format!("{value}: {}", reason.trim_end_matches('.'))
+            lazurite_queue::Error::InvalidQueryParameterValue { name, reason, .. } => {
+                format!("{}: {}", field(name), reason.trim_end_matches('.'))
+            }
+            lazurite_queue::Error::OutOfRangeQueryParameterValue { name, .. } => {
+                format!("{}: it is out of range", field(name))
             }
             lazurite_queue::Error::RequestBodyTooLarge { limit } => {
                 format!("text: it has more than {limit} bytes")
@@ -341,6 +349,20 @@ impl Line {
         body.push_str("</MessageText></QueueMessage>");
         body
     }
+}
+
+/// The field of a line that a parameter comes from.
+fn field(parameter: &str) -> &'static str {
+    if parameter == "messagettl" {
+        "ttlSeconds"
+    } else {
+        "hiddenSeconds"
+    }
+}
+
+/// Source: Extensible Markup Language (XML) 1.0, "Characters".
+fn is_xml(character: char) -> bool {
+    matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 /// Whether the service has a queue of that name that holds messages.

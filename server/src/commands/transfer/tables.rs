@@ -146,14 +146,22 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
             .map_err(|error| format!("tables/{table}: {error}"))?;
         check_settings(import.source, &format!("tables/{table}.json"))?;
         let lines = format!("tables/{table}.entities.jsonl");
-        import.source.lines(&lines, check_entity)?;
+        let mut last = None;
+        import.source.lines(&lines, |line| {
+            let keys = keys_of(line)?;
+            check_entity(line, keys.clone())?;
+            if last.as_ref() == Some(&keys) {
+                return Err("the line before has the same keys".to_owned());
+            }
+            last = Some(keys);
+            Ok(())
+        })?;
     }
     Ok(())
 }
 
-/// Errors: what the service would refuse of a line.
-fn check_entity(line: &str) -> Result<(), String> {
-    let (partition_key, row_key) = keys_of(line)?;
+/// Errors: what the service would refuse of a line with these keys.
+fn check_entity(line: &str, (partition_key, row_key): (String, String)) -> Result<(), String> {
     let checked = read_entity(line.as_bytes()).and_then(|body| {
         let entity = Entity::new(partition_key, row_key, body.properties);
         lazurite_table::check_entity(Write::InsertOrReplace, &entity)?;
