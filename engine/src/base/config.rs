@@ -100,9 +100,9 @@ pub struct Config {
     pub memtable_seconds_max: u64,
     /// Whether background work merges the SSTables, and rewrites the value-log segments, that the store finds when it is opened. Default:
     /// true. False, for one of many copies that share their files: each copy would take the time and the space of the same merges. A
-    /// merge then rewrites at most four times as many inherited bytes as bytes that the store has written itself, unless writers would
-    /// have to wait otherwise or a quota is nearly used up, and never happens for readers alone: reads stay as fast as they were in the
-    /// source. Inherited value-log segments are rewritten if a quota is nearly used up.
+    /// merge then rewrites at most four times as many inherited bytes as bytes that the store has written itself, those of earlier merges
+    /// included, unless writers would have to wait otherwise or a quota is nearly used up. None happens for readers alone: reads stay as
+    /// fast as they were in the source. Inherited value-log segments are rewritten if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 

@@ -59,7 +59,7 @@ pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
         print_line(finding);
     }
     if findings.is_empty() {
-        print_line(target.praise());
+        print_line(target.nothing_found());
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::FAILURE)
@@ -164,7 +164,7 @@ impl Target {
     }
 
     /// That nothing is wrong, and which services the connection string leaves out.
-    fn praise(&self) -> String {
+    fn nothing_found(&self) -> String {
         let names = |title: &str| self.endpoints.iter().any(|(named, _)| *named == title);
         let absent: Vec<String> = SERVICES
             .iter()
@@ -763,12 +763,14 @@ mod tests {
         let found = endpoint.explain_silence("Queue", "refused", true);
         assert!(found.contains("docker run -p 11001:10001"), "{found}");
         let blob = "AccountName=a;AccountKey=AAAA;BlobEndpoint=http://127.0.0.1:1/a";
-        let praise = Target::read(blob).unwrap().praise();
+        let nothing_found = Target::read(blob).unwrap().nothing_found();
         assert!(
-            praise.contains("no QueueEndpoint and no TableEndpoint"),
-            "{praise}"
+            nothing_found.contains("no QueueEndpoint and no TableEndpoint"),
+            "{nothing_found}"
         );
-        let all = Target::read("UseDevelopmentStorage=true").unwrap().praise();
+        let all = Target::read("UseDevelopmentStorage=true")
+            .unwrap()
+            .nothing_found();
         assert!(!all.contains("Endpoint"), "{all}");
     }
 
