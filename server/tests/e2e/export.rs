@@ -398,7 +398,23 @@ fn hostile_directories_are_refused_with_the_place() {
         (
             "tables/Tab.entities.jsonl",
             "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}",
-            "line 2: the line before has the same keys",
+            "line 2: line 1 has the same keys",
+        ),
+        (
+            "tables/Tab.entities.jsonl",
+            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}\n\n{\"PartitionKey\":\"o\",\"RowKey\":\"r\"}\n\
+             {\"PartitionKey\":\"p\",\"RowKey\":\"s\"}\n{\"RowKey\":\"r\",\"PartitionKey\":\"\\u0070\"}",
+            "Tab.entities.jsonl, line 5: line 1 has the same keys",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"b\",\"file\":\"odd\"}\n{\"name\":\"a\",\"file\":\"odd\"}\n{\"name\":\"b\",\"file\":\"odd\"}",
+            "con.blobs.jsonl, line 3: name: an earlier line has \"b\" too",
+        ),
+        (
+            "blobs/con/o%64d",
+            "x",
+            "blobs/con/odd: no line of blobs/con.blobs.jsonl names it, and another blob has its name, \"odd\"",
         ),
         (
             "queues/work.messages.jsonl",
@@ -439,4 +455,20 @@ fn hostile_directories_are_refused_with_the_place() {
         let is_loaded = get(&server, Service::Queue, "/first?comp=metadata").status == 200;
         assert!(!is_loaded, "{path}");
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn files_of_one_table_whose_names_differ_in_case_are_refused() {
+    let scratch = TempDir::new().unwrap();
+    let tables = scratch.path().join("tables");
+    fs::create_dir(&tables).unwrap();
+    fs::write(tables.join("Tab.json"), "{}").unwrap();
+    fs::write(tables.join("tab.entities.jsonl"), "").unwrap();
+    let server = Server::fresh();
+    let text = refused(&server, &["import", scratch.path().to_str().unwrap()]);
+    assert!(
+        text.contains("tables/tab: it is the same table as Tab"),
+        "{text}"
+    );
 }

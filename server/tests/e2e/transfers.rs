@@ -594,12 +594,14 @@ fn import_replaces_a_blob_that_has_uncommitted_blocks_with_ids_of_another_length
 #[test]
 fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
     let server = Server::fresh();
-    // Each of them is right, and no transaction has two of the same keys.
-    let entity = |row: &str| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n");
-    let twice = entity("r") + &entity("s") + &entity("r");
+    // Each of them is right, and the server refuses them together.
+    let container = "{\"defaultEncryptionScope\":\"one\",\"denyEncryptionScopeOverride\":\"true\"}";
+    let blob = "{\"name\":\"secret\",\"encryptionScope\":\"two\"}";
     let archive = archive(&[
         ("blobs/aaa/name", "content"),
-        ("tables/Tab.entities.jsonl", &twice),
+        ("blobs/bbb/secret", "content"),
+        ("blobs/bbb.blobs.jsonl", blob),
+        ("blobs/bbb.json", container),
         (MANIFEST, "{\"format\":1}"),
     ]);
     let refusal = import("", archive).send(&server);
@@ -608,7 +610,7 @@ fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
         message.contains("What came before it is imported"),
         "{message}"
     );
-    assert_eq!(names(&server), set(&["aaa"]));
+    assert_eq!(names(&server), set(&["aaa", "bbb"]));
 }
 
 /// The most memory that a server had, in MiB.

@@ -5,7 +5,7 @@ use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::transfer::content::{Content, Part};
-use crate::commands::transfer::files::{BlobFiles, Source, Target, name_of};
+use crate::commands::transfer::files::{BlobFiles, Source, Target, hash, name_of};
 use crate::commands::transfer::import::{Existing, Import};
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::progress::Progress;
@@ -459,7 +459,7 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
     let source = import.source;
     let root = format!("blobs/{container}");
     let lines = format!("{root}.blobs.jsonl");
-    let mut named = HashSet::new();
+    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     source.lines(&lines, |line| {
         let mut fields: Map<String, Value> =
             serde_json::from_str(line).map_err(|error| error.to_string())?;
@@ -476,17 +476,25 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
                 path,
             });
         }
+        if !names.insert(hash(&name)) {
+            return Err(format!("name: an earlier line has {name:?} too"));
+        }
         let path = text_field(&fields, "file")?.unwrap_or(&name).to_owned();
-        named.insert(path.clone());
+        paths.insert(hash(&path));
         hand(Put::of_file(fields, name, format!("{root}/{path}")))
     })?;
     other_files(source, &root, "", &mut |path| {
-        if named.contains(path) {
+        if paths.contains(&hash(path)) {
             return Ok(());
         }
         let Some(name) = name_of(path) else {
             return Err(format!("{root}/{path}: no line of {lines} names it"));
         };
+        if !names.insert(hash(&name)) {
+            return Err(format!(
+                "{root}/{path}: no line of {lines} names it, and another blob has its name, {name:?}"
+            ));
+        }
         let mut fields = Map::new();
         fields.insert("contentType".to_owned(), content_type(&name).into());
         hand(Put::of_file(fields, name, format!("{root}/{path}")))

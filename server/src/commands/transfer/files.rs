@@ -56,8 +56,9 @@ fn key(path: &str) -> String {
     path.to_lowercase()
 }
 
-fn hash(path: &str) -> u128 {
-    xxh3_128(path.as_bytes())
+/// Of a path or a name. Sets of hashes take less memory than those of texts.
+pub fn hash(text: &str) -> u128 {
+    xxh3_128(text.as_bytes())
 }
 
 /// The directories that a path lies in.
@@ -260,6 +261,15 @@ impl Source<'_> {
         path: &str,
         mut line: impl FnMut(&str) -> Result<(), String>,
     ) -> Result<(), String> {
+        self.numbered_lines(path, |_, text| line(text))
+    }
+
+    /// As [`lines`](Source::lines), with the number of each line.
+    pub fn numbered_lines(
+        &self,
+        path: &str,
+        mut line: impl FnMut(u64, &str) -> Result<(), String>,
+    ) -> Result<(), String> {
         let Some(file) = self.open(path)? else {
             return Ok(());
         };
@@ -280,7 +290,7 @@ impl Source<'_> {
                 .map_err(|error| in_line(&error))?
                 .trim();
             if !text.is_empty() {
-                line(text).map_err(|error| in_line(&error))?;
+                line(number, text).map_err(|error| in_line(&error))?;
             }
         }
         Ok(())

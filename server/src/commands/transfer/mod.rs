@@ -27,6 +27,7 @@ mod declaration;
 mod export;
 mod files;
 mod import;
+mod key_hashes;
 mod parallel;
 mod policies;
 mod progress;

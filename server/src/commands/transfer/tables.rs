@@ -3,8 +3,9 @@
 
 use crate::codec::odata::read_entity;
 use crate::commands::client::{Call, Client, Reply, encode};
-use crate::commands::transfer::files::Target;
+use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::import::Import;
+use crate::commands::transfer::key_hashes::KeyHashes;
 use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_128;
 
 const JSON: &str = "application/json;odata=minimalmetadata";
 const BOUNDARY: &str = "batch_lazurite";
@@ -141,23 +143,48 @@ fn line_of(entity: &Fields<'_>) -> String {
 
 /// As `blobs::check`.
 pub fn check(import: &Import<'_>) -> Result<(), String> {
+    let mut names = BTreeMap::new();
     for table in import.resources("tables", &ENDINGS)? {
         lazurite_table::check_table_name(&table)
             .map_err(|error| format!("tables/{table}: {error}"))?;
+        if let Some(other) = names.insert(table.to_ascii_lowercase(), table.clone()) {
+            return Err(format!(
+                "tables/{table}: it is the same table as {other}, as case does not matter"
+            ));
+        }
         check_settings(import.source, &format!("tables/{table}.json"))?;
-        let lines = format!("tables/{table}.entities.jsonl");
-        let mut last = None;
-        import.source.lines(&lines, |line| {
-            let keys = keys_of(line)?;
-            check_entity(line, keys.clone())?;
-            if last.as_ref() == Some(&keys) {
-                return Err("the line before has the same keys".to_owned());
-            }
-            last = Some(keys);
-            Ok(())
-        })?;
+        check_entities(import.source, &format!("tables/{table}.entities.jsonl"))?;
     }
     Ok(())
+}
+
+/// Reads a file whose lines are in the order of their keys once, as exports are, and any other twice.
+fn check_entities(source: &Source<'_>, path: &str) -> Result<(), String> {
+    let mut last = None;
+    let mut is_in_order = true;
+    source.lines(path, |line| {
+        let keys = keys_of(line)?;
+        check_entity(line, keys.clone())?;
+        is_in_order &= last.as_ref() < Some(&keys);
+        last = Some(keys);
+        Ok(())
+    })?;
+    if is_in_order {
+        return Ok(());
+    }
+    let mut hashes = KeyHashes::new();
+    source.numbered_lines(path, |number, line| {
+        let (partition_key, row_key) = keys_of(line)?;
+        // No text has the byte between them.
+        let keys = [partition_key.as_bytes(), row_key.as_bytes()].join(&0xff);
+        hashes.add(xxh3_128(&keys), number)
+    })?;
+    match hashes.first_repeated()? {
+        None => Ok(()),
+        Some((earlier, line)) => Err(format!(
+            "{path}, line {line}: line {earlier} has the same keys"
+        )),
+    }
 }
 
 /// Errors: what the service would refuse of a line with these keys.
