@@ -72,14 +72,14 @@ pub use operations::{
     AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
     ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
     FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX,
-    PAGE_RANGES_MAX, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome,
-    PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
-    SequenceConditions, TaggedBlob, TierChanged, TierOutcome,
+    PAGE_RANGES_MAX, POLICY_PERMISSIONS, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob,
+    PutBlobOutcome, PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome,
+    SequenceAction, SequenceConditions, TaggedBlob, TierChanged, TierOutcome, check_tier,
 };
 pub use service::BlobService;
 pub use snapshot_time::SnapshotTime;
 pub use sweep::Sweep;
-pub use tags::{TagCondition, TagQuery};
+pub use tags::{TagCondition, TagQuery, checked as checked_tags};
 pub use tier::{AccessTier, RehydratePriority, Tiering};
 pub use upload::{
     APPEND_BLOCK_BYTES_MAX, PUT_BLOB_BYTES_MAX, PUT_BLOCK_BYTES_MAX, PUT_PAGE_BYTES_MAX,

@@ -27,7 +27,7 @@ const EXPRESSION_BYTES_MAX: usize = 8 << 10;
 const COMPARISONS_MAX: usize = 10;
 
 /// Fails unless these may be a blob's tags; answers them by name.
-pub(crate) fn checked(mut tags: Tags) -> Result<Tags> {
+pub fn checked(mut tags: Tags) -> Result<Tags> {
     if tags.len() > TAGS_MAX {
         return Err(Error::TagsTooLarge);
     }

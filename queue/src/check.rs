@@ -38,9 +38,12 @@ pub(crate) fn metadata_equal(a: &Metadata, b: &Metadata) -> bool {
     sorted(a) == sorted(b)
 }
 
+/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a queue".
+pub const POLICY_PERMISSIONS: &str = "raup";
+
 /// Source: Set Queue ACL, "Request body".
 pub(crate) fn policies(policies: &[StoredPolicy]) -> Result<()> {
-    lazurite_policies::check(policies, "raup")
+    lazurite_policies::check(policies, POLICY_PERMISSIONS)
         .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })
 }
 

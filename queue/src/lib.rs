@@ -65,7 +65,7 @@ mod sweep;
 mod time;
 mod visibility;
 
-pub use check::queue_name as check_queue_name;
+pub use check::{POLICY_PERMISSIONS, queue_name as check_queue_name};
 pub use error::{Error, Result};
 pub use lazurite_policies::StoredPolicy;
 pub use model::*;

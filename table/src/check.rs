@@ -162,9 +162,12 @@ pub fn is_metrics_table(name: &str) -> bool {
     start.eq_ignore_ascii_case(METRICS) && plain && name.len() <= 63
 }
 
+/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a table".
+pub const POLICY_PERMISSIONS: &str = "raud";
+
 /// Checks stored access policies. Source: Set Table ACL, "Remarks".
 pub(crate) fn check_acl(policies: &[StoredPolicy]) -> Result<()> {
-    lazurite_policies::check(policies, "raud")
+    lazurite_policies::check(policies, POLICY_PERMISSIONS)
         .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })
 }
 

@@ -51,7 +51,9 @@ mod transaction;
 mod view;
 
 pub use access::{AccessKind, AccessRange};
-pub use check::{check_entity, check_table_name, entity_bytes, is_metrics_table};
+pub use check::{
+    POLICY_PERMISSIONS, check_entity, check_table_name, entity_bytes, is_metrics_table,
+};
 pub use codec::ValueRef;
 pub use datetime::{DateTime, DateTimeError, DateTimeText};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result, UnsupportedFilter};

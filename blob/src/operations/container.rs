@@ -20,7 +20,8 @@ use std::time::{Duration, SystemTime};
 
 /// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a directory, container,
 /// or blob".
-const PERMISSION_LETTERS: &str = "racwdxyltfmeopi";
+pub const POLICY_PERMISSIONS: &str = "racwdxyltfmeopi";
+
 /// Settings of a new container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerSettings {
@@ -141,7 +142,7 @@ impl BlobService {
         policies: Vec<StoredPolicy>,
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
-        lazurite_policies::check(&policies, PERMISSION_LETTERS)
+        lazurite_policies::check(&policies, POLICY_PERMISSIONS)
             .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })?;
         self.change_container(account, container, conditions, |container| {
             container.public_access = public_access;

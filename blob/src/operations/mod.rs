@@ -84,7 +84,7 @@ mod write;
 pub use append_blob::{AppendBlock, AppendBlockOutcome, PutAppendBlob};
 pub use blob::{BlobDeletion, DeleteBlob, DeleteSnapshots, TierChanged};
 pub use block_blob::{PutBlob, PutBlobOutcome, PutBlockList, PutBlockOutcome};
-pub use container::ContainerSettings;
+pub use container::{ContainerSettings, POLICY_PERMISSIONS};
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
 pub use new_blob::BlobSettings;
 pub use page_blob::{
@@ -94,7 +94,7 @@ pub use page_blob::{
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::{FailedCopies, FetchedCopy};
 pub(crate) use permit::{Action, RecordSlot};
-pub use state::{Expiry, TierOutcome};
+pub use state::{Expiry, TierOutcome, check_tier};
 pub use tags::{FindBlobsByTags, FindBlobsByTagsPage, TaggedBlob};
 pub(crate) use write::BlobWrite;
 

@@ -188,7 +188,7 @@ fn not_an_expiry() -> Error {
 }
 
 /// Fails unless blobs of this type have this tier.
-pub(crate) fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
+pub fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
     let premium = matches!(tier, AccessTier::Premium(_));
     match blob_type {
         BlobType::BlockBlob if !premium => Ok(()),

@@ -94,7 +94,7 @@ fn seed_is_there_once_the_server_is_ready_and_does_nothing_at_the_next_start() {
         .environment("LAZURITE_SEED", seed.path().to_str().unwrap())
         .refused();
     assert!(
-        !status.success() && text.contains("other.messages.jsonl, line 2: text"),
+        !status.success() && text.contains("other.messages.jsonl, line 2: txt: it is none of the fields text"),
         "{text}"
     );
     let server = Launch::on(&location.path().join("fresh")).start();

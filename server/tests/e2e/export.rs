@@ -233,6 +233,31 @@ fn export_import_and_export_again_are_byte_equal() {
 }
 
 #[test]
+fn md5_of_another_length_that_a_client_has_set_comes_back() {
+    let scratch = TempDir::new().unwrap();
+    let export = scratch.path().join("export");
+    let export = export.to_str().unwrap();
+    let server = Server::fresh();
+    let container = request(Service::Blob, "PUT", "/photos?restype=container");
+    container.send(&server).is(201);
+    put(&server, "blob", "BlockBlob", &[], b"content");
+    let properties = request(Service::Blob, "PUT", "/photos/blob?comp=properties");
+    properties
+        .header("x-ms-blob-content-md5", "AAEC")
+        .header("x-ms-blob-content-type", "text/plain")
+        .send(&server)
+        .is(200);
+    ok(&server, &["export", export]);
+    let other = Server::fresh();
+    ok(&other, &["import", export]);
+    let blob = get(&other, Service::Blob, "/photos/blob");
+    blob.is(200)
+        .has_header("content-md5", "AAEC")
+        .has_header("content-type", "text/plain");
+    assert_eq!(blob.text(), "content");
+}
+
+#[test]
 fn import_says_what_it_does_with_what_exists() {
     let scratch = TempDir::new().unwrap();
     let export = scratch.path().join("export");
@@ -340,11 +365,92 @@ fn hostile_directories_are_refused_with_the_place() {
             "{\"policies\":[{\"id\":1}]}",
             "id: 1 is no text",
         ),
+        (
+            "blobs/con.json",
+            "{\"policies\":[{\"id\":\"a\",\"permission\":\"rz\"}]}",
+            "con.json: policies: A stored access policy has a permission that the service does not know",
+        ),
+        (
+            "blobs/con.json",
+            "{\"policies\":[{\"id\":\"a\",\"start\":\"tomorrow\"}]}",
+            "policies: a time is not one of ISO 8601",
+        ),
+        (
+            "blobs/con.json",
+            "{\"publicAccess\":\"all\"}",
+            "publicAccess: \"all\" is neither blob nor container",
+        ),
+        (
+            "blobs/con.json",
+            "{\"public-access\":\"blob\"}",
+            "con.json: public-access: it is none of the fields metadata, policies, publicAccess",
+        ),
+        (
+            "queues/work.json",
+            "{\"metadata\":{\"a-b\":\"c\"}}",
+            "work.json: metadata: The metadata specified is invalid",
+        ),
+        (
+            "tables/Tab.json",
+            "{\"metadata\":{}}",
+            "Tab.json: metadata: it is none of the fields policies",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"contenttype\":\"text/plain\"}",
+            "con.blobs.jsonl, line 1: contenttype: it is none of the fields name",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"tier\":\"Lukewarm\"}",
+            "tier: there is no tier \"Lukewarm\"",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"tier\":\"P10\"}",
+            "tier: a blob of this type cannot have",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"tags\":{\"a\":\"b?\"}}",
+            "line 1: blobs/con/odd: tags: ",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"expires\":\"2030-01-01\"}",
+            "expires: \"2030-01-01\" is no time of HTTP",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"sealed\":\"true\"}",
+            "sealed: only an append blob can be",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"type\":\"page\",\"sequenceNumber\":\"-1\"}",
+            "sequenceNumber: \"-1\" is no such number",
+        ),
+        (
+            "blobs/con.blobs.jsonl",
+            "{\"name\":\"odd\",\"contentMD5\":\"%\"}",
+            "contentMD5: \"%\" is not base64",
+        ),
+        (
+            "services/queue.xml",
+            "<StorageServiceProperties><StaticWebsite/></StorageServiceProperties>",
+            "services/queue.xml: ",
+        ),
+        ("services/table.xml", "{}", "services/table.xml: "),
+        (
+            "queues/work.messages.jsonl",
+            "{\"text\":\"a\",\"ttl\":5}",
+            "line 1: ttl: it is none of the fields text, ttlSeconds",
+        ),
         ("blobs/UPPER/a", "x", "blobs/UPPER"),
         (
             "queues/work.messages.jsonl",
-            "{\"txt\":\"a\"}",
-            "line 1: text",
+            "{\"ttlSeconds\":5}",
+            "line 1: text: every message",
         ),
         ("queues/work.txt", "", "no part of the layout"),
         ("table/Tab.json", "{}", "table: it is no part of the layout"),

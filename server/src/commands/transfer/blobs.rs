@@ -4,13 +4,14 @@ use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
+use crate::commands::transfer::checks::{CONTAINER_RULES, check_names, check_properties_of_blob};
 use crate::commands::transfer::content::{Content, Part};
 use crate::commands::transfer::files::{BlobFiles, Source, Target, hash, name_of};
 use crate::commands::transfer::import::{Existing, Import};
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    Resource, ask, ask_xml, cannot_be_sent, check_settings, code_of, header, in_query, is_refusal,
+    Resource, ask, ask_xml, cannot_be_sent, code_of, header, in_query, is_refusal,
     metadata_headers, patiently, policies, send, send_opened, text_field, texts_field,
 };
 use crate::http_client::Upload;
@@ -50,7 +51,29 @@ const PROPERTIES: [(&str, &str, &str); 6] = [
         "x-ms-blob-content-disposition",
     ),
     ("cacheControl", "Cache-Control", "x-ms-blob-cache-control"),
-    ("contentMD5", "Content-MD5", "x-ms-blob-content-md5"),
+    ("contentMD5", "Content-MD5", MD5_HEADER),
+];
+const MD5_HEADER: &str = "x-ms-blob-content-md5";
+const MD5_BYTES: usize = 16;
+
+/// The fields of a line.
+const LINE_FIELDS: [&str; 16] = [
+    "name",
+    "file",
+    "type",
+    "contentType",
+    "contentEncoding",
+    "contentLanguage",
+    "contentDisposition",
+    "cacheControl",
+    "contentMD5",
+    "metadata",
+    "tags",
+    "tier",
+    "expires",
+    "encryptionScope",
+    "sequenceNumber",
+    "sealed",
 ];
 
 /// The names of items of a listing, page by page.
@@ -325,7 +348,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
         if lazurite_blob::is_system_container(&container) {
             return Err(format!("blobs/{container}: the service makes it itself"));
         }
-        check_settings(import.source, &format!("blobs/{container}.json"))?;
+        CONTAINER_RULES.check(import.source, &format!("blobs/{container}.json"))?;
         each_blob(import, &container, &mut |put| {
             check_blob(import, &put).map_err(|error| format!("{}: {error}", put.path))
         })?;
@@ -339,7 +362,9 @@ fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
         _ => format!("name: {:?} cannot be a blob's", put.name),
     })?;
     let length = put.content.length(import)?;
-    if matches!(kind_of(&put.fields)?, Kind::Page)
+    let kind = kind_of(&put.fields)?;
+    check_properties_of_blob(&put.fields, kind)?;
+    if matches!(kind, Kind::Page)
         && !(length.is_multiple_of(PAGE_BYTES as u64) && length <= PAGE_BLOB_BYTES_MAX)
     {
         return Err(format!(
@@ -479,6 +504,7 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
         if !names.insert(hash(&name)) {
             return Err(format!("name: an earlier line has {name:?} too"));
         }
+        check_names(&fields, &LINE_FIELDS)?;
         let path = text_field(&fields, "file")?.unwrap_or(&name).to_owned();
         paths.insert(hash(&path));
         hand(Put::of_file(fields, name, format!("{root}/{path}")))
@@ -592,8 +618,19 @@ impl BlobImport<'_> {
         text_field(&self.put.fields, name)
     }
 
+    /// The headers of the request that makes the blob, which refuses an MD5 of another length: [`finish`](Self::finish) sets it.
     fn headers(&self) -> Result<Vec<(String, String)>, String> {
-        headers_of(&self.put.fields)
+        let mut headers = headers_of(&self.put.fields)?;
+        if self.has_odd_md5()? {
+            headers.retain(|(name, _)| name != MD5_HEADER);
+        }
+        Ok(headers)
+    }
+
+    /// Whether the MD5 has another length than an MD5. Services keep any that a client sets.
+    fn has_odd_md5(&self) -> Result<bool, String> {
+        let md5 = self.field("contentMD5")?.map(|md5| STANDARD.decode(md5));
+        Ok(md5.is_some_and(|md5| md5.is_ok_and(|md5| md5.len() != MD5_BYTES)))
     }
 
     /// The tier, which append blobs do not have.
@@ -758,6 +795,14 @@ impl BlobImport<'_> {
 
     /// Sets what no request that makes a blob can set.
     fn finish(&self) -> Result<(), String> {
+        if self.has_odd_md5()? {
+            // Set Blob Properties clears those that it is not given.
+            self.send(
+                "?comp=properties",
+                &property_headers(&self.put.fields)?,
+                b"",
+            )?;
+        }
         if self.field("sealed")? == Some("true") {
             self.send("?comp=seal", &[], b"")?;
         }
@@ -775,16 +820,12 @@ impl BlobImport<'_> {
 /// The headers of everything that is stored with a blob, in the request that makes it.
 pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let mut headers = metadata_headers(fields)?;
-    let named = PROPERTIES.map(|(field, _, name)| (field, name));
-    let scope = ("encryptionScope", "x-ms-encryption-scope");
-    for (field, name) in named.into_iter().chain([scope]) {
-        if let Some(value) = text_field(fields, field)? {
-            if value.chars().any(cannot_be_sent) {
-                return Err(format!("{field}: it holds a control character"));
-            }
-            headers.push(header(name, value));
-        }
-    }
+    headers.extend(property_headers(fields)?);
+    headers.extend(header_of(
+        fields,
+        "encryptionScope",
+        "x-ms-encryption-scope",
+    )?);
     let tags = texts_field(fields, "tags")?;
     let tags = tags.into_iter();
     let tags = tags.map(|(key, value)| format!("{}={}", in_query(key), in_query(value)));
@@ -793,6 +834,27 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
         headers.push(header("x-ms-tags", &tags));
     }
     Ok(headers)
+}
+
+fn property_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let headers = PROPERTIES
+        .iter()
+        .filter_map(|(field, _, name)| header_of(fields, field, name).transpose());
+    headers.collect()
+}
+
+/// The header of a field; `None` if it is absent.
+fn header_of(
+    fields: &Map<String, Value>,
+    field: &str,
+    name: &str,
+) -> Result<Option<(String, String)>, String> {
+    match text_field(fields, field)? {
+        Some(value) if value.chars().any(cannot_be_sent) => {
+            Err(format!("{field}: it holds a control character"))
+        }
+        value => Ok(value.map(|value| header(name, value))),
+    }
 }
 
 /// The next piece of a content; `None` at its end.

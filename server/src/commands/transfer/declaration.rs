@@ -16,11 +16,10 @@
 //!
 //! The file becomes a directory of the layout of an export. It is checked as a whole before that, so that errors name its lines.
 
-use crate::codec::xml;
+use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::{at, check_container_name, check_metadata, properties_path};
 use crate::properties::cors;
-use crate::properties::document::Change;
 use crate::service_kind::ServiceKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -206,8 +205,11 @@ impl Checked<'_> {
             for rule in rules.iter().filter(is_of_service) {
                 of_service.push(rule.as_ref().rule());
                 // Rule by rule, so that the error names the place of the wrong one.
-                let checked = check(service.kind(), &cors::document(&of_service));
-                checked.map_err(|reason| self.error(&rule.span(), &reason))?;
+                let document = cors::document(&of_service);
+                let checked = check_service_properties(service.kind(), document.as_bytes());
+                checked.map_err(|reason| {
+                    self.error(&rule.span(), &format!("the CORS rule is refused: {reason}"))
+                })?;
             }
             if !of_service.is_empty() {
                 let path = properties_path(service.kind());
@@ -216,16 +218,6 @@ impl Checked<'_> {
         }
         Ok(all)
     }
-}
-
-fn check(service: ServiceKind, document: &str) -> Result<(), String> {
-    let element = xml::parse(document.as_bytes()).map_err(|error| error.to_string())?;
-    let change = Change::read(service, &element);
-    change.map(drop).map_err(|failure| {
-        let value = failure.details.iter().map(|(_, value)| value.as_str());
-        let value = value.collect::<Vec<_>>().join(": ");
-        format!("the CORS rule is refused: {} {value}", failure.message)
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `lazurite import`: an export, or a directory that people wrote in the same layout, into a store.
 
 use crate::commands::client::Client;
+use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::Source;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
@@ -239,6 +240,7 @@ pub fn import_directory(
 fn check(import: &Import<'_>) -> Result<(), String> {
     check_format(import.source)?;
     check_places(import.source)?;
+    check_all_service_properties(import.source)?;
     blobs::check(import)?;
     queues::check(import)?;
     tables::check(import)
@@ -297,6 +299,17 @@ fn check_places(source: &Source<'_>) -> Result<(), String> {
         let path = format!("services/{name}");
         if !known.contains(&path) {
             return Err(outside_layout(&path));
+        }
+    }
+    Ok(())
+}
+
+fn check_all_service_properties(source: &Source<'_>) -> Result<(), String> {
+    for service in ServiceKind::ALL {
+        let path = properties_path(service);
+        if let Some(document) = source.read(&path)? {
+            check_service_properties(service, &document)
+                .map_err(|error| format!("{path}: {error}"))?;
         }
     }
     Ok(())

@@ -21,6 +21,7 @@
 mod archive;
 pub mod azurite;
 mod blobs;
+mod checks;
 mod content;
 mod copy;
 mod declaration;
@@ -373,16 +374,6 @@ fn texts_field<'a>(
         other => Err(format!("{name}.{key}: {other} is no text")),
     };
     texts.iter().map(text).collect()
-}
-
-/// Errors: what an import would refuse of the settings of a container, a queue or a table.
-fn check_settings(source: &files::Source<'_>, path: &str) -> Result<(), String> {
-    let fields = source.read_settings(path)?;
-    let policies = policies::to_xml(fields.get("policies").unwrap_or(&Value::Null));
-    let checked = metadata_headers(&fields).and(policies);
-    checked
-        .map(drop)
-        .map_err(|error| format!("{path}: {error}"))
 }
 
 /// Whether no header can have the character. A tab can stand in one.

@@ -3,12 +3,13 @@
 use crate::codec::date;
 use crate::codec::xml::{Element, escape_into};
 use crate::commands::client::{Call, Client, encode};
+use crate::commands::transfer::checks::{QUEUE_RULES, check_names};
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    Resource, ask, ask_xml, blobs, check_settings, code_of, header, in_query, metadata_headers,
-    patiently, policies, send, text_field,
+    Resource, ask, ask_xml, blobs, code_of, header, in_query, metadata_headers, patiently,
+    policies, send, text_field,
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
@@ -165,7 +166,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
     for queue in import.resources("queues", &ENDINGS)? {
         lazurite_queue::check_queue_name(&queue)
             .map_err(|error| format!("queues/{queue}: {error}"))?;
-        check_settings(import.source, &format!("queues/{queue}.json"))?;
+        QUEUE_RULES.check(import.source, &format!("queues/{queue}.json"))?;
         let lines = format!("queues/{queue}.messages.jsonl");
         import
             .source
@@ -270,6 +271,8 @@ pub fn clear(client: &Client, queue: &str) -> Result<(), String> {
     ask(client, ServiceKind::Queue, "DELETE", &messages).map(drop)
 }
 
+const LINE_FIELDS: [&str; 4] = ["text", "ttlSeconds", "hiddenSeconds", "dequeueCount"];
+
 /// A message as a line says it.
 struct Line {
     text: String,
@@ -282,6 +285,7 @@ impl Line {
     fn parse(line: &str) -> Result<Line, String> {
         let fields: Map<String, Value> =
             serde_json::from_str(line).map_err(|error| error.to_string())?;
+        check_names(&fields, &LINE_FIELDS)?;
         let text = text_field(&fields, "text")?.ok_or("text: every message has one")?;
         let number = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => Ok(None),

@@ -3,13 +3,14 @@
 
 use crate::codec::odata::read_entity;
 use crate::commands::client::{Call, Client, Reply, encode};
+use crate::commands::transfer::checks::TABLE_RULES;
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::key_hashes::KeyHashes;
 use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    ask_xml, check_settings, code_of, header, in_query, is_refusal, patiently, policies, send,
+    ask_xml, code_of, header, in_query, is_refusal, patiently, policies, send,
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
@@ -152,7 +153,7 @@ pub fn check(import: &Import<'_>) -> Result<(), String> {
                 "tables/{table}: it is the same table as {other}, as case does not matter"
             ));
         }
-        check_settings(import.source, &format!("tables/{table}.json"))?;
+        TABLE_RULES.check(import.source, &format!("tables/{table}.json"))?;
         check_entities(import.source, &format!("tables/{table}.entities.jsonl"))?;
     }
     Ok(())

@@ -1,0 +1,180 @@
+//! Checks fields of lines and settings by the rules of the services, before anything is written.
+
+use crate::codec;
+use crate::codec::date;
+use crate::codec::xml;
+use crate::commands::transfer::blobs::Kind;
+use crate::commands::transfer::files::Source;
+use crate::commands::transfer::{metadata_headers, policies, text_field, texts_field};
+use crate::properties::document::Change;
+use crate::request::metadata;
+use crate::response::error::Failure;
+use crate::service_kind::ServiceKind;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{AccessTier, BlobType};
+use lazurite_policies::BrokenRule;
+use serde_json::{Map, Value};
+
+/// The settings that every container, queue or table may have, if its service has them at all.
+const METADATA: &str = "metadata";
+const POLICIES: &str = "policies";
+
+/// The settings of a kind of resource.
+pub struct SettingsRules {
+    fields: &'static [&'static str],
+    /// The permissions that a stored access policy may grant.
+    permissions: &'static str,
+}
+
+pub const CONTAINER_RULES: SettingsRules = SettingsRules {
+    fields: &[
+        METADATA,
+        POLICIES,
+        "publicAccess",
+        "defaultEncryptionScope",
+        "denyEncryptionScopeOverride",
+    ],
+    permissions: lazurite_blob::POLICY_PERMISSIONS,
+};
+pub const QUEUE_RULES: SettingsRules = SettingsRules {
+    fields: &[METADATA, POLICIES],
+    permissions: lazurite_queue::POLICY_PERMISSIONS,
+};
+pub const TABLE_RULES: SettingsRules = SettingsRules {
+    fields: &[POLICIES],
+    permissions: lazurite_table::POLICY_PERMISSIONS,
+};
+
+impl SettingsRules {
+    /// Errors: what an import would refuse of the settings in this file.
+    pub fn check(&self, source: &Source<'_>, path: &str) -> Result<(), String> {
+        let fields = source.read_settings(path)?;
+        let checked = self.check_fields(&fields);
+        checked.map_err(|error| format!("{path}: {error}"))
+    }
+
+    fn check_fields(&self, fields: &Map<String, Value>) -> Result<(), String> {
+        check_names(fields, self.fields)?;
+        check_metadata(fields)?;
+        self.check_policies(fields.get(POLICIES).unwrap_or(&Value::Null))?;
+        let access = text_field(fields, "publicAccess")?;
+        if let Some(access) = access.filter(|access| !["blob", "container"].contains(access)) {
+            return Err(format!(
+                "publicAccess: {access:?} is neither blob nor container"
+            ));
+        }
+        text_field(fields, "defaultEncryptionScope")?;
+        check_flag(fields, "denyEncryptionScopeOverride")
+    }
+
+    fn check_policies(&self, policies: &Value) -> Result<(), String> {
+        let document = policies::to_xml(policies)?;
+        let failed = |reason: String| format!("policies: {reason}");
+        let document =
+            xml::parse(document.as_bytes()).map_err(|error| failed(error.to_string()))?;
+        let stored = codec::policies::read(&document);
+        let stored = stored.ok_or_else(|| failed("a time is not one of ISO 8601".to_owned()))?;
+        lazurite_policies::check(&stored, self.permissions)
+            .map_err(|BrokenRule(reason)| failed(without_full_stop(reason)))
+    }
+}
+
+/// Error: a field that no import reads. It would be left out silently.
+pub fn check_names(fields: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
+    let mut names = fields.keys().map(String::as_str);
+    match names.find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let known = known.join(", ");
+            Err(format!("{name}: it is none of the fields {known}"))
+        }
+    }
+}
+
+fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
+    metadata_headers(fields)?;
+    let pairs = texts_field(fields, METADATA)?.into_iter();
+    let pairs: Vec<_> = pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    metadata::check(&pairs).map_err(|failure| format!("metadata: {}", sentence(&failure)))
+}
+
+fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {
+    match text_field(fields, name)? {
+        None | Some("true" | "false") => Ok(()),
+        Some(other) => Err(format!("{name}: {other:?} is neither true nor false")),
+    }
+}
+
+/// Errors: what the service would refuse of the line of a blob, beside its name and the length of its content.
+pub fn check_properties_of_blob(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
+    check_metadata(fields)?;
+    check_tags(fields)?;
+    check_tier(fields, kind)?;
+    let field = |name| text_field(fields, name);
+    if let Some(md5) = field("contentMD5")?
+        && STANDARD.decode(md5).is_err()
+    {
+        return Err(format!("contentMD5: {md5:?} is not base64"));
+    }
+    if let Some(expires) = field("expires")?
+        && date::parse_http(expires).is_none()
+    {
+        return Err(format!("expires: {expires:?} is no time of HTTP"));
+    }
+    if let Some(number) = field("sequenceNumber")?
+        && !number.parse().is_ok_and(|number: i64| number >= 0)
+    {
+        return Err(format!("sequenceNumber: {number:?} is no such number"));
+    }
+    check_flag(fields, "sealed")?;
+    if field("sealed")? == Some("true") && !matches!(kind, Kind::Append) {
+        return Err("sealed: only an append blob can be".to_owned());
+    }
+    Ok(())
+}
+
+fn check_tags(fields: &Map<String, Value>) -> Result<(), String> {
+    let tags = texts_field(fields, "tags")?.into_iter();
+    let tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    lazurite_blob::checked_tags(tags.collect())
+        .map(drop)
+        .map_err(|error| format!("tags: {}", without_full_stop(&error.to_string())))
+}
+
+fn check_tier(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
+    let Some(text) = text_field(fields, "tier")? else {
+        return Ok(());
+    };
+    let tier = AccessTier::parse(text).ok_or_else(|| format!("tier: there is no tier {text:?}"))?;
+    let blob_type = match kind {
+        Kind::Block => BlobType::BlockBlob,
+        Kind::Page => BlobType::PageBlob,
+        // An import leaves it out.
+        Kind::Append => return Ok(()),
+    };
+    lazurite_blob::check_tier(blob_type, tier)
+        .map_err(|_| format!("tier: a blob of this type cannot have the tier {text:?}"))
+}
+
+/// Error: the service refuses such properties.
+pub fn check_service_properties(service: ServiceKind, document: &[u8]) -> Result<(), String> {
+    let element = xml::parse(document).map_err(|error| error.to_string())?;
+    let change = Change::read(service, &element);
+    change.map(drop).map_err(|failure| sentence(&failure))
+}
+
+/// The message of a failure with its details, without its full stop.
+fn sentence(failure: &Failure) -> String {
+    let mut sentence = without_full_stop(&failure.message);
+    for (_, value) in &failure.details {
+        sentence += &format!(": {value}");
+    }
+    sentence
+}
+
+fn without_full_stop(sentence: &str) -> String {
+    sentence.trim_end_matches('.').to_owned()
+}
