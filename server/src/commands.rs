@@ -18,8 +18,8 @@ mod status;
 mod transfer;
 
 pub use transfer::{
-    Existing, ImportError, azurite, carry, export_to, import_unpacked, is_archive_name, pack_into,
-    refusal_in, scratch_directory, seed, unpack,
+    Existing, ExportError, ImportError, azurite, carry, export_to, import_unpacked,
+    is_archive_name, pack_into, refusal_in, scratch_in, seed, unpack,
 };
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};

@@ -5,8 +5,8 @@
 //! leaves. When its client leaves, an export ends; an import ends only within its archive.
 
 use crate::commands::{
-    Existing, ImportError, export_to, import_unpacked, pack_into, refusal_in, scratch_directory,
-    unpack,
+    Existing, ExportError, ImportError, export_to, import_unpacked, pack_into, refusal_in,
+    scratch_in, unpack,
 };
 use crate::connection::on_blocking_pool;
 use crate::local_services::{LocalAccount, LocalServices, STOPPING};
@@ -16,7 +16,7 @@ use crate::state::{ForkSource, HeldFork, Stores, fork_not_found};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body as HttpBody, Frame};
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -44,8 +44,6 @@ const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
 /// How often a connection looks whether its client is still there.
 const TICK: Duration = Duration::from_millis(100);
-/// Bytes that show whether a disk is full.
-const PROBE_BYTES: usize = 1 << 20;
 
 /// What exports and imports need.
 pub struct Transfers {
@@ -105,17 +103,13 @@ impl Transfers {
         let (directory, name) = (self.directory.clone(), fork.name.clone());
         let services = self.services.clone();
         let exporting = services.while_served(move |accounts: &[LocalAccount]| {
-            let files = scratch(directory.as_deref())?;
-            let written = find(accounts, &account)
-                .and_then(|account| export_to(&account.connection_string_in(&name), files.path()));
-            match written {
-                Ok(left_out) => Ok((files, left_out)),
-                Err(error) => Err(export_failure(error, files.path())),
-            }
+            let account = find(accounts, &account)?;
+            let files = scratch(directory.as_deref(), ExportError::NoSpace)?;
+            let left_out = export_to(&account.connection_string_in(&name), files.path())?;
+            Ok((files, left_out))
         });
-        let (files, left_out) = with_ticks(exporting)
-            .await
-            .map_err(|Refused(failure)| failure)?;
+        let exported = with_ticks(exporting).await;
+        let (files, left_out) = exported.map_err(export_failure)?;
         Ok(Export {
             files,
             left_out,
@@ -177,11 +171,12 @@ pub fn remove_left_overs(directory: &Path) {
 }
 
 /// An empty directory for intermediate files, beside the store if that is on a disk.
-fn scratch(directory: Option<&Path>) -> std::result::Result<TempDir, String> {
+fn scratch<E: From<String>>(
+    directory: Option<&Path>,
+    no_space: fn(String) -> E,
+) -> std::result::Result<TempDir, E> {
     let temporary = std::env::temp_dir();
-    let place = directory.unwrap_or(&temporary);
-    let made = scratch_directory(SCRATCH).tempdir_in(place);
-    made.map_err(|error| format!("{}: {error}", place.display()))
+    scratch_in(directory.unwrap_or(&temporary), SCRATCH, no_space)
 }
 
 /// A place among those that may work. `refusal` is the sentence if there is none.
@@ -245,34 +240,14 @@ async fn with_ticks<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// Why there is no export.
-struct Refused(Failure);
-
-impl From<String> for Refused {
-    fn from(error: String) -> Refused {
-        Refused(failed("ExportFailed", &error, ""))
+fn export_failure(error: ExportError) -> Failure {
+    match error {
+        ExportError::NoSpace(reason) => {
+            let message = format!("There is no space left for the files of the export: {reason}.");
+            Failure::new(507, "InsufficientStorage", message)
+        }
+        ExportError::Failed(reason) => failed("ExportFailed", &reason, ""),
     }
-}
-
-/// `files` is where the export was written.
-fn export_failure(error: String, files: &Path) -> Refused {
-    if is_full(files) {
-        let message = format!("There is no space left for the files of the export: {error}.");
-        return Refused(Failure::new(507, "InsufficientStorage", message));
-    }
-    error.into()
-}
-
-/// Whether a directory takes no more bytes.
-fn is_full(directory: &Path) -> bool {
-    let probe = || File::create(directory.join(".probe"))?.write_all(&vec![1; PROBE_BYTES]);
-    let probed: io::Result<()> = probe();
-    probed.is_err_and(|error| {
-        matches!(
-            error.kind(),
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-        )
-    })
 }
 
 /// The failure of a request that the server has sent to itself, or of the work around it.
@@ -302,7 +277,7 @@ fn import_failure(error: ImportError) -> Failure {
         }
         ImportError::NoSpace(reason) => {
             let message = format!(
-                "There is no space left to unpack the archive: {reason}. Nothing was imported."
+                "There is no space left for the files of the archive: {reason}. Nothing was imported."
             );
             Failure::new(507, "InsufficientStorage", message)
         }
@@ -329,7 +304,7 @@ async fn receive(directory: Option<PathBuf>, mut body: RequestBody) -> Result<Te
     body.reserve_chunks(PIECES * PIECE_BYTES).await?;
     let (sender, pieces) = channel(PIECES);
     let unpacking = on_blocking_pool(move || {
-        let unpacked = scratch(directory.as_deref()).map_err(ImportError::from);
+        let unpacked = scratch(directory.as_deref(), ImportError::NoSpace);
         let unpacked = unpacked.and_then(|files| {
             let pieces = Pieces::new(pieces);
             unpack(pieces, files.path(), ARCHIVE_BYTES_MAX).map(|()| files)

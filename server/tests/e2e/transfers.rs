@@ -563,7 +563,21 @@ fn full_disk_is_said_of_exports_and_imports() {
     for number in 3..5 {
         put_blob(&server, &format!("b{number}"), noise(number, 8 << 20));
     }
-    refused(&export("").send(&server), 507, "InsufficientStorage");
+    let message = refused(&export("").send(&server), 507, "InsufficientStorage");
+    assert!(message.contains("/.transfer-"), "{message}");
+    // Of two at a time, the disk may have room again when the second one fails.
+    for _ in 0..4 {
+        std::thread::scope(|scope| {
+            let connections = [(), ()].map(|()| Connection::open(&server, Service::Blob).unwrap());
+            let exports = connections
+                .map(|mut connection| scope.spawn(move || connection.send(&export("")).unwrap()));
+            for exported in exports {
+                let exported = exported.join().unwrap();
+                let message = refused(&exported, 507, "InsufficientStorage");
+                assert!(message.contains("no space left"), "{message}");
+            }
+        });
+    }
     // Nothing is left, so that there is room again, once the files of the fork that was exported are gone.
     let again = Request::new(Service::Blob, "PUT", "/aaa/b5").header("x-ms-blob-type", "BlockBlob");
     let again = again.body(noise(5, 4 << 20));

@@ -1,6 +1,6 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
-use crate::commands::transfer::{ImportError, at};
+use crate::commands::transfer::{ImportError, at, is_no_space};
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -27,7 +27,8 @@ pub fn is_name(path: &Path) -> bool {
 pub fn pack(root: &Path, target: &Path) -> Result<(), String> {
     let unwritten = |error| at(target, error);
     let file = File::create_new(target).map_err(unwritten)?;
-    let file = pack_into(root, BufWriter::new(file))?;
+    let packed = pack_into(root, BufWriter::new(file));
+    let file = packed.map_err(|error| format!("{}: {error}", target.display()))?;
     file.get_ref().sync_all().map_err(unwritten)
 }
 
@@ -126,7 +127,7 @@ fn unread(error: io::Error) -> ImportError {
 fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
     let at_place = |error| at(&target.join(name), error);
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ImportError::NoSpace(at_place(error)),
+        _ if is_no_space(&error) => ImportError::NoSpace(at_place(error)),
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             ImportError::NotBegun(at_place(error))
         }

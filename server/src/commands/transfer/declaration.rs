@@ -229,7 +229,7 @@ mod tests {
         let path = directory.path().join("seed.toml");
         std::fs::write(&path, text).unwrap();
         let root = directory.path().join("layout");
-        let target = Target { root: &root };
+        let target = Target::new(&root);
         convert(&path, &target).map(|()| directory)
     }
 

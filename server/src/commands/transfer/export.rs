@@ -4,7 +4,8 @@ use crate::commands::client::Client;
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, scratch_directory, tables,
+    ExportError, FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, scratch_directory,
+    tables,
 };
 use crate::platform::keep_private;
 use crate::service_kind::ServiceKind;
@@ -25,11 +26,15 @@ pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
     write_beside(client, path, |_, _| Ok(path.to_path_buf()))
 }
 
-/// Exports to an empty directory, and shows no progress. Sentences about what was left out. The error is a sentence.
-pub fn write_to(client: &Client, root: &Path) -> Result<Vec<String>, String> {
+/// Exports to an empty directory, and shows no progress. Sentences about what was left out.
+pub fn write_to(client: &Client, root: &Path) -> Result<Vec<String>, ExportError> {
     let progress = Progress::silent();
-    write(client, &Target { root }, &progress)?;
-    Ok(progress.end_with_all())
+    let target = Target::new(root);
+    match write(client, &target, &progress) {
+        Ok(()) => Ok(progress.end_with_all()),
+        Err(error) if target.is_full() => Err(ExportError::NoSpace(error)),
+        Err(error) => Err(ExportError::Failed(error)),
+    }
 }
 
 /// As [`export`], in the place of an archive that may be there. An archive that something was left out of replaces nothing: it becomes
@@ -76,7 +81,7 @@ fn write_beside(
         .map_err(|error| at(&parent, error))?;
     let root = scratch.path().join("export");
     let progress = Progress::new();
-    write(client, &Target { root: &root }, &progress)?;
+    write(client, &Target::new(&root), &progress)?;
     let counts = progress.counts();
     let left_out = progress.end();
     let written = if is_archive {

@@ -1,11 +1,12 @@
 //! The files of an export: the path of a blob's content, and reading from an unchecked directory.
 
-use crate::commands::transfer::at;
+use crate::commands::transfer::{at, is_no_space};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes of a segment of a path, and of a path: below the limits of file systems.
@@ -109,18 +110,43 @@ pub fn name_of(path: &str) -> Option<String> {
 
 /// A directory that an export is written to.
 pub struct Target<'a> {
-    pub root: &'a Path,
+    root: &'a Path,
+    is_full: AtomicBool,
 }
 
 impl Target<'_> {
+    pub fn new(root: &Path) -> Target<'_> {
+        Target {
+            root,
+            is_full: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the disk did not take a file, as it is full.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
     /// A new file; its directories are made.
-    pub fn create(&self, path: &str) -> Result<BufWriter<File>, String> {
+    pub fn create(&self, path: &str) -> Result<BufWriter<TargetFile<'_>>, String> {
         let path = self.root.join(path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| at(parent, error))?;
+            let made = fs::create_dir_all(parent);
+            made.map_err(|error| self.failed(parent, error).to_string())?;
         }
-        let file = File::create_new(&path).map_err(|error| at(&path, error))?;
+        let file = File::create_new(&path);
+        let file = file.map_err(|error| self.failed(&path, error).to_string())?;
+        let target = self;
+        let file = TargetFile { target, path, file };
         Ok(BufWriter::with_capacity(256 << 10, file))
+    }
+
+    /// The error with the path.
+    fn failed(&self, path: &Path, error: io::Error) -> io::Error {
+        if is_no_space(&error) {
+            self.is_full.store(true, Ordering::Relaxed);
+        }
+        io::Error::new(error.kind(), at(path, error))
     }
 
     /// Writes a JSON object, indented for people.
@@ -133,7 +159,25 @@ impl Target<'_> {
     pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), String> {
         let mut file = self.create(path)?;
         let written = file.write_all(bytes).and_then(|()| file.flush());
-        written.map_err(|error| at(&self.root.join(path), error))
+        written.map_err(|error| error.to_string())
+    }
+}
+
+/// A file of an export. Its errors have its path.
+pub struct TargetFile<'a> {
+    target: &'a Target<'a>,
+    path: PathBuf,
+    file: File,
+}
+
+impl Write for TargetFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes);
+        written.map_err(|error| self.target.failed(&self.path, error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

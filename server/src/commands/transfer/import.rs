@@ -222,7 +222,7 @@ pub fn import_directory(
         notes: Mutex::default(),
         skipped: OnceLock::new(),
     };
-    check(&import).map_err(ImportError::Content)?;
+    check(&import)?;
     import.write(begin)?;
     let skipped = import.skipped.get().cloned();
     let notes = import.into_notes();
@@ -237,12 +237,13 @@ pub fn import_directory(
 }
 
 /// Reads everything that is to be imported. Errors: what an import would refuse without asking the service.
-fn check(import: &Import<'_>) -> Result<(), String> {
-    check_format(import.source)?;
-    check_places(import.source)?;
-    check_all_service_properties(import.source)?;
-    blobs::check(import)?;
-    queues::check(import)?;
+fn check(import: &Import<'_>) -> Result<(), ImportError> {
+    check_format(import.source)
+        .and_then(|()| check_places(import.source))
+        .and_then(|()| check_all_service_properties(import.source))
+        .and_then(|()| blobs::check(import))
+        .and_then(|()| queues::check(import))
+        .map_err(ImportError::Content)?;
     tables::check(import)
 }
 

@@ -3,7 +3,6 @@
 //! Keys are known by their hashes of 128 bits. These are sorted in runs, of which one is in memory and the others are temporary files, and
 //! the runs are merged at the end, so that equal hashes follow each other.
 
-use crate::commands::transfer::at;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
@@ -21,6 +20,8 @@ pub struct KeyHashes {
     run: Vec<KeyHash>,
     run_hashes_max: usize,
     files: Vec<File>,
+    /// A run could not be written.
+    failure: Option<io::Error>,
 }
 
 impl KeyHashes {
@@ -33,25 +34,29 @@ impl KeyHashes {
             run: Vec::new(),
             run_hashes_max,
             files: Vec::new(),
+            failure: None,
         }
     }
 
-    /// Error: a temporary file cannot be written.
-    pub fn add(&mut self, hash: u128, line: u64) -> Result<(), String> {
+    pub fn add(&mut self, hash: u128, line: u64) {
         if self.run.len() == self.run_hashes_max {
             let written = self.write_run();
-            written.map_err(|error| at(&std::env::temp_dir(), error))?;
+            self.failure = self.failure.take().or(written.err());
         }
-        self.run.push((hash, line));
-        Ok(())
+        if self.failure.is_none() {
+            self.run.push((hash, line));
+        }
     }
 
-    /// The first line whose key an earlier one has, behind that one. Error: a temporary file cannot be read.
-    pub fn first_repeated(mut self) -> Result<Option<(u64, u64)>, String> {
+    /// The first line whose key an earlier one has, behind that one. Error: a temporary file could not be written or read.
+    pub fn first_repeated(mut self) -> io::Result<Option<(u64, u64)>> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
         self.run.sort_unstable();
         let mut runs: Vec<_> = self.files.into_iter().map(Run::of_file).collect();
         runs.push(Run::InMemory(self.run.into_iter()));
-        first_repeated(runs).map_err(|error| at(&std::env::temp_dir(), error))
+        first_repeated(runs)
     }
 
     fn write_run(&mut self) -> io::Result<()> {
@@ -121,7 +126,7 @@ mod tests {
     fn repeated(keys: impl Iterator<Item = u64>, run_hashes_max: usize) -> Option<(u64, u64)> {
         let mut hashes = KeyHashes::with_runs_of(run_hashes_max);
         for (key, line) in keys.zip(1..) {
-            hashes.add(xxh3_128(&key.to_le_bytes()), line).unwrap();
+            hashes.add(xxh3_128(&key.to_le_bytes()), line);
         }
         hashes.first_repeated().unwrap()
     }

@@ -54,6 +54,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// The version of the layout.
 const FORMAT: u64 = 1;
@@ -70,12 +71,27 @@ const BROKEN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// The name of a container, a queue or a table, with its settings.
 type Resource = (String, Map<String, Value>);
 
+/// Why nothing was exported, as a sentence without its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExportError {
+    /// The disk does not take the files, as it is full.
+    NoSpace(String),
+    /// Another failure.
+    Failed(String),
+}
+
+impl From<String> for ExportError {
+    fn from(error: String) -> ExportError {
+        ExportError::Failed(error)
+    }
+}
+
 /// Why not everything was imported, as a sentence without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportError {
     /// What is to be imported has a fault. Nothing was imported.
     Content(String),
-    /// An archive cannot be unpacked, because the disk is full. Nothing was imported.
+    /// The disk does not take the intermediate files, as it is full. Nothing was imported.
     NoSpace(String),
     /// This container, queue or table holds something. Nothing was imported.
     InUse(String),
@@ -161,7 +177,7 @@ pub fn seed(
         let layout = scratch_directory(".lazurite-seed-").tempdir();
         let layout = layout.map_err(|error| at(&std::env::temp_dir(), error))?;
         let root = layout.path();
-        declaration::convert(path, &files::Target { root })?;
+        declaration::convert(path, &files::Target::new(root))?;
         import::import(&client, root, Existing::Skip, begin)?
     } else {
         import::import(&client, path, Existing::Skip, begin)?
@@ -186,9 +202,8 @@ pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
     ))
 }
 
-/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences about what was left out. The error is a
-/// sentence.
-pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>, String> {
+/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences about what was left out.
+pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>, ExportError> {
     export::write_to(&Client::new(Some(connection_string))?, root)
 }
 
@@ -414,11 +429,40 @@ fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
 }
 
 /// Makes directories for intermediate files, which only their owner can enter.
-pub fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
+fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
     restrict_to_owner(&mut builder);
     builder
+}
+
+/// Makes a directory for intermediate files in `place`. `no_space` is the error if the disk is full.
+pub fn scratch_in<E: From<String>>(
+    place: &Path,
+    prefix: &str,
+    no_space: fn(String) -> E,
+) -> Result<TempDir, E> {
+    let made = scratch_directory(prefix).tempdir_in(place);
+    made.map_err(|error| of_disk(place, error, no_space))
+}
+
+/// The error of an intermediate file at this path.
+fn of_disk<E: From<String>>(path: &Path, error: io::Error, no_space: fn(String) -> E) -> E {
+    let is_full = is_no_space(&error);
+    let sentence = at(path, error);
+    if is_full {
+        no_space(sentence)
+    } else {
+        sentence.into()
+    }
+}
+
+/// Whether a disk or a quota is full.
+fn is_no_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// As [`io::Error`], with the path of the file.

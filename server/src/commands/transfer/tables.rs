@@ -10,7 +10,7 @@ use crate::commands::transfer::key_hashes::KeyHashes;
 use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    ask_xml, code_of, header, in_query, is_refusal, patiently, policies, send,
+    ImportError, ask_xml, code_of, header, in_query, is_refusal, of_disk, patiently, policies, send,
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
@@ -143,48 +143,66 @@ fn line_of(entity: &Fields<'_>) -> String {
 }
 
 /// As `blobs::check`.
-pub fn check(import: &Import<'_>) -> Result<(), String> {
-    let mut names = BTreeMap::new();
-    for table in import.resources("tables", &ENDINGS)? {
-        lazurite_table::check_table_name(&table)
-            .map_err(|error| format!("tables/{table}: {error}"))?;
-        if let Some(other) = names.insert(table.to_ascii_lowercase(), table.clone()) {
-            return Err(format!(
-                "tables/{table}: it is the same table as {other}, as case does not matter"
-            ));
-        }
-        TABLE_RULES.check(import.source, &format!("tables/{table}.json"))?;
+pub fn check(import: &Import<'_>) -> Result<(), ImportError> {
+    for table in check_settings(import).map_err(ImportError::Content)? {
         check_entities(import.source, &format!("tables/{table}.entities.jsonl"))?;
     }
     Ok(())
 }
 
+/// The names of the tables, which are checked as their settings are.
+fn check_settings(import: &Import<'_>) -> Result<Vec<String>, String> {
+    let tables = import.resources("tables", &ENDINGS)?;
+    let mut names = BTreeMap::new();
+    for table in &tables {
+        lazurite_table::check_table_name(table)
+            .map_err(|error| format!("tables/{table}: {error}"))?;
+        if let Some(other) = names.insert(table.to_ascii_lowercase(), table) {
+            return Err(format!(
+                "tables/{table}: it is the same table as {other}, as case does not matter"
+            ));
+        }
+        TABLE_RULES.check(import.source, &format!("tables/{table}.json"))?;
+    }
+    Ok(tables)
+}
+
 /// Reads a file whose lines are in the order of their keys once, as exports are, and any other twice.
-fn check_entities(source: &Source<'_>, path: &str) -> Result<(), String> {
+fn check_entities(source: &Source<'_>, path: &str) -> Result<(), ImportError> {
     let mut last = None;
     let mut is_in_order = true;
-    source.lines(path, |line| {
+    let read = source.lines(path, |line| {
         let keys = keys_of(line)?;
         check_entity(line, keys.clone())?;
         is_in_order &= last.as_ref() < Some(&keys);
         last = Some(keys);
         Ok(())
-    })?;
+    });
+    read.map_err(ImportError::Content)?;
     if is_in_order {
         return Ok(());
     }
+    check_keys_differ(source, path)
+}
+
+fn check_keys_differ(source: &Source<'_>, path: &str) -> Result<(), ImportError> {
     let mut hashes = KeyHashes::new();
-    source.numbered_lines(path, |number, line| {
+    let read = source.numbered_lines(path, |number, line| {
         let (partition_key, row_key) = keys_of(line)?;
         // No text has the byte between them.
         let keys = [partition_key.as_bytes(), row_key.as_bytes()].join(&0xff);
-        hashes.add(xxh3_128(&keys), number)
-    })?;
-    match hashes.first_repeated()? {
+        hashes.add(xxh3_128(&keys), number);
+        Ok(())
+    });
+    read.map_err(ImportError::Content)?;
+    let repeated = hashes.first_repeated();
+    let place = std::env::temp_dir();
+    let repeated = repeated.map_err(|error| of_disk(&place, error, ImportError::NoSpace));
+    match repeated? {
         None => Ok(()),
-        Some((earlier, line)) => Err(format!(
+        Some((earlier, line)) => Err(ImportError::Content(format!(
             "{path}, line {line}: line {earlier} has the same keys"
-        )),
+        ))),
     }
 }
 
