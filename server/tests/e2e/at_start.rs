@@ -76,7 +76,7 @@ fn seed_is_there_once_the_server_is_ready_and_does_nothing_at_the_next_start() {
     let server = launch().start();
     let lake = |server: &Server| list(server, Service::Blob, "/photos/lake.txt");
     assert_eq!(lake(&server), "first");
-    server.wait_for_log("1 blobs");
+    server.wait_for_log("1 container, 1 queue, 0 tables, 1 blob (5 B), 1 message");
     drop(server);
     write("blobs/photos/lake.txt", "second");
     write("tables/Orders.json", "{}");
@@ -94,7 +94,8 @@ fn seed_is_there_once_the_server_is_ready_and_does_nothing_at_the_next_start() {
         .environment("LAZURITE_SEED", seed.path().to_str().unwrap())
         .refused();
     assert!(
-        !status.success() && text.contains("other.messages.jsonl, line 2: txt: it is none of the fields text"),
+        !status.success()
+            && text.contains("other.messages.jsonl, line 2: txt: it is none of the fields text"),
         "{text}"
     );
     let server = Launch::on(&location.path().join("fresh")).start();

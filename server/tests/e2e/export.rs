@@ -185,7 +185,9 @@ fn export_import_and_export_again_are_byte_equal() {
     fill(&server);
     let text = ok(&server, &["export", &path("first")]);
     assert!(
-        text.contains("9 blobs") && text.contains("100 messages, 250 entities"),
+        text.contains(
+            "first: 2 containers, 1 queue, 1 table, 9 blobs (10.6 MB), 100 messages, 250 entities"
+        ),
         "{text}"
     );
     let first = files(Path::new(&path("first")));
@@ -312,7 +314,9 @@ fn directory_that_a_person_has_written_is_imported() {
         "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1}\n",
     );
     let server = Server::fresh();
-    ok(&server, &["import", root.to_str().unwrap()]);
+    let text = ok(&server, &["import", root.to_str().unwrap()]);
+    let counts = "seed: 1 container, 1 queue, 1 table, 1 blob (3 B), 2 messages, 1 entity";
+    assert!(text.contains(counts), "{text}");
     let blob = get(&server, Service::Blob, "/photos/2026/index.html");
     blob.is(200).has_header("content-type", "text/html");
     assert_eq!(

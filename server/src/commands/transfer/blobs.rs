@@ -119,6 +119,7 @@ pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Resu
     for (name, mut settings) in containers(client)? {
         settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
         target.write_settings(&format!("blobs/{name}.json"), settings)?;
+        progress.add(&progress.containers, 1);
         export_container(client, &name, target, progress)?;
     }
     Ok(())

@@ -70,7 +70,7 @@ impl Progress {
         {
             *last = Instant::now();
             self.has_line.store(true, Ordering::Relaxed);
-            let _ = write!(std::io::stderr(), "\r\x1b[K{}", self.counts());
+            let _ = write!(std::io::stderr(), "\r\x1b[K{}", self.counts_of_contents());
         }
     }
 
@@ -84,26 +84,25 @@ impl Progress {
         }
     }
 
-    /// The counts of containers, queues and tables as text.
-    pub fn resources(&self) -> String {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    /// All counts as text.
+    pub fn counts(&self) -> String {
         format!(
-            "{} containers, {} queues, {} tables",
-            of(&self.containers),
-            of(&self.queues),
-            of(&self.tables)
+            "{}, {}, {}, {}",
+            counted(&self.containers, ["container", "containers"]),
+            counted(&self.queues, ["queue", "queues"]),
+            counted(&self.tables, ["table", "tables"]),
+            self.counts_of_contents()
         )
     }
 
-    /// The counts as text.
-    pub fn counts(&self) -> String {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    /// The counts of blobs, messages and entities as text.
+    pub fn counts_of_contents(&self) -> String {
         format!(
-            "{} blobs ({}), {} messages, {} entities",
-            of(&self.blobs),
-            size(of(&self.bytes)),
-            of(&self.messages),
-            of(&self.entities)
+            "{} ({}), {}, {}",
+            counted(&self.blobs, ["blob", "blobs"]),
+            size(self.bytes.load(Ordering::Relaxed)),
+            counted(&self.messages, ["message", "messages"]),
+            counted(&self.entities, ["entity", "entities"])
         )
     }
 
@@ -146,4 +145,10 @@ impl Progress {
         }
         sentences
     }
+}
+
+/// A count with the noun in singular or plural.
+fn counted(counter: &AtomicU64, [singular, plural]: [&str; 2]) -> String {
+    let count = counter.load(Ordering::Relaxed);
+    format!("{count} {}", if count == 1 { singular } else { plural })
 }

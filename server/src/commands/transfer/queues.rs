@@ -38,6 +38,7 @@ pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Resu
     for (name, mut settings) in queues(client)? {
         settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
         target.write_settings(&format!("queues/{name}.json"), settings)?;
+        progress.add(&progress.queues, 1);
         export_messages(client, &name, target, progress)?;
     }
     Ok(())

@@ -46,6 +46,7 @@ pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Resu
         let mut settings = Map::new();
         settings.insert("policies".to_owned(), policies_of(client, &table)?.into());
         target.write_settings(&format!("tables/{table}.json"), settings)?;
+        progress.add(&progress.tables, 1);
         export_entities(client, &table, target, progress)
             .map_err(|error| format!("table {table}: {error}"))?;
     }

@@ -156,7 +156,7 @@ fn import(
         let imported = import::import_converted(account.client, &root, path, existing, &progress)?;
         notes.extend(imported);
     }
-    let counts = format!("{}, {}", progress.resources(), progress.counts());
+    let counts = progress.counts();
     Ok(Outcome {
         counts,
         notes,

@@ -317,7 +317,7 @@ impl CopyRun<'_> {
 
     /// Prints what was copied and what not.
     fn report(self, copied: Result<(), String>) -> Result<ExitCode, String> {
-        let mut counts = self.progress.counts();
+        let mut counts = self.progress.counts_of_contents();
         let known = self.known.into_inner();
         if known > 0 {
             counts += &format!(
