@@ -43,6 +43,7 @@ mod program;
 mod properties;
 mod queue;
 mod request;
+mod resource_names;
 mod response;
 mod seed;
 mod service_kind;

@@ -1,5 +1,6 @@
 //! Containers, queues and tables that flags name, and that are made at start if they are not there.
 
+use crate::resource_names::{check_container_name, check_queue_name, check_table_name};
 use crate::services::Services;
 use lazurite_blob::ContainerSettings;
 
@@ -20,20 +21,16 @@ impl NamesAtStart<'_> {
 
     /// Checks every name. The error is a sentence with the flag and the first wrong name.
     pub fn check(&self) -> Result<(), String> {
-        let wrong = |flag: &str, name: &str, reason: &dyn std::fmt::Display| {
-            format!("--{flag} {name}: {reason}")
-        };
-        for name in self.containers {
-            lazurite_blob::check_container_name(name)
-                .map_err(|error| wrong("containers", name, &error))?;
-        }
-        for name in self.queues {
-            lazurite_queue::check_queue_name(name)
-                .map_err(|error| wrong("queues", name, &error))?;
-        }
-        for name in self.tables {
-            lazurite_table::check_table_name(name)
-                .map_err(|error| wrong("tables", name, &error))?;
+        type Check = fn(&str) -> Result<(), String>;
+        let kinds: [(&str, &[String], Check); 3] = [
+            ("containers", self.containers, check_container_name),
+            ("queues", self.queues, check_queue_name),
+            ("tables", self.tables, check_table_name),
+        ];
+        for (flag, names, check) in kinds {
+            for name in names {
+                check(name).map_err(|error| format!("--{flag} {name}: {error}"))?;
+            }
         }
         Ok(())
     }

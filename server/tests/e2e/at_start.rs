@@ -44,9 +44,18 @@ fn named_containers_queues_and_tables_are_made_once() {
 fn wrong_name_stops_the_start_before_anything_is_made() {
     let location = TempDir::new().unwrap();
     for (flag, name) in [
-        ("--containers=photos,Lake", "--containers Lake:"),
-        ("--queues=a", "--queues a:"),
-        ("--tables=1st", "--tables 1st:"),
+        (
+            "--containers=photos,Lake",
+            "--containers Lake: the name of a container has 3 to 63 lower-case letters",
+        ),
+        (
+            "--queues=a",
+            "--queues a: the name of a queue has 3 to 63 lower-case letters",
+        ),
+        (
+            "--tables=1st",
+            "--tables 1st: the name of a table has 3 to 63 letters and digits",
+        ),
     ] {
         let (status, text) = Launch::on(location.path())
             .argument("--containers=first")

@@ -15,6 +15,7 @@ use crate::commands::transfer::{
     metadata_headers, patiently, policies, send, send_opened, text_field, texts_field,
 };
 use crate::http_client::Upload;
+use crate::resource_names::check_container_name;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -344,8 +345,7 @@ pub fn resource(container: &str, name: &str) -> String {
 /// Reads everything that stands in lines and settings. Errors: what an import would refuse without asking the service.
 pub fn check(import: &Import<'_>) -> Result<(), String> {
     for container in import.resources("blobs", &ENDINGS)? {
-        lazurite_blob::check_container_name(&container)
-            .map_err(|error| format!("blobs/{container}: {error}"))?;
+        check_container_name(&container).map_err(|error| format!("blobs/{container}: {error}"))?;
         if lazurite_blob::is_system_container(&container) {
             return Err(format!("blobs/{container}: the service makes it itself"));
         }
@@ -502,7 +502,7 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
                 path,
             });
         }
-        if !names.insert(hash(&name)) {
+        if !names.insert(hash_of_name(&name)) {
             return Err(format!("name: an earlier line has {name:?} too"));
         }
         check_names(&fields, &LINE_FIELDS)?;
@@ -517,7 +517,7 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
         let Some(name) = name_of(path) else {
             return Err(format!("{root}/{path}: no line of {lines} names it"));
         };
-        if !names.insert(hash(&name)) {
+        if !names.insert(hash_of_name(&name)) {
             return Err(format!(
                 "{root}/{path}: no line of {lines} names it, and another blob has its name, {name:?}"
             ));
@@ -526,6 +526,11 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
         fields.insert("contentType".to_owned(), content_type(&name).into());
         hand(Put::of_file(fields, name, format!("{root}/{path}")))
     })
+}
+
+/// Services take a backslash in a name for a slash.
+fn hash_of_name(name: &str) -> u128 {
+    hash(&name.replace('\\', "/"))
 }
 
 impl Put {

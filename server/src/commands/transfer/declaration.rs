@@ -20,10 +20,11 @@ use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::{at, check_container_name, check_metadata, properties_path};
 use crate::properties::cors;
+use crate::resource_names::{check_queue_name, check_table_name};
 use crate::service_kind::ServiceKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -167,14 +168,19 @@ impl Checked<'_> {
             target.write_settings(&format!("blobs/{}.json", name.as_ref()), settings)?;
         }
         for (name, queue) in &declaration.queues {
-            let checked = lazurite_queue::check_queue_name(name.as_ref());
+            let checked = check_queue_name(name.as_ref());
             checked.map_err(|error| self.error(&name.span(), &error))?;
             let settings = self.metadata(name, &queue.metadata)?;
             target.write_settings(&format!("queues/{}.json", name.as_ref()), settings)?;
         }
+        let mut tables = HashSet::new();
         for name in declaration.tables.keys() {
-            let checked = lazurite_table::check_table_name(name.as_ref());
+            let checked = check_table_name(name.as_ref());
             checked.map_err(|error| self.error(&name.span(), &error))?;
+            if !tables.insert(name.as_ref().to_ascii_lowercase()) {
+                let reason = "two tables have this name, as case does not matter";
+                return Err(self.error(&name.span(), &reason));
+            }
             target.write_settings(&format!("tables/{}.json", name.as_ref()), Map::new())?;
         }
         Ok(())
@@ -291,6 +297,8 @@ mod tests {
                 4,
                 "FLY",
             ),
+            ("[tables.Tab]\n[tables.tab]", 2, "case does not matter"),
+            ("[queues.q1]", 1, "the name of a queue has 3 to 63"),
             ("[queues", 1, ""),
             ("blobs = 1", 1, "blobs"),
         ] {

@@ -45,6 +45,7 @@ use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
 use crate::platform::restrict_to_owner;
 use crate::request::metadata;
+use crate::resource_names;
 use crate::service_kind::ServiceKind;
 use export::properties_path;
 use progress::Progress;
@@ -348,7 +349,7 @@ fn is_refusal(error: &str) -> bool {
 
 /// Error: no container of that name can be made by an import.
 fn check_container_name(name: &str) -> Result<(), String> {
-    lazurite_blob::check_container_name(name).map_err(|error| error.to_string())?;
+    resource_names::check_container_name(name)?;
     if SYSTEM_CONTAINERS.contains(&name) {
         return Err("only the service itself makes this container and writes to it".to_owned());
     }

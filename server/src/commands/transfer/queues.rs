@@ -1,7 +1,7 @@
 //! Queues and their messages.
 
 use crate::codec::date;
-use crate::codec::xml::{Element, escape_into};
+use crate::codec::xml::{Element, escape_into, is_xml_character};
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::transfer::checks::{QUEUE_RULES, check_names};
 use crate::commands::transfer::files::Target;
@@ -12,6 +12,7 @@ use crate::commands::transfer::{
     policies, send, text_field,
 };
 use crate::http_client::Upload;
+use crate::resource_names::check_queue_name;
 use crate::service_kind::ServiceKind;
 use lazurite_queue::PutMessage;
 use serde_json::{Map, Value, json};
@@ -165,8 +166,7 @@ fn lifetime(message: &Element) -> i64 {
 /// As `blobs::check`.
 pub fn check(import: &Import<'_>) -> Result<(), String> {
     for queue in import.resources("queues", &ENDINGS)? {
-        lazurite_queue::check_queue_name(&queue)
-            .map_err(|error| format!("queues/{queue}: {error}"))?;
+        check_queue_name(&queue).map_err(|error| format!("queues/{queue}: {error}"))?;
         QUEUE_RULES.check(import.source, &format!("queues/{queue}.json"))?;
         let lines = format!("queues/{queue}.messages.jsonl");
         import
@@ -306,7 +306,8 @@ impl Line {
 
     /// Errors: what the service would refuse.
     fn check(&self) -> Result<(), String> {
-        if let Some(character) = self.text.chars().find(|character| !is_xml(*character)) {
+        let mut characters = self.text.chars();
+        if let Some(character) = characters.find(|character| !is_xml_character(*character)) {
             return Err(format!(
                 "text: XML, which holds messages, has no {character:?}"
             ));
@@ -363,11 +364,6 @@ fn field(parameter: &str) -> &'static str {
     } else {
         "hiddenSeconds"
     }
-}
-
-/// Source: Extensible Markup Language (XML) 1.0, "Characters".
-fn is_xml(character: char) -> bool {
-    matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 /// Whether the service has a queue of that name that holds messages.

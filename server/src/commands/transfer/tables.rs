@@ -13,6 +13,7 @@ use crate::commands::transfer::{
     ImportError, ask_xml, code_of, header, in_query, is_refusal, of_disk, patiently, policies, send,
 };
 use crate::http_client::Upload;
+use crate::resource_names::check_table_name;
 use crate::service_kind::ServiceKind;
 use lazurite_table::{ENTITY_BYTES_MAX, Entity, Write, entity_bytes};
 use serde_json::value::RawValue;
@@ -156,8 +157,7 @@ fn check_settings(import: &Import<'_>) -> Result<Vec<String>, String> {
     let tables = import.resources("tables", &ENDINGS)?;
     let mut names = BTreeMap::new();
     for table in &tables {
-        lazurite_table::check_table_name(table)
-            .map_err(|error| format!("tables/{table}: {error}"))?;
+        check_table_name(table).map_err(|error| format!("tables/{table}: {error}"))?;
         if let Some(other) = names.insert(table.to_ascii_lowercase(), table) {
             return Err(format!(
                 "tables/{table}: it is the same table as {other}, as case does not matter"

@@ -7,6 +7,7 @@ use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
 use crate::commands::transfer::azurite::extents::{Extents, Range};
 use crate::commands::transfer::azurite::staging::SortedLines;
 use crate::commands::transfer::azurite::{Conversion, DATABASES, Document, QUEUE_EXTENTS};
+use crate::resource_names::check_queue_name;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -68,18 +69,14 @@ fn convert_queue(conversion: &mut Conversion<'_>, document: &Document<'_>) -> Re
     let Some(account) = conversion.directory(&queue.account_name) else {
         return Ok(());
     };
-    let settings =
-        check_name(&queue.name).and_then(|()| documents::settings(queue.metadata, queue.queue_acl));
+    let settings = check_queue_name(&queue.name)
+        .and_then(|()| documents::settings(queue.metadata, queue.queue_acl));
     let name = queue.name;
     let Some(settings) = conversion.or_leave_out(|| format!("queue {name}"), settings) else {
         return Ok(());
     };
     let path = format!("{account}/queues/{name}.json");
     conversion.staging.write_settings(&path, settings)
-}
-
-fn check_name(name: &str) -> Result<(), String> {
-    lazurite_queue::check_queue_name(name).map_err(|error| error.to_string())
 }
 
 fn convert_message(
@@ -103,7 +100,7 @@ fn convert_message(
         )
     };
     let line =
-        check_name(&message.queue_name).and_then(|()| message.line(conversion, extents, now));
+        check_queue_name(&message.queue_name).and_then(|()| message.line(conversion, extents, now));
     match conversion.or_leave_out(what, line) {
         Some(Some((visible_at, line))) => {
             let path = format!("{account}/queues/{}.messages.jsonl", message.queue_name);

@@ -2,6 +2,7 @@
 
 use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
 use crate::commands::transfer::azurite::{Conversion, DATABASES, Document};
+use crate::resource_names::check_table_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -56,17 +57,13 @@ fn convert_table(conversion: &mut Conversion<'_>, document: &Document<'_>) -> Re
         return Ok(());
     };
     let settings =
-        check_name(&table.table).and_then(|()| documents::settings(None, table.table_acl));
+        check_table_name(&table.table).and_then(|()| documents::settings(None, table.table_acl));
     let name = table.table;
     let Some(settings) = conversion.or_leave_out(|| format!("table {name}"), settings) else {
         return Ok(());
     };
     let path = format!("{account}/tables/{name}.json");
     conversion.staging.write_settings(&path, settings)
-}
-
-fn check_name(name: &str) -> Result<(), String> {
-    lazurite_table::check_table_name(name).map_err(|error| error.to_string())
 }
 
 fn convert_entity(
@@ -78,7 +75,7 @@ fn convert_entity(
     let Some(account) = conversion.directory(account) else {
         return Ok(());
     };
-    let entity = check_name(table).and_then(|()| {
+    let entity = check_table_name(table).and_then(|()| {
         serde_json::from_str::<Entity<'_>>(document.json).map_err(|error| error.to_string())
     });
     let what = || format!("an entity of table {table} ({})", document.place);
