@@ -202,6 +202,7 @@ fn export_import_and_export_again_are_byte_equal() {
     assert_eq!(entity["Long@odata.type"], "Edm.Int64");
     ok(&server, &["export", &path("first.tar.zst")]);
     assert!(refused(&server, &["export", &path("first")]).contains("exists already"));
+    assert!(refused(&server, &["export", &path("first.zip")]).contains("ends with .tar.zst"));
 
     for source in ["first", "first.tar.zst"] {
         let other = Server::fresh();

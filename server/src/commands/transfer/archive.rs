@@ -8,6 +8,10 @@ use std::path::{Component, Path};
 use std::rc::Rc;
 
 const ENDING: &str = ".tar.zst";
+/// Endings of other archives, in lower case.
+const OTHER_ENDINGS: [&str; 7] = [
+    ".tar", ".tar.gz", ".tar.zst", ".tgz", ".tzst", ".zip", ".zst",
+];
 /// Level of compression.
 const LEVEL: i32 = 3;
 /// Longest content of a file: the largest blob. Source: Scalability targets for Blob Storage.
@@ -21,6 +25,20 @@ const COPY_BYTES: usize = 64 << 10;
 pub fn is_name(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.ends_with(ENDING))
+}
+
+/// Error: a path whose name is that of another kind of archive, of which an export would make a directory.
+pub fn check_name(path: &Path) -> Result<(), String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.to_ascii_lowercase();
+    let mut others = OTHER_ENDINGS.iter();
+    if is_name(path) || !others.any(|ending| name.ends_with(ending)) {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: an export is a directory, or an archive whose name ends with {ENDING}",
+        path.display()
+    ))
 }
 
 /// Packs a directory into a new file, which is on the disk on return.
@@ -254,6 +272,16 @@ mod tests {
         for length in (1..whole.len()).step_by(97).chain([whole.len() - 1]) {
             let refused = unpacked(&whole[..length]).1.unwrap_err();
             assert!(refused.contains("early"), "{length}: {refused}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_archives_are_refused() {
+        for name in ["data", "data.d", "x/data.tar.zst", "x.zip/data", ".."] {
+            assert_eq!(check_name(Path::new(name)), Ok(()), "{name}");
+        }
+        for name in ["data.zip", "data.tar", "x/data.tar.gz", "data.TAR.ZST"] {
+            assert!(check_name(Path::new(name)).is_err(), "{name}");
         }
     }
 

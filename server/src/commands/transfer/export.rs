@@ -22,6 +22,7 @@ pub struct Exported {
 /// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an archive; any other becomes a directory,
 /// which may be there if it is empty. The error is a sentence.
 pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
+    archive::check_name(path)?;
     check_place(path)?;
     write_beside(client, path, |_, _| Ok(path.to_path_buf()))
 }
