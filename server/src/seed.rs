@@ -34,7 +34,12 @@ pub async fn seed(
 /// While `mark` is there, an import has begun and not ended: names that are there could hold a part of what they should.
 fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
     let (name, path, mark) = (flag.name, flag.path.as_path(), flag.mark.as_deref());
-    let failed = |error: String| format!("--{name} {}: {error}", path.display());
+    let failed = |error: String| {
+        let place = format!("{}: ", path.display());
+        // Some errors begin with the path.
+        let error = error.strip_prefix(&place).unwrap_or(&error);
+        format!("--{name} {place}{error}")
+    };
     if let Some(mark) = mark.filter(|mark| mark.exists()) {
         return Err(failed(format!(
             "an earlier import broke off, so that the store holds a part of it. Begin with an empty store; or start without --{name}, run \

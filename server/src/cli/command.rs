@@ -238,8 +238,10 @@ pub enum Command {
         store: StoreArguments,
     },
     /// Read an export, or a directory of the same layout, into a store
+    ///
+    /// Everything is checked before anything is written. See docs/export.md.
     Import {
-        /// A directory, or an archive that an export has written
+        /// A directory; an archive that an export has written; or a .toml file, as --seed takes it
         #[arg(value_name = "PATH")]
         path: PathBuf,
         /// What happens to containers, queues and tables that are there

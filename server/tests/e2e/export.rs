@@ -334,6 +334,33 @@ fn directory_that_a_person_has_written_is_imported() {
 }
 
 #[test]
+fn toml_file_is_imported_into_a_running_server() {
+    let scratch = TempDir::new().unwrap();
+    let path = scratch.path().join("seed.toml");
+    let declared = "[containers.photos]\naccess = \"blob\"\n[queues.work]\n[tables.Tab]\n";
+    fs::write(&path, declared).unwrap();
+    let server = Server::fresh();
+    let import = || ok(&server, &["import", path.to_str().unwrap()]);
+    let text = import();
+    assert!(
+        text.contains("seed.toml: 1 container, 1 queue, 1 table, 0 blobs"),
+        "{text}"
+    );
+    let container = get(&server, Service::Blob, "/photos?restype=container");
+    container
+        .is(200)
+        .has_header("x-ms-blob-public-access", "blob");
+    // They are empty, so that nothing is replaced.
+    import();
+    fs::write(&path, "[queues.work]\n[queues.q1]\n").unwrap();
+    let text = refused(&server, &["import", path.to_str().unwrap()]);
+    assert!(
+        text.contains("seed.toml: line 2: the name of a queue"),
+        "{text}"
+    );
+}
+
+#[test]
 fn hostile_directories_are_refused_with_the_place() {
     let good = "queues/first.messages.jsonl";
     let long = "x".repeat(65_537);

@@ -2,11 +2,11 @@
 
 use crate::commands::client::Client;
 use crate::commands::transfer::checks::check_service_properties;
-use crate::commands::transfer::files::Source;
+use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    FORMAT, ImportError, MANIFEST, archive, at, blobs, code_of, export::properties_path,
-    is_refusal, queues, scratch_directory, send, tables,
+    FORMAT, ImportError, MANIFEST, archive, at, blobs, code_of, declaration,
+    export::properties_path, is_refusal, queues, scratch_directory, scratch_in, send, tables,
 };
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
@@ -16,6 +16,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What directories with intermediate files begin with.
+const SCRATCH: &str = ".lazurite-import-";
 
 /// What happens to containers, queues and tables that are there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -169,7 +172,7 @@ impl Import<'_> {
     }
 }
 
-/// Imports a directory or an archive. Calls `begin` after all checks and before the first write.
+/// Imports a directory, an archive or a TOML file. Calls `begin` after all checks and before the first write.
 pub fn import(
     client: &Client,
     path: &Path,
@@ -180,9 +183,17 @@ pub fn import(
     if fs::metadata(path).map_err(at_path)?.is_dir() {
         return import_directory(client, path, existing, Progress::new(), begin);
     }
+    if declaration::is_name(path) {
+        let place = std::env::temp_dir();
+        let layout = scratch_in(&place, SCRATCH, ImportError::NoSpace)?;
+        let target = Target::new(layout.path());
+        declaration::convert(path, &target)
+            .map_err(|error| ImportError::Content(error).of(path))?;
+        return import_directory(client, layout.path(), existing, Progress::new(), begin);
+    }
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
-    let place = scratch_directory(".lazurite-import-");
+    let place = scratch_directory(SCRATCH);
     // Beside it there is room, unless that is mounted to be read only.
     let unpacked = place
         .tempdir_in(parent.unwrap_or(Path::new(".")))

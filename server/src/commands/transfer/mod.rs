@@ -174,15 +174,7 @@ pub fn seed(
     begin: &dyn Fn() -> Result<(), String>,
 ) -> Result<Seeded, String> {
     let client = Client::new(Some(connection_string))?;
-    let imported = if declaration::is_name(path) {
-        let layout = scratch_directory(".lazurite-seed-").tempdir();
-        let layout = layout.map_err(|error| at(&std::env::temp_dir(), error))?;
-        let root = layout.path();
-        declaration::convert(path, &files::Target::new(root))?;
-        import::import(&client, root, Existing::Skip, begin)?
-    } else {
-        import::import(&client, path, Existing::Skip, begin)?
-    };
+    let imported = import::import(&client, path, Existing::Skip, begin)?;
     let mut sentences = imported.notes;
     sentences.push(format!("{}: {}", path.display(), imported.counts));
     Ok(Seeded {
