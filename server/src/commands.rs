@@ -18,8 +18,8 @@ mod status;
 mod transfer;
 
 pub use transfer::{
-    Existing, ExportError, ImportError, azurite, carry, export_to, import_unpacked,
-    is_archive_name, pack_into, refusal_in, scratch_in, seed, unpack,
+    Existing, ExportError, ImportError, azurite, carry, choices_about_existing, export_to,
+    import_unpacked, is_archive_name, pack_into, refusal_in, scratch_in, seed, unpack,
 };
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};

@@ -5,8 +5,8 @@
 //! leaves. When its client leaves, an export ends; an import ends only within its archive.
 
 use crate::commands::{
-    Existing, ExportError, ImportError, export_to, import_unpacked, pack_into, refusal_in,
-    scratch_in, unpack,
+    Existing, ExportError, ImportError, choices_about_existing, export_to, import_unpacked,
+    pack_into, refusal_in, scratch_in, unpack,
 };
 use crate::connection::on_blocking_pool;
 use crate::local_services::{LocalAccount, LocalServices, STOPPING};
@@ -283,8 +283,8 @@ fn import_failure(error: ImportError) -> Failure {
         }
         ImportError::InUse(name) => {
             let message = format!(
-                "{name} is there and holds something. Nothing was imported. existing=skip leaves such as they are, existing=replace replaces \
-                 what has the same name."
+                "{name} is there and holds something. Nothing was imported. {}.",
+                choices_about_existing("existing=")
             );
             Failure::new(409, "DestinationNotEmpty", message)
         }

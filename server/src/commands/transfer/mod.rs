@@ -120,13 +120,21 @@ impl From<String> for ImportError {
     }
 }
 
+/// The choices about what is there, as a sentence without its end. `option` is what stands before the value of the option.
+pub fn choices_about_existing(option: &str) -> String {
+    format!(
+        "With {option}skip it stays as it is; with {option}replace, blobs and entities of the same names are replaced, and the messages of \
+         queues are deleted first"
+    )
+}
+
 /// The sentence that the commands print.
 impl From<ImportError> for String {
     fn from(error: ImportError) -> String {
         match error {
             ImportError::InUse(name) => format!(
-                "{name} is there and holds something. Nothing was imported. --existing skip leaves such as they are, --existing replace \
-                 replaces what has the same name"
+                "{name} is there and holds something. Nothing was imported. {}",
+                choices_about_existing("--existing ")
             ),
             ImportError::Content(sentence)
             | ImportError::NoSpace(sentence)

@@ -35,6 +35,13 @@ impl TablePlace {
     }
 }
 
+/// The places of the services of a source or a destination, as people read them.
+fn place_of(services: &Value) -> String {
+    let services = services.as_object().into_iter().flatten();
+    let places = services.filter_map(|(_, place)| place.as_str());
+    Vec::from_iter(places).join(", ")
+}
+
 /// What a copy has done before, and the file that notes what it does.
 #[derive(Default)]
 pub struct Journal {
@@ -100,9 +107,11 @@ impl Journal {
             return Err(format!("{path}: it is no journal of a copy"));
         }
         if head["copy"] != *places {
+            let of = |side: &str| place_of(&head["copy"][side]);
             return Err(format!(
-                "{path}: it is the journal of another copy: {}",
-                head["copy"]
+                "{path}: it is the journal of another copy, from {} to {}",
+                of("from"),
+                of("to")
             ));
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::commands::client::Client;
 use crate::commands::transfer;
 use crate::commands::transfer::import::Existing;
 use crate::commands::transfer::progress::Progress;
-use crate::commands::transfer::{Resource, ask, is_fatal, send, status_of};
+use crate::commands::transfer::{Resource, ask, choices_about_existing, is_fatal, send, status_of};
 use crate::commands::{plain, print_line};
 use crate::service_kind::ServiceKind;
 use journal::Journal;
@@ -213,8 +213,8 @@ impl CopyRun<'_> {
         for (name, _) in resources {
             if !self.journal.has_begun(&format!("{kind} {name}")) && is_in_use(&self.to, name)? {
                 return Err(format!(
-                    "{kind} {name} is there and holds something. Nothing was copied. --existing skip leaves such as they are, \
-                     --existing replace replaces what has the same name"
+                    "{kind} {name} is there and holds something. Nothing was copied. {}",
+                    choices_about_existing("--existing ")
                 ));
             }
         }
