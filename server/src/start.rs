@@ -284,7 +284,12 @@ async fn fill(
         let sentences = seed::seed(app, threads, flag).await?;
         Ok(Some(format!("{name}: {}", sentences.join("; "))))
     };
-    let carried = cli.import.as_ref().filter(|path| path.exists());
+    let (carried, absent) = match &cli.import {
+        Some(path) if path.exists() => (Some(path), None),
+        other => (None, other.as_ref()),
+    };
+    // A mistake in the path would go unnoticed.
+    done.extend(absent.map(|path| format!("import: {} is not there", path.display())));
     done.extend(import("import", carried, cli.export_on_exit).await?);
     let account = app.stores.accounts().first().0;
     let services = app.stores.current().services.clone();

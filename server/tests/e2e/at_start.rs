@@ -258,6 +258,7 @@ fn archive_carries_the_state_from_one_run_to_the_next() {
             .is(201);
     };
     let server = launch().start();
+    server.wait_for_log("state.tar.zst is not there");
     Request::new(Service::Blob, "PUT", "/photos?restype=container")
         .send(&server)
         .is(201);
