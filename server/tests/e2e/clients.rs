@@ -123,6 +123,13 @@ fn javascript_browser() {
     run(node_command(), "browser.js", &server);
 }
 
+#[test]
+fn javascript_assets() {
+    if !skips_clients() {
+        run_script(node_command(), "assets.js");
+    }
+}
+
 /// `LAZURITE_SCREENSHOTS=DIR` keeps a picture of every page.
 #[test]
 fn javascript_console() {
@@ -324,11 +331,15 @@ pub(crate) fn node_command() -> Command {
 }
 
 pub(crate) fn run(mut command: Command, script: &str, server: &Server) {
-    command.arg(Path::new(SOURCES).join(script));
     command.env(
         "AZURE_STORAGE_CONNECTION_STRING",
         server.connection_string(),
     );
+    run_script(command, script);
+}
+
+fn run_script(mut command: Command, script: &str) {
+    command.arg(Path::new(SOURCES).join(script));
     let output = finish(
         &mut command,
         SCRIPT_TIME_MAX,

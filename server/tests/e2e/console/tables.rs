@@ -170,6 +170,51 @@ fn an_edit_is_undone_unless_a_row_was_changed_since() {
     undo("999").is(404);
 }
 
+/// The number behind `edit=` in a text.
+fn edit_in(text: &str) -> String {
+    let (_, rest) = text.split_once("undo?edit=").unwrap();
+    rest.chars().take_while(char::is_ascii_digit).collect()
+}
+
+#[test]
+fn an_edit_that_a_later_partition_refused_is_undone_as_far_as_it_went() {
+    let server = with_orders();
+    for partition in ["p", "q"] {
+        let entity = format!(r#"{{"PartitionKey":"{partition}","RowKey":"1","Note":"old"}}"#);
+        of(Service::Table, "POST", "/Orders")
+            .json(entity)
+            .send(&server)
+            .is(201);
+    }
+    let rows = boxes(&server).join("&");
+    of(
+        Service::Table,
+        "MERGE",
+        "/Orders(PartitionKey='q',RowKey='1')",
+    )
+    .header("If-Match", "*")
+    .json(r#"{"Note":"of another"}"#)
+    .send(&server)
+    .is(204);
+    let notes = || {
+        let stored = stored(&server);
+        [0, 1].map(|row: usize| stored[row]["Note"].as_str().unwrap().to_owned())
+    };
+    let fields = format!("{rows}&name=Note&type=String&value=new");
+    let refused = submit(&server, &table_page("/rows/change"), &fields);
+    let refused = refused.is(412).text();
+    assert_eq!(notes(), ["new", "of another"]);
+    let edit = edit_in(&refused);
+    let shown = html(&table_page(&format!("/undo?edit={edit}"))).send(&server);
+    let shown = shown.is(200).text();
+    assert!(
+        shown.contains("p / 1") && !shown.contains("q / 1"),
+        "{shown}"
+    );
+    submit(&server, &table_page("/undo"), &format!("edit={edit}")).is(303);
+    assert_eq!(notes(), ["old", "of another"]);
+}
+
 #[test]
 fn the_plan_of_a_filter_is_a_document() {
     let server = with_orders();
