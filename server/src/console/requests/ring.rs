@@ -17,6 +17,7 @@ use axum::body::Body;
 use axum::http::header::HeaderMap;
 use axum::http::{Method, Request, Response, Uri};
 use hyper::body::Body as _;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -87,14 +88,18 @@ pub struct Record {
     /// Whose resource the request names; `None` if it was refused before that was known.
     pub account: Option<String>,
     /// The REST name; empty if the request got no further.
-    pub operation: &'static str,
+    pub operation: Cow<'static, str>,
     pub status: u16,
     pub refusal: Option<Box<WhyRefused>>,
     pub request_bytes: Option<u64>,
     pub response_bytes: Option<u64>,
+    /// Whether the request was for a fork, which ends with the process.
+    pub is_of_fork: bool,
+    /// Whether an earlier run of the server has answered the request: it counts in no figure of this one.
+    pub is_earlier: bool,
     /// The request line, the headers, an empty line, and the headers of the response.
-    head: Vec<u8>,
-    bodies: Option<Bodies>,
+    pub(super) head: Vec<u8>,
+    pub(super) bodies: Option<Bodies>,
 }
 
 /// The copies of the two bodies of a request.
@@ -111,7 +116,7 @@ pub struct WhyRefused {
     /// In one phrase.
     pub reason: String,
     /// All that the response says, name by name.
-    pub details: Vec<(&'static str, String)>,
+    pub details: Vec<(Cow<'static, str>, String)>,
     /// The string that the client signed instead, if it is known.
     pub client_signed: Option<Box<ClientSigned>>,
 }
@@ -234,6 +239,8 @@ pub struct Totals {
     /// Requests that were only counted.
     pub skipped: u64,
     pub kept: u64,
+    /// Those among the kept ones that earlier runs have answered.
+    pub kept_earlier: u64,
     /// The position of the newest.
     pub newest: u64,
 }
@@ -266,11 +273,19 @@ struct Kept {
     bytes: usize,
     /// The position of the newest record.
     newest: u64,
+    /// The position of the newest record of an earlier run.
+    newest_earlier: u64,
     /// The position before which no record has its bodies any more.
     bodies_from: u64,
 }
 
 impl Kept {
+    /// The position of the oldest record that is kept, or the next one.
+    fn first(&self) -> u64 {
+        let first = self.records.front();
+        first.map_or(self.newest + 1, |record| record.number)
+    }
+
     /// Drops the bodies of the oldest record that still has them; `None` if no record has.
     fn drop_bodies(&mut self) -> Option<[Vec<u8>; 2]> {
         let first = self.records.front()?.number;
@@ -368,6 +383,7 @@ impl Ring {
     pub fn end(&self, begun: Begun, origin: &RequestOrigin, log: &RequestLog, answer: Answer<'_>) {
         let Answer {
             account,
+            is_of_fork,
             operation,
             refusal,
             response,
@@ -395,11 +411,13 @@ impl Ring {
             secure: origin.secure,
             request_id: origin.request_id.clone(),
             account,
-            operation,
+            operation: operation.into(),
             status: response.status().as_u16(),
             refusal,
             request_bytes: log.request_bytes(),
             response_bytes: response.body().size_hint().exact(),
+            is_of_fork,
+            is_earlier: false,
             head,
             bodies: begun.bodies,
         });
@@ -431,14 +449,25 @@ impl Ring {
         drop((dropped, bodies));
     }
 
+    /// Keeps a record of an earlier run. Before the first request of this one.
+    pub fn restore(&self, record: Record) {
+        self.push(Record {
+            is_earlier: true,
+            ..record
+        });
+        let mut kept = self.kept();
+        kept.newest_earlier = kept.newest;
+    }
+
     pub fn totals(&self) -> Totals {
         let kept = self.kept();
         let skipped = self.skipped.0.load(Ordering::Relaxed);
         Totals {
-            seen: kept.newest + skipped,
+            seen: kept.newest - kept.newest_earlier + skipped,
             errors: self.errors.load(Ordering::Relaxed),
             skipped,
             kept: kept.records.len() as u64,
+            kept_earlier: (kept.newest_earlier + 1).saturating_sub(kept.first()),
             newest: kept.newest,
         }
     }
@@ -446,10 +475,7 @@ impl Ring {
     /// Records behind position `after`, at most `count_max`, that `is_shown` accepts.
     pub fn after(&self, after: u64, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Batch {
         let kept = self.kept();
-        let first = kept
-            .records
-            .front()
-            .map_or(kept.newest + 1, |record| record.number);
+        let first = kept.first();
         let skipped = after
             .saturating_add(1)
             .saturating_sub(first)
@@ -474,6 +500,14 @@ impl Ring {
             missed: first.saturating_sub(after.saturating_add(1)),
             next,
         }
+    }
+
+    /// The newest records behind position `after`, at most `count_max`, newest first.
+    pub fn newest(&self, after: u64, count_max: usize) -> Vec<Arc<Record>> {
+        let kept = self.kept();
+        let newest = kept.records.iter().rev().take(count_max);
+        let newest = newest.take_while(|record| record.number > after);
+        newest.cloned().collect()
     }
 
     /// The last records that `is_shown` accepts, newest first.
@@ -508,6 +542,8 @@ impl Ring {
 /// How a request was answered.
 pub struct Answer<'a> {
     pub account: Option<String>,
+    /// Whether the request was for a fork.
+    pub is_of_fork: bool,
     pub operation: &'static str,
     pub refusal: Option<Box<WhyRefused>>,
     pub response: &'a Response<Body>,
@@ -573,7 +609,7 @@ impl WhyRefused {
         let details: Vec<_> = failure
             .details
             .iter()
-            .map(|(name, text)| (*name, without_secrets(text)))
+            .map(|(name, text)| (Cow::Borrowed(*name), without_secrets(text)))
             .collect();
         let detail = REASONS
             .into_iter()
@@ -594,7 +630,7 @@ impl WhyRefused {
             client_signed: failure.client_signed.as_ref().map(|signed| {
                 Box::new(ClientSigned {
                     text: without_secrets(&signed.text),
-                    mistake: signed.mistake,
+                    mistake: signed.mistake.clone(),
                 })
             }),
         })
@@ -693,6 +729,7 @@ mod tests {
         *response.status_mut() = status.try_into().unwrap();
         let answer = Answer {
             account: Some("a".to_owned()),
+            is_of_fork: false,
             operation: "GetBlob",
             refusal: None,
             response: &response,
@@ -794,7 +831,7 @@ mod tests {
         let failure = Failure {
             client_signed: Some(Box::new(ClientSigned {
                 text: text.to_owned(),
-                mistake: "A mistake.",
+                mistake: "A mistake.".into(),
             })),
             ..refused()
         };
