@@ -1,6 +1,7 @@
 //! Requests: the last requests as they come in, and everything about one of them.
 
 mod again;
+mod aside;
 mod batch;
 mod body;
 mod calls;
@@ -267,7 +268,7 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
             "Showing the last " span data-shown { (rows.len()) } ". " span data-seen { (count(totals.seen)) } " came since the start; the newest "
             (count(totals.kept)) " are kept"
             @if totals.kept_earlier > 0 { ", " (count(totals.kept_earlier)) " of them from earlier runs" }
-            "."
+            "; of a container, queue or table that busier ones push out, the last " (aside::OF_RESOURCE_MAX) "."
             @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
             span data-live-state role="status" {}
         }

@@ -212,6 +212,7 @@ fn record_of(payload: &[u8]) -> Option<Record> {
         response_bytes: known(response_bytes),
         is_of_fork: false,
         is_earlier: true,
+        resource: 0,
         head,
         bodies: None,
     })
@@ -301,6 +302,7 @@ pub mod tests {
             response_bytes: None,
             is_of_fork: false,
             is_earlier: false,
+            resource: 0,
             head: head.into_bytes(),
             bodies: None,
         }
