@@ -237,6 +237,60 @@ fn the_plan_of_a_filter_is_a_document() {
 }
 
 #[test]
+fn a_form_of_252_properties_comes_in_pages_and_keeps_those_of_the_others() {
+    let server = with_orders();
+    let name = |number: usize| format!("{}{number:03}", "Long".repeat(50));
+    let mut entity = serde_json::json!({"PartitionKey": "p", "RowKey": "r"});
+    for number in 0..252 {
+        entity[name(number)] = "<&\">".repeat(100).into();
+    }
+    of(Service::Table, "POST", "/Orders")
+        .json(entity.to_string())
+        .send(&server)
+        .is(201);
+    let before = stored(&server);
+    let path = table_page("/entity?pk=p&rk=r");
+    let (mut from, mut shown, mut pages) = (Some(0), 0, 0);
+    while let Some(at) = from {
+        let text = html(&format!("{path}&from={at}")).send(&server).text();
+        assert!(text.len() < 150 << 10, "{} bytes", text.len());
+        shown += text.matches("aria-label=\"Value of Long").count();
+        pages += 1;
+        let next = text.split_once("rel=\"next\" href=\"");
+        from = next.map(|(_, rest)| {
+            let (_, rest) = rest.split_once("from=").unwrap();
+            rest.split('"').next().unwrap().parse::<usize>().unwrap()
+        });
+    }
+    assert!(shown == 252 && pages > 1, "{shown} in {pages} pages");
+    let text = html(&format!("{path}&from=100")).send(&server).text();
+    let value_of = |field: &str| {
+        let (_, rest) = text
+            .split_once(&format!("name=\"{field}\" value=\""))
+            .unwrap();
+        rest.split('"').next().unwrap().replace("&quot;", "\"")
+    };
+    let until: usize = value_of("until").parse().unwrap();
+    let mut fields = format!(
+        "pk=p&rk=r&etag={}&from=100&until={until}",
+        encode(&value_of("etag"))
+    );
+    for number in 100..until {
+        fields += &format!("&name={}&type=Int32&value={number}", name(number));
+    }
+    submit(&server, &table_page("/entity"), &fields).is(303);
+    let after = stored(&server);
+    for number in 0..252 {
+        let name = name(number);
+        if (100..until).contains(&number) {
+            assert_eq!(after[0][&name], number);
+        } else {
+            assert_eq!(after[0][&name], before[0][&name]);
+        }
+    }
+}
+
+#[test]
 fn a_grid_names_its_properties_for_the_completion() {
     let server = with_orders();
     of(Service::Table, "POST", "/Orders")
