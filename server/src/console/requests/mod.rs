@@ -265,10 +265,10 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         (filter_help())
         (groups::section(console))
         p.limits {
-            "Showing the last " span data-shown { (rows.len()) } ". " span data-seen { (count(totals.seen)) } " came since the start; the newest "
+            "Showing the last " span data-shown { (rows.len()) } ". " span data-seen { (count(totals.seen)) } " came since the start. "
             (count(totals.kept)) " are kept"
             @if totals.kept_earlier > 0 { ", " (count(totals.kept_earlier)) " of them from earlier runs" }
-            "; of a container, queue or table that busier ones push out, the last " (aside::OF_RESOURCE_MAX) "."
+            ": the newest, and up to " (aside::OF_RESOURCE_MAX) " of each container, queue and table that busier ones push out."
             @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
             span data-live-state role="status" {}
         }
