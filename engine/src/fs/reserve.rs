@@ -6,6 +6,7 @@
 use crate::fs::Space;
 use crate::fs::directory::Directory;
 use crate::{Error, Result};
+use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The part of the reserve that may be taken before the file system is asked again: others write there too, also the
@@ -21,10 +22,10 @@ pub(crate) struct SpaceReserve {
     reserve_bytes: u64,
     quota_bytes: Option<u64>,
     /// Bytes that may be taken before the file system is asked again.
-    left: AtomicU64,
+    left: CachePadded<AtomicU64>,
     is_short: AtomicBool,
     /// Bytes of all memtables, sealed ones included: they are still to be written.
-    pub(crate) memtable_bytes: AtomicUsize,
+    pub(crate) memtable_bytes: CachePadded<AtomicUsize>,
 }
 
 impl SpaceReserve {
@@ -37,9 +38,9 @@ impl SpaceReserve {
             directory,
             reserve_bytes,
             quota_bytes,
-            left: AtomicU64::new(0),
+            left: CachePadded::new(AtomicU64::new(0)),
             is_short: AtomicBool::new(false),
-            memtable_bytes: AtomicUsize::new(0),
+            memtable_bytes: CachePadded::new(AtomicUsize::new(0)),
         }
     }
 

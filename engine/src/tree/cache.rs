@@ -6,6 +6,7 @@ use crate::base::mutex::lock;
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 use bytes::Bytes;
+use crossbeam_utils::CachePadded;
 use quick_cache::Weighter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,12 +36,12 @@ pub(crate) struct Cache {
     pinned: AtomicU64,
     /// Most pinned bytes; 0 if the SSTables belong to another cache.
     pinned_max: u64,
-    reads: AtomicU64,
+    reads: CachePadded<AtomicU64>,
     /// Unreferenced SSTables, to be removed by background work: a removal takes milliseconds, and the last
     /// reference may be a reader's.
     obsolete: Mutex<Vec<u64>>,
     /// Whether the cache was full once. From then on, blocks are kept at their second miss.
-    is_full: AtomicBool,
+    is_full: CachePadded<AtomicBool>,
     missed: OnceLock<Missed>,
 }
 
@@ -117,9 +118,9 @@ impl Cache {
             files: quick_cache::sync::Cache::new(files_max.max(1)),
             pinned: AtomicU64::new(0),
             pinned_max: bytes_max as u64 / 2,
-            reads: AtomicU64::new(0),
+            reads: CachePadded::new(AtomicU64::new(0)),
             obsolete: Mutex::default(),
-            is_full: AtomicBool::new(false),
+            is_full: CachePadded::new(AtomicBool::new(false)),
             missed: OnceLock::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! Snapshots: the published sequence number, and those at which readers read; compaction must respect the oldest.
 
 use crate::base::key::SequenceNumber;
+use crossbeam_utils::CachePadded;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The sequence numbers at which someone reads.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    published: AtomicU64,
+    published: CachePadded<AtomicU64>,
     held: Mutex<BTreeMap<SequenceNumber, usize>>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::tree::keyspace::Tree;
 use crate::{Error, KeyspaceOptions, Result};
+use crossbeam_utils::CachePadded;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +16,7 @@ pub(crate) struct Trees {
     /// Indexed by keyspace id.
     list: RwLock<Vec<Arc<Tree>>>,
     /// The most SSTables that any keyspace has in level 0.
-    level0_files_most: AtomicUsize,
+    level0_files_most: CachePadded<AtomicUsize>,
     /// Keyspaces opened so far.
     opened: AtomicU32,
 }
@@ -25,7 +26,7 @@ impl Default for Trees {
         Trees {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             list: RwLock::default(),
-            level0_files_most: AtomicUsize::new(0),
+            level0_files_most: CachePadded::new(AtomicUsize::new(0)),
             opened: AtomicU32::new(0),
         }
     }

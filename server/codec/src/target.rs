@@ -6,6 +6,14 @@ use std::borrow::Cow;
 
 /// A request target or a URL without user, password, signature and fragment, and with nothing that could forge a line.
 pub fn redact(target: &str) -> String {
+    without_credentials(target)
+        .escape_default()
+        .to_string()
+        .replace("\\'", "'")
+}
+
+/// A request target or a URL without user, password, signature and fragment.
+pub fn without_credentials(target: &str) -> String {
     let target = target.split('#').next().unwrap_or_default();
     let target = without_user(target);
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
@@ -16,9 +24,6 @@ pub fn redact(target: &str) -> String {
     let query = pairs.collect::<Vec<_>>().join("&");
     let separator = if query.is_empty() { "" } else { "?" };
     without_signatures(&format!("{path}{separator}{query}"))
-        .escape_default()
-        .to_string()
-        .replace("\\'", "'")
 }
 
 /// Whether a text could have a signature: most texts have neither an equals sign nor an encoded letter. It is not inlined: the loop over

@@ -58,7 +58,10 @@ pub fn client_signed(
         verify(&known, text.as_bytes(), signature).then(|| (text.to_owned(), mistake))
     };
     let (text, mistake) = found.cloned().or_else(known_key)?;
-    Some(Box::new(ClientSigned { text, mistake }))
+    Some(Box::new(ClientSigned {
+        text,
+        mistake: mistake.into(),
+    }))
 }
 
 #[cfg(test)]

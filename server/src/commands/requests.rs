@@ -99,6 +99,9 @@ fn line(request: &Value) -> String {
             _ => line.push_str(&format!(" ({value})")),
         }
     }
+    if request["earlier_run"] == true {
+        line.push_str(" [earlier run]");
+    }
     line
 }
 

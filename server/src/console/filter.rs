@@ -177,4 +177,12 @@ mod tests {
             term("N", "like", "String", "x").is_err() && term("N", "eq", "Int32", "x").is_err()
         );
     }
+
+    #[test]
+    fn an_infinite_number_is_no_value_of_a_filter() {
+        for text in ["INF", "-INF", "inf", "Infinity", "-Infinity", "1e999"] {
+            let built = term("N", "eq", "Double", text);
+            assert!(built.is_err(), "{text}: {built:?}");
+        }
+    }
 }

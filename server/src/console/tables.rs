@@ -15,6 +15,7 @@ use lazurite_table::{
     AccessKind, ETag, Entity, IfMatch, Operation, Query, TableQuery, Value, Write,
 };
 use maud::{Markup, html};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -485,7 +486,7 @@ async fn new(
     let content = html! {
         (entity_trail(&account, &table, "New entity"))
         h1 { "New entity" }
-        (entity_form(&console, &account, &table, None, ""))
+        (entity_form(&console, &account, &table, None, &FormPart::default()))
     };
     Ok(layout::page(&console, "Tables", "New entity", content))
 }
@@ -527,7 +528,7 @@ fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> 
             div { dt { "ETag" } dd { code { (entity.etag().to_text()) } } }
             div { dt { "Size" } dd { (layout::size(lazurite_table::entity_bytes(&entity) as u64)) } }
         }
-        (entity_form(console, account, table, Some(&entity), &visit.parameter("load")))
+        (entity_form(console, account, table, Some(&entity), &FormPart::of(visit)))
         details.danger {
             summary { "Delete this entity" }
             form method="post" action=(layout::path(&["tables", account, table, "entity", "delete"], &[])) {
@@ -549,15 +550,76 @@ fn keys_of(entity: &Entity) -> Markup {
     }
 }
 
-/// `loaded` is the property whose value is in the form however long it is.
+/// The part of an entity that a form is to show.
+#[derive(Default)]
+struct FormPart {
+    /// The property whose value is in the form however long it is.
+    loaded: String,
+    /// The first property.
+    from: usize,
+}
+
+impl FormPart {
+    fn of(visit: &Visit) -> FormPart {
+        FormPart {
+            loaded: visit.parameter("load"),
+            from: visit.parameter("from").parse().unwrap_or(0),
+        }
+    }
+
+    /// The first property that is shown, and the rows from there on, as many as fit into a page.
+    fn rows(&self, account: &str, table: &str, entity: &Entity) -> (usize, Vec<Markup>) {
+        let rows_from = |from: usize| {
+            let properties = entity.properties.iter().skip(from);
+            let rows = properties.map(|(name, value)| {
+                let text = edit_text(value);
+                if text.len() > VALUE_BYTES_MAX && *name != self.loaded {
+                    long_row((account, table), entity, name, value)
+                } else {
+                    property_row(name, type_name(value), &text)
+                }
+            });
+            (from, layout::fitting_rows(rows))
+        };
+        let last = entity.properties.len().saturating_sub(1);
+        let (from, rows) = rows_from(self.from.min(last));
+        let mut names = entity.properties.iter().map(|(name, _)| name);
+        let loaded = names.position(|name| *name == self.loaded);
+        match loaded.filter(|loaded| !(from..from + rows.len()).contains(loaded)) {
+            Some(loaded) => rows_from(loaded),
+            None => (from, rows),
+        }
+    }
+}
+
+/// Which properties a form shows, if they are not all. The others stay as they are.
+fn form_limits(path: &str, shown: Range<usize>, count: usize) -> Markup {
+    if shown.len() == count {
+        return html! {};
+    }
+    html! {
+        input type="hidden" name="from" value=(shown.start);
+        input type="hidden" name="until" value=(shown.end);
+        p.limits {
+            "Showing properties " (shown.start + 1) " to " (shown.end) " of " (count) "; the others stay as they are."
+            @if shown.start > 0 { " " a href=(path) { "First properties" } }
+            @if shown.end < count { " " a rel="next" href=(format!("{path}&from={}", shown.end)) { "Next properties" } }
+        }
+    }
+}
+
 fn entity_form(
     console: &Console,
     account: &str,
     table: &str,
     entity: Option<&Entity>,
-    loaded: &str,
+    part: &FormPart,
 ) -> Markup {
-    let properties = entity.map_or(&[][..], |entity| &entity.properties);
+    let count = entity.map_or(0, |entity| entity.properties.len());
+    let shown = entity.map(|entity| part.rows(account, table, entity));
+    let (from, rows) = shown.unwrap_or_default();
+    let path =
+        entity.map(|entity| entity_path(account, table, &entity.partition_key, &entity.row_key));
     html! {
         form method="post" action=(layout::path(&["tables", account, table, "entity"], &[])) {
             (layout::token(console))
@@ -573,16 +635,12 @@ fn entity_form(
                     caption.hidden { "Properties" }
                     thead { tr { th scope="col" { "Property" } th scope="col" { "Type" } th scope="col" { "Value" } } }
                     tbody {
-                        @for (name, value) in properties {
-                            @let text = edit_text(value);
-                            @if let Some(entity) = entity.filter(|_| text.len() > VALUE_BYTES_MAX && name != loaded) {
-                                (long_row((account, table), entity, name, value))
-                            } @else { (property_row(name, type_name(value), &text)) }
-                        }
+                        @for row in &rows { (row) }
                         @for _ in 0..EMPTY_ROWS { (property_row("", "String", "")) }
                     }
                 }
             }
+            @if let Some(path) = path { (form_limits(&path, from..from + rows.len(), count)) }
             p.limits { "A property without a name is left out: a null is a property that does not exist. Binary is in hexadecimal digits. A filter finds values of the type that it is written with: after a change from String to Int32, Age eq '30' no longer finds the entity, and Age eq 30 does." }
             p.warned role="status" data-type-hint hidden {}
             (layout::script("table.js"))
@@ -629,10 +687,19 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
         .all("name")
         .zip(form.all("type"))
         .zip(form.all("value"));
-    // A long value that was not loaded stays as it is.
-    let kept = before.map_or(&[][..], |entity| &entity.properties);
-    let is_kept = |(name, _): &&(String, Value)| form.all("keep").any(|kept| kept == name);
-    let mut properties: Vec<_> = kept.iter().filter(is_kept).cloned().collect();
+    // Long values that were not loaded stay as they are, and so do properties that the form did not show.
+    let stored = before.map_or(&[][..], |entity| &entity.properties);
+    let number = |name: &str| form.get(name).and_then(|text| text.parse().ok());
+    let (from, until) = (number("from").unwrap_or(0), number("until"));
+    let until = until.unwrap_or(stored.len());
+    let has = |field: &str, name: &str| form.all(field).any(|value| value == name);
+    let is_kept = |(index, (name, _)): &(usize, &(String, Value))| {
+        !(from..until).contains(index) && !has("name", name) || has("keep", name)
+    };
+    let kept = stored.iter().enumerate().filter(is_kept);
+    let (kept, behind): (Vec<_>, Vec<_>) = kept.partition(|(index, _)| *index < until);
+    let owned = |(_, property): (usize, &(String, Value))| property.clone();
+    let mut properties: Vec<_> = kept.into_iter().map(owned).collect();
     for ((name, type_name), text) in fields.filter(|((name, _), _)| !name.is_empty()) {
         let text = text.replace("\r\n", "\n");
         let value = parse(type_name, &text).ok_or_else(|| {
@@ -650,6 +717,7 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
         let value = old.filter(|_| is_unchanged).cloned().unwrap_or(value);
         properties.push((name.to_owned(), value));
     }
+    properties.extend(behind.into_iter().map(owned));
     Ok(properties)
 }
 
@@ -661,7 +729,9 @@ async fn save(
     let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
     let etag = form.get("etag").map(ETag::parse).transpose()?;
     let id = console.edits.next_id();
-    let path = entity_path(&account, &table, &partition_key, &row_key) + &format!("&edit={id}");
+    let from = form.get("from").unwrap_or("0");
+    let path = entity_path(&account, &table, &partition_key, &row_key);
+    let path = format!("{path}&edit={id}&from={}", layout::encode(from));
     written(console, path, Done::Saved, move |console| {
         let (write, before) = match etag {
             None => (Write::Insert, None),
@@ -731,6 +801,28 @@ mod tests {
         let saved = properties(&form, Some(&entity)).unwrap();
         assert_eq!(saved, [long, ("N".to_owned(), Value::Int32(1))]);
         assert_eq!(properties(&form, None).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn properties_that_a_form_does_not_show_are_kept_in_their_places() {
+        let property = |name: &str, number| (name.to_owned(), Value::Int32(number));
+        let stored = ["A", "B", "C", "D"].map(|name| property(name, 1)).to_vec();
+        let entity = Entity::new("p", "r", stored);
+        let form = |text: &str| {
+            let form = Form::parse(text.as_bytes()).unwrap();
+            properties(&form, Some(&entity)).unwrap()
+        };
+        assert_eq!(
+            form("from=1&until=3&name=B&type=Int32&value=2&name=New&type=Int32&value=3"),
+            [("A", 1), ("B", 2), ("New", 3), ("D", 1)].map(|(name, number)| property(name, number))
+        );
+        // One that is written is not kept beside it.
+        assert_eq!(
+            form("from=0&until=1&name=D&type=Int32&value=2").len(),
+            3,
+            "D, B and C"
+        );
+        assert_eq!(form("from=x&until=").len(), 0);
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl RequestLog {
         let (_, head) = head.split_once('\n').unwrap_or_default();
         tracing::debug!(request_id, request = head, response = &*answer, "headers");
         for (name, text) in why.iter().flat_map(|why| &why.details) {
-            tracing::debug!(request_id, name, text, "reason");
+            tracing::debug!(request_id, name = &**name, text, "reason");
         }
     }
 }

@@ -5,7 +5,6 @@ const assert = require("node:assert/strict");
 const http = require("node:http");
 const { after, before, describe, it } = require("node:test");
 const { chromium } = require("playwright-core");
-const sparticuz = require("@sparticuz/chromium");
 const blobs = require("@azure/storage-blob");
 const queues = require("@azure/storage-queue");
 const { connection, settings, once } = require("./harness.js");
@@ -97,7 +96,7 @@ describe("web pages", () => {
     far = `http://evil.example:${port}/`;
     const hosts = "--host-resolver-rules=MAP evil.example 127.0.0.1, MAP rebound.example 127.0.0.1";
     const args = ["--no-sandbox", "--disable-gpu", hosts];
-    browser = await chromium.launch({ executablePath: await sparticuz.executablePath(), args });
+    browser = await chromium.launch({ executablePath: process.env.LAZURITE_BROWSER, args });
   });
 
   after(async () => {

@@ -606,6 +606,28 @@ fn import_replaces_a_blob_that_has_uncommitted_blocks_with_ids_of_another_length
 }
 
 #[test]
+fn import_takes_header_values_with_a_tab() {
+    let server = Server::fresh();
+    let archive = archive(&[
+        ("blobs/aaa.json", r#"{"metadata":{"note":"a\tb"}}"#),
+        (
+            "blobs/aaa.blobs.jsonl",
+            r#"{"name":"name","contentLanguage":"en\tde","metadata":{"note":"c\td"}}"#,
+        ),
+        ("blobs/aaa/name", "content"),
+        (MANIFEST, "{\"format\":1}"),
+    ]);
+    import("", archive).send(&server).is(200);
+    let container = Request::new(Service::Blob, "GET", "/aaa?restype=container");
+    let container = container.send(&server);
+    container.is(200).has_header("x-ms-meta-note", "a\tb");
+    let blob = Request::new(Service::Blob, "GET", "/aaa/name").send(&server);
+    blob.is(200)
+        .has_header("x-ms-meta-note", "c\td")
+        .has_header("content-language", "en\tde");
+}
+
+#[test]
 fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
     let server = Server::fresh();
     // Each of them is right, and the server refuses them together.

@@ -20,6 +20,7 @@ use crate::{Direction, Result};
 pub(crate) use arena::PinnedRows;
 use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
 use bytes::Bytes;
+use crossbeam_utils::CachePadded;
 use filter::{FILTER_BYTES, KeyFilter};
 use hash_index::{HashIndex, Known};
 use index::{INDEX_BYTES_PER_ROW, Index, Position};
@@ -55,8 +56,8 @@ const TOUCHED_ROWS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Memtable {
-    rows: RwLock<Rows>,
-    bytes: AtomicUsize,
+    rows: CachePadded<RwLock<Rows>>,
+    bytes: CachePadded<AtomicUsize>,
     has_range_tombstones: AtomicBool,
     keys: KeyFilter,
     created: Duration,
@@ -139,8 +140,8 @@ struct Pause {
 impl Memtable {
     pub(crate) fn new(created: Duration) -> Memtable {
         Memtable {
-            rows: RwLock::default(),
-            bytes: AtomicUsize::new(0),
+            rows: CachePadded::default(),
+            bytes: CachePadded::new(AtomicUsize::new(0)),
             has_range_tombstones: AtomicBool::new(false),
             keys: KeyFilter::default(),
             created,

@@ -1,10 +1,10 @@
 // Uploads: files and whole folders, chosen or dropped, a few at a time. A large file goes in blocks: what was sent of it stays in the
 // server as uncommitted blocks, and the next attempt goes on behind them.
 
+import { BLOCK_BYTES, blockIds } from "./blocks.js";
 import { all, element, one, reasonOf, sendFile, size } from "./console.js";
 
 const AT_A_TIME = 3;
-const BLOCK_BYTES = 8 << 20;
 /** Most items that are shown one by one. */
 const ITEMS_MAX = 200;
 
@@ -17,16 +17,6 @@ const address = (name, more = {}) => `${upload.dataset.upload}?${new URLSearchPa
 let waiting = [];
 let running = 0;
 let counts = { all: 0, stored: 0, failed: 0 };
-
-/** A checksum of the first bytes of a file (FNV-1a): other files can have its name, size and time. */
-async function markOf(file) {
-  const start = new Uint8Array(await file.slice(0, 1 << 16).arrayBuffer());
-  const sum = start.reduce((hash, byte) => Math.imul(hash ^ byte, 0x01000193), 0x811c9dc5) >>> 0;
-  return sum.toString(36).padStart(7, "0");
-}
-
-/** The id of a block: the same file has the same ids, all of one length. */
-const blockId = (file, mark, index) => `${mark}-${file.size.toString(36).padStart(11, "0")}-${Math.abs(file.lastModified).toString(36).padStart(11, "0")}-${String(index).padStart(5, "0")}`;
 
 class Item {
   constructor(file, path) {
@@ -74,11 +64,10 @@ class Item {
   async sendBlocks() {
     const held = await fetch(`${upload.dataset.upload}/blob/blocks.json?${new URLSearchParams({ name: this.name })}`);
     const uncommitted = held.ok ? ((await held.json()).uncommitted ?? []) : [];
-    const mark = await markOf(this.file);
+    const ids = await blockIds(this.file);
     const known = new Set(uncommitted.map(({ id }) => atob(id)));
     // Blocks of another client, with ids of another length: this file cannot have blocks beside them.
-    if ([...known].some((id) => id.length !== blockId(this.file, mark, 0).length)) return this.put(this.file, {});
-    const ids = [...Array(Math.ceil(this.file.size / BLOCK_BYTES)).keys()].map((index) => blockId(this.file, mark, index));
+    if ([...known].some((id) => id.length !== ids[0].length)) return this.put(this.file, {});
     if (ids.some((id) => known.has(id))) this.text.textContent = `${this.path}: goes on behind ${size(ids.filter((id) => known.has(id)).length * BLOCK_BYTES)}`;
     for (const [index, block] of ids.entries()) {
       const start = index * BLOCK_BYTES;

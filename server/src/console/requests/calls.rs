@@ -328,7 +328,7 @@ pub fn beginning(service: ServiceKind, language: &str) -> String {
         "Java" => java(service, title, &lower),
         "Go" => go(service, &lower),
         "Rust" => format!(
-            "use azure_core::http::{{RequestContent, Url}};\nuse azure_storage_{lower}::{{clients::*, models::*}};\nuse futures::TryStreamExt;\n             // The URL of the service, with a SAS.\nlet service = {title}ServiceClient::new(Url::parse(&url)?, None, None)?;\n"
+            "use azure_core::http::{{RequestContent, Url}};\nuse azure_storage_{lower}::{{clients::*, models::*}};\nuse futures::TryStreamExt;\n// The URL of the service, with a SAS.\nlet service = {title}ServiceClient::new(Url::parse(&url)?, None, None)?;\n"
         ),
         _ => dotnet(service, title),
     }

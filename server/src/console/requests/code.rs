@@ -12,6 +12,10 @@ use std::borrow::Cow;
 /// Headers that curl writes itself.
 const HEADERS_OF_CURL: [&str; 4] = ["host", "content-length", "connection", "transfer-encoding"];
 
+/// Characters that end a line in some languages, beside those that JSON escapes.
+/// Source: ECMA-334, "Line terminators".
+const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+
 /// A longer body is that of a file.
 const BODY_BYTES_MAX: usize = 2 << 10;
 
@@ -75,7 +79,7 @@ pub fn calls(record: &Record) -> Vec<(&'static str, String)> {
 
 /// The imports, the frame of a test and its steps where the request succeeds and where it is refused, by language. A line that is `{i}`,
 /// `{b}` or `{c}` stands for the imports, the beginning and the call; `{n}` is the name, `{u}` the same in lower case, `{s}` the status.
-const TESTS: [(&str, &str, &str, &str); 4] = [
+const TESTS: [(&str, &str, &str, &str); 6] = [
     (
         "Python",
         "import os\nimport pytest\nfrom azure.core.exceptions import HttpResponseError\n{i}\n\ndef test_{u}():\n    connection = os.environ[\"AZURE_STORAGE_CONNECTION_STRING\"]\n    {b}\n",
@@ -100,6 +104,18 @@ const TESTS: [(&str, &str, &str, &str); 4] = [
         "        {c}\n    }\n}\n",
         "        var refused = assertThrows(HttpResponseException.class, () -> {\n            {c}\n        });\n        assertEquals({s}, refused.getResponse().getStatusCode());\n    }\n}\n",
     ),
+    (
+        "Go",
+        "package main\n\nimport \"context\"\nimport \"errors\"\nimport \"os\"\nimport \"testing\"\nimport \"github.com/Azure/azure-sdk-for-go/sdk/azcore\"\n{i}\n\nfunc statusOf(err error) int {\n\tvar refused *azcore.ResponseError\n\tif errors.As(err, &refused) {\n\t\treturn refused.StatusCode\n\t}\n\treturn 0\n}\n\nfunc Test{n}(t *testing.T) {\n\tctx := context.Background()\n\tconnection := os.Getenv(\"AZURE_STORAGE_CONNECTION_STRING\")\n\t{b}\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n",
+        "\t{c}\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n}\n",
+        "\t{c}\n\tif statusOf(err) != {s} {\n\t\tt.Fatal(err)\n\t}\n}\n",
+    ),
+    (
+        "Rust",
+        "{i}\n\n#[tokio::test]\nasync fn {u}() -> Result<(), Box<dyn std::error::Error>> {\n    let url = std::env::var(\"AZURE_STORAGE_SERVICE_URL\")?;\n    {b}\n",
+        "    {c}\n    Ok(())\n}\n",
+        "    let call = async {\n        {c}\n        Ok::<(), azure_core::Error>(())\n    };\n    let refused = call.await.unwrap_err();\n    assert_eq!(refused.http_status().map(u16::from), Some({s}));\n    Ok(())\n}\n",
+    ),
 ];
 
 /// The request as a test of an application: it is answered as it was this time.
@@ -108,12 +124,18 @@ pub fn test(record: &Record, language: &str, code: &str) -> Option<String> {
     let steps = if record.is_error() { refused } else { served };
     let beginning = beginning(record.service, language);
     let call = code.strip_prefix(&*beginning)?;
+    let call = if language == "Go" {
+        without_results(call)
+    } else {
+        call.to_owned()
+    };
     let is_import = |line: &&str| {
-        ["import ", "using ", "from "]
+        ["import ", "using ", "from ", "use "]
             .iter()
             .any(|word| line.starts_with(word))
     };
-    let (imports, setup): (Vec<&str>, Vec<&str>) = beginning.lines().partition(is_import);
+    let lines = beginning.lines().filter(|line| !line.is_empty());
+    let (imports, setup): (Vec<&str>, Vec<&str>) = lines.partition(is_import);
     let name = format!("{}{}", record.operation, record.status);
     let mut test = String::new();
     for line in format!("{frame}{steps}").lines() {
@@ -134,6 +156,20 @@ pub fn test(record: &Record, language: &str, code: &str) -> Option<String> {
         }
     }
     Some(test)
+}
+
+/// A call in Go without variables for its results: Go refuses variables that are not used. Pages end with the first error.
+fn without_results(call: &str) -> String {
+    let page = "\tpage, err := pager.NextPage(ctx)";
+    let next = "\tif _, err = pager.NextPage(ctx); err != nil {\n\t\tbreak\n\t}";
+    let line = |line: &str| match line.split_once(", err := ") {
+        _ if line == page => next.to_owned(),
+        Some((result, call)) if result.chars().all(char::is_alphanumeric) => {
+            format!("_, err = {call}")
+        }
+        _ => line.to_owned(),
+    };
+    call.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// `get_blob_404`
@@ -184,10 +220,16 @@ fn arguments(record: &Record) -> Vec<(&'static str, String)> {
 
 /// A text in quotes. All languages but Rust read the escapes of JSON.
 fn literal(text: &str, language: &str) -> String {
-    match language {
-        "Rust" => format!("{text:?}"),
-        _ => serde_json::Value::from(text).to_string(),
+    if language == "Rust" {
+        return format!("{text:?}");
     }
+    // JSON lets them stand. In C#, and in JavaScript before 2019, some of them end a line and with it the literal.
+    let escaped = |literal: String, mark: char| {
+        let escape = format!("\\u{:04x}", u32::from(mark));
+        literal.replace(mark, &escape)
+    };
+    let literal = serde_json::Value::from(text).to_string();
+    LINE_ENDS.into_iter().fold(literal, escaped)
 }
 
 /// A call with its marks replaced by texts in quotes.
@@ -232,5 +274,33 @@ mod tests {
             filled("f({0}, { x: {1} })", "Go", &arguments),
             "f(\"a\\\"{1}\", { x: \"b\" })"
         );
+    }
+
+    #[test]
+    fn no_name_ends_a_line_of_code() {
+        let name = "a\u{85}b\u{2028}c\u{2029}d\ne";
+        for language in LANGUAGES {
+            let literal = literal(name, language);
+            let ends = |c: char| c == '\n' || c == '\r' || LINE_ENDS.contains(&c);
+            assert!(!literal.contains(ends), "{language}: {literal}");
+        }
+        let expected = "\"a\\u0085b\\u2028c\\u2029d\\ne\"";
+        assert_eq!(literal(name, ".NET"), expected);
+        assert_eq!(
+            literal(name, "Rust"),
+            "\"a\\u{85}b\\u{2028}c\\u{2029}d\\ne\""
+        );
+    }
+
+    #[test]
+    fn a_test_in_go_has_no_variable_that_is_not_used() {
+        for (operation, calls) in CALLS {
+            let call = without_results(calls[4]);
+            assert!(!call.contains("page, err"), "{operation}: {call}");
+            assert!(!call.contains(", err :="), "{operation}: {call}");
+            assert!(call.contains(", err = "), "{operation}: {call}");
+        }
+        let named = r#"_, err = client.DeleteContainer(ctx, "a, err := b", nil)"#;
+        assert_eq!(without_results(named), named);
     }
 }

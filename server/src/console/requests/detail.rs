@@ -25,7 +25,8 @@ pub fn find(console: &Console, id: &str) -> Result<Arc<Record>, Failure> {
         .filter(|record| is_shown(console, record));
     found.ok_or_else(|| {
         let kept = count(console.requests.totals().kept);
-        let message = format!("No request with the id '{id}' is kept. The last {kept} are, since the start of the server.");
+        let message =
+            format!("No request with the id '{id}' is kept. The last {kept} requests are.");
         Failure::new(404, "RequestNotFound", message)
     })
 }
@@ -71,7 +72,7 @@ fn request_page(console: &Console, id: &str) -> Result<Html, Failure> {
     let title = if record.operation.is_empty() {
         record.method()
     } else {
-        record.operation.to_owned()
+        record.operation.to_string()
     };
     let content = html! {
         (layout::trail(&[("Requests", layout::path(&["requests"], &[]))], &record.request_id))
@@ -118,7 +119,7 @@ fn facts(record: &Record) -> Markup {
     let secure = if record.secure { " over HTTPS" } else { "" };
     html! {
         dl.facts {
-            div { dt { "Time" } dd { (date::iso8601(record.at)) } }
+            div { dt { "Time" } dd { (date::iso8601(record.at)) @if record.is_earlier { ", in an earlier run of the server" } } }
             div { dt { "Duration" } dd { (milliseconds(record)) } }
             div { dt { "Service" } dd { (record.service.title()) (secure) } }
             div { dt { "Client" } dd { (cut(&client(record), 300)) " at " (record.peer) } }

@@ -1,6 +1,7 @@
 //! Requests: the last requests as they come in, and everything about one of them.
 
 mod again;
+mod aside;
 mod batch;
 mod body;
 mod calls;
@@ -8,10 +9,12 @@ mod code;
 mod detail;
 mod groups;
 mod har;
+mod history;
 mod live;
 mod related;
 mod ring;
 
+pub use history::{History, is_history, read as read_history};
 pub use ring::{Answer, Begun, Record, Ring, WhyRefused, head_of, push_headers};
 
 use crate::console::Console;
@@ -262,8 +265,10 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         (filter_help())
         (groups::section(console))
         p.limits {
-            "Showing the last " span data-shown { (rows.len()) } " of " span data-seen { (count(totals.seen)) } " since the start; the newest "
-            (count(totals.kept)) " are kept."
+            "Showing the last " span data-shown { (rows.len()) } ". " span data-seen { (count(totals.seen)) } " came since the start. "
+            (count(totals.kept)) " are kept"
+            @if totals.kept_earlier > 0 { ", " (count(totals.kept_earlier)) " of them from earlier runs" }
+            ": the newest, and up to " (aside::OF_RESOURCE_MAX) " of each container, queue and table that busier ones push out."
             @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
             span data-live-state role="status" {}
         }
@@ -342,7 +347,7 @@ fn row(record: &Record) -> Markup {
     let why = record.refusal.as_ref();
     html! {
         tr data-number=(record.number) {
-            td { (layout::time_of_day(record.at)) }
+            td { (layout::time_of_day(record.at)) @if record.is_earlier { " " small { "earlier run" } } }
             td { span.status.{ "s" (record.status / 100) } { (record.status) } }
             td {
                 a href=(layout::path(&["requests", &record.request_id], &[])) { @if record.operation.is_empty() { (record.method()) } @else { (record.operation) } }
@@ -417,6 +422,7 @@ fn summary(record: &Record) -> Value {
         "version": version(record),
         "partition": partition(record),
         "peer": record.peer.to_string(),
+        "earlier_run": record.is_earlier,
         "plan": plan(record),
     })
 }

@@ -1,12 +1,14 @@
 //! The last requests in memory: what the pages of Requests and `lazurite requests` show.
 //!
-//! Bounded by number and by bytes; the oldest are dropped and counted. A record costs its request one copy of the head, one of the start
+//! Bounded by number and by bytes; the oldest are dropped and counted, but for the last ones of resources that busier ones push out
+//! (`aside.rs`). A record costs its request one copy of the head, one of the start
 //! of each body (`request/body_copy.rs`), and one short lock at its end. Watchers poll, so there is no further cost without them.
 //! Requests that come faster than people could read them are only counted, unless they are refused or fail: see
 //! [`SECOND_RECORDS_MAX`]. Secrets in heads are cut before a record is kept, those in bodies before they are shown.
 //!
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are dropped before the records are.
 
+use crate::console::requests::aside::Aside;
 use crate::layers::access_log::RequestLog;
 use crate::local_services::OWN_REQUEST;
 use crate::request::body_copy::{BodyCopy, Copied, CopiedBody, CopyBudget};
@@ -17,11 +19,13 @@ use axum::body::Body;
 use axum::http::header::HeaderMap;
 use axum::http::{Method, Request, Response, Uri};
 use hyper::body::Body as _;
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Room that a head is given to begin with: most have less.
 const HEAD_BYTES_USUAL: usize = 1024;
@@ -32,6 +36,8 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const SECOND_RECORDS_MAX: u32 = 2000;
 /// Bytes of a record beside its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
+/// The share of the records that are kept of resources that busier ones push out.
+const ASIDE_SHARE: usize = 4;
 /// Longest reason in a list.
 const REASON_BYTES_MAX: usize = 300;
 
@@ -87,14 +93,20 @@ pub struct Record {
     /// Whose resource the request names; `None` if it was refused before that was known.
     pub account: Option<String>,
     /// The REST name; empty if the request got no further.
-    pub operation: &'static str,
+    pub operation: Cow<'static, str>,
     pub status: u16,
     pub refusal: Option<Box<WhyRefused>>,
     pub request_bytes: Option<u64>,
     pub response_bytes: Option<u64>,
+    /// Whether the request was for a fork, which ends with the process.
+    pub is_of_fork: bool,
+    /// Whether an earlier run of the server has answered the request: it counts in no figure of this one.
+    pub is_earlier: bool,
+    /// A number for the container, queue or table; 0 if the request names none. Set by the ring.
+    pub resource: u64,
     /// The request line, the headers, an empty line, and the headers of the response.
-    head: Vec<u8>,
-    bodies: Option<Bodies>,
+    pub(super) head: Vec<u8>,
+    pub(super) bodies: Option<Bodies>,
 }
 
 /// The copies of the two bodies of a request.
@@ -111,7 +123,7 @@ pub struct WhyRefused {
     /// In one phrase.
     pub reason: String,
     /// All that the response says, name by name.
-    pub details: Vec<(&'static str, String)>,
+    pub details: Vec<(Cow<'static, str>, String)>,
     /// The string that the client signed instead, if it is known.
     pub client_signed: Option<Box<ClientSigned>>,
 }
@@ -175,6 +187,31 @@ impl Record {
         self.status >= 400 || self.refusal.is_some()
     }
 
+    /// A number for the container, queue or table that the path names. It is made for each request: the path is read as it was sent.
+    fn resource_number(&self) -> u64 {
+        let line = self.head.iter().position(|&byte| byte == b'\n');
+        let line = &self.head[..line.unwrap_or(self.head.len())];
+        let path = line.iter().position(|&byte| byte == b' ');
+        let path = path.map_or(&[][..], |blank| &line[blank + 1..]);
+        let end = path.iter().position(|&byte| byte == b'?');
+        let path = &path[..end.unwrap_or(path.len())];
+        let mut segments = path.split(|&byte| byte == b'/').skip(1);
+        let first = segments.next().unwrap_or_default();
+        let account = self.account.as_deref().unwrap_or_default().as_bytes();
+        let is_account = !account.is_empty() && first.starts_with(account);
+        let name = if is_account {
+            segments.next().unwrap_or_default()
+        } else {
+            first
+        };
+        let end = name.iter().position(|&byte| byte == b'(');
+        let name = &name[..end.unwrap_or(name.len())];
+        if name.is_empty() {
+            return 0;
+        }
+        xxh3_64_with_seed(name, self.service as u64).max(1)
+    }
+
     /// Memory that the record takes, without the bodies.
     pub fn bytes(&self) -> usize {
         let refusal = self.refusal.as_ref().map_or(0, |why| {
@@ -234,6 +271,8 @@ pub struct Totals {
     /// Requests that were only counted.
     pub skipped: u64,
     pub kept: u64,
+    /// Those among the kept ones that earlier runs have answered.
+    pub kept_earlier: u64,
     /// The position of the newest.
     pub newest: u64,
 }
@@ -262,21 +301,81 @@ struct OwnLine<T>(T);
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// The newest, without a gap.
     records: VecDeque<Arc<Record>>,
+    /// How many of them each resource has.
+    of_resource: HashMap<u64, usize>,
+    /// Older ones.
+    aside: Aside,
+    /// Of both.
     bytes: usize,
     /// The position of the newest record.
     newest: u64,
-    /// The position before which no record has its bodies any more.
-    bodies_from: u64,
+    /// The position of the newest record of an earlier run.
+    newest_earlier: u64,
+    /// The position behind which records may have their bodies.
+    bodies_behind: u64,
 }
 
 impl Kept {
+    /// The records behind position `after`, oldest first.
+    fn behind(&self, after: u64) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
+        let from = after.saturating_add(1);
+        let first = self.records.front().map_or(from, |record| record.number);
+        let skipped = from.saturating_sub(first).min(self.records.len() as u64);
+        let newest = self.records.range(skipped as usize..);
+        self.aside.range(from..).chain(newest)
+    }
+
+    fn len(&self) -> usize {
+        self.aside.len() + self.records.len()
+    }
+
+    /// Drops the oldest record that no resource needs, but not the newest; `None` if there is no other.
+    fn drop_oldest(&mut self, aside_max: usize) -> Option<Arc<Record>> {
+        let mut dropped = None;
+        while dropped.is_none() && self.records.len() > 1 {
+            let oldest = self.records.pop_front()?;
+            let newer = self.count_one_less(oldest.resource);
+            dropped = self.aside.put(oldest, newer, aside_max);
+        }
+        let dropped = dropped.or_else(|| self.aside.pop_oldest())?;
+        self.bytes = self.bytes.saturating_sub(dropped.bytes());
+        Some(dropped)
+    }
+
+    /// Takes in the newest record. Returns one that its resource no longer needs.
+    fn push(&mut self, record: Record) -> Option<Arc<Record>> {
+        let resource = record.resource;
+        self.bytes += record.bytes();
+        self.records.push_back(Arc::new(record));
+        if resource == 0 {
+            return None;
+        }
+        let count = self.of_resource.entry(resource).or_default();
+        *count += 1;
+        let dropped = self.aside.trim(resource, *count)?;
+        self.bytes = self.bytes.saturating_sub(dropped.bytes());
+        Some(dropped)
+    }
+
+    /// How many records of the resource are left in the ring.
+    fn count_one_less(&mut self, resource: u64) -> usize {
+        let Some(count) = self.of_resource.get_mut(&resource) else {
+            return 0;
+        };
+        *count -= 1;
+        let left = *count;
+        if left == 0 {
+            self.of_resource.remove(&resource);
+        }
+        left
+    }
+
     /// Drops the bodies of the oldest record that still has them; `None` if no record has.
     fn drop_bodies(&mut self) -> Option<[Vec<u8>; 2]> {
-        let first = self.records.front()?.number;
-        self.bodies_from = self.bodies_from.max(first);
-        let record = self.records.get((self.bodies_from - first) as usize)?;
-        self.bodies_from += 1;
+        let record = self.behind(self.bodies_behind).next()?.clone();
+        self.bodies_behind = record.number;
         let bodies = record.bodies.as_ref();
         Some(bodies.map_or_else(Default::default, |bodies| {
             [bodies.request.clear(), bodies.response.clear()]
@@ -288,7 +387,7 @@ impl Kept {
 #[derive(Debug)]
 pub struct Batch {
     pub records: Vec<Arc<Record>>,
-    /// Records after the position that were dropped before they could be sent.
+    /// Records after the position and before `next` that were dropped before they could be sent.
     pub missed: u64,
     /// The position behind the last one.
     pub next: u64,
@@ -368,6 +467,7 @@ impl Ring {
     pub fn end(&self, begun: Begun, origin: &RequestOrigin, log: &RequestLog, answer: Answer<'_>) {
         let Answer {
             account,
+            is_of_fork,
             operation,
             refusal,
             response,
@@ -395,23 +495,26 @@ impl Ring {
             secure: origin.secure,
             request_id: origin.request_id.clone(),
             account,
-            operation,
+            operation: operation.into(),
             status: response.status().as_u16(),
             refusal,
             request_bytes: log.request_bytes(),
             response_bytes: response.body().size_hint().exact(),
+            is_of_fork,
+            is_earlier: false,
+            resource: 0,
             head,
             bodies: begun.bodies,
         });
     }
 
     fn push(&self, mut record: Record) {
-        let bytes = record.bytes();
+        record.resource = record.resource_number();
+        let aside_max = self.count_max / ASIDE_SHARE;
         let mut kept = self.kept();
         kept.newest += 1;
         record.number = kept.newest;
-        kept.bytes += bytes;
-        kept.records.push_back(Arc::new(record));
+        let mut dropped = kept.push(record);
         // Freed without the lock: in the usual case there is one.
         let mut bodies = None;
         while self.copies.bytes() > self.bytes_max / 2
@@ -419,26 +522,35 @@ impl Ring {
         {
             bodies = Some(dropped);
         }
-        let mut dropped: Option<Arc<Record>> = None;
-        while kept.records.len() > self.count_max
-            || kept.bytes + self.copies.bytes() > self.bytes_max && kept.records.len() > 1
-        {
-            dropped = kept.records.pop_front();
-            let freed = dropped.as_ref().map_or(0, |record| record.bytes());
-            kept.bytes = kept.bytes.saturating_sub(freed);
+        while kept.len() > self.count_max || kept.bytes + self.copies.bytes() > self.bytes_max {
+            match kept.drop_oldest(aside_max) {
+                Some(oldest) => dropped = Some(oldest),
+                None => break,
+            }
         }
         drop(kept);
         drop((dropped, bodies));
+    }
+
+    /// Keeps a record of an earlier run. Before the first request of this one.
+    pub fn restore(&self, record: Record) {
+        self.push(Record {
+            is_earlier: true,
+            ..record
+        });
+        let mut kept = self.kept();
+        kept.newest_earlier = kept.newest;
     }
 
     pub fn totals(&self) -> Totals {
         let kept = self.kept();
         let skipped = self.skipped.0.load(Ordering::Relaxed);
         Totals {
-            seen: kept.newest + skipped,
+            seen: kept.newest - kept.newest_earlier + skipped,
             errors: self.errors.load(Ordering::Relaxed),
             skipped,
-            kept: kept.records.len() as u64,
+            kept: kept.len() as u64,
+            kept_earlier: (kept.len() - kept.behind(kept.newest_earlier).count()) as u64,
             newest: kept.newest,
         }
     }
@@ -446,39 +558,33 @@ impl Ring {
     /// Records behind position `after`, at most `count_max`, that `is_shown` accepts.
     pub fn after(&self, after: u64, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Batch {
         let kept = self.kept();
-        let first = kept
-            .records
-            .front()
-            .map_or(kept.newest + 1, |record| record.number);
-        let skipped = after
-            .saturating_add(1)
-            .saturating_sub(first)
-            .min(kept.records.len() as u64) as usize;
         // Copied first: `is_shown` may take its time, and the lock is that of all requests.
-        let candidates: Vec<_> = kept
-            .records
-            .iter()
-            .skip(skipped)
-            .take(count_max)
-            .cloned()
-            .collect();
+        let candidates: Vec<_> = kept.behind(after).take(count_max).cloned().collect();
         let next = candidates
             .last()
             .map_or(kept.newest, |record| record.number);
         drop(kept);
+        let passed = next.saturating_sub(after);
         Batch {
+            missed: passed.saturating_sub(candidates.len() as u64),
             records: candidates
                 .into_iter()
                 .filter(|record| is_shown(record))
                 .collect(),
-            missed: first.saturating_sub(after.saturating_add(1)),
             next,
         }
     }
 
+    /// The newest records behind position `after`, at most `count_max`, newest first.
+    pub fn newest(&self, after: u64, count_max: usize) -> Vec<Arc<Record>> {
+        let kept = self.kept();
+        let newest = kept.behind(after).rev().take(count_max);
+        newest.cloned().collect()
+    }
+
     /// The last records that `is_shown` accepts, newest first.
     pub fn latest(&self, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
-        let all: Vec<_> = self.kept().records.iter().rev().cloned().collect();
+        let all: Vec<_> = self.kept().behind(0).rev().cloned().collect();
         all.into_iter()
             .filter(|record| is_shown(record))
             .take(count_max)
@@ -497,17 +603,17 @@ impl Ring {
     /// The record of a request by the id that its response had.
     pub fn find(&self, request_id: &str) -> Option<Arc<Record>> {
         let kept = self.kept();
-        kept.records
-            .iter()
-            .rev()
-            .find(|record| record.request_id == request_id)
-            .cloned()
+        let mut records = kept.behind(0).rev();
+        let found = records.find(|record| record.request_id == request_id);
+        found.cloned()
     }
 }
 
 /// How a request was answered.
 pub struct Answer<'a> {
     pub account: Option<String>,
+    /// Whether the request was for a fork.
+    pub is_of_fork: bool,
     pub operation: &'static str,
     pub refusal: Option<Box<WhyRefused>>,
     pub response: &'a Response<Body>,
@@ -573,7 +679,7 @@ impl WhyRefused {
         let details: Vec<_> = failure
             .details
             .iter()
-            .map(|(name, text)| (*name, without_secrets(text)))
+            .map(|(name, text)| (Cow::Borrowed(*name), without_secrets(text)))
             .collect();
         let detail = REASONS
             .into_iter()
@@ -594,7 +700,7 @@ impl WhyRefused {
             client_signed: failure.client_signed.as_ref().map(|signed| {
                 Box::new(ClientSigned {
                     text: without_secrets(&signed.text),
-                    mistake: signed.mistake,
+                    mistake: signed.mistake.clone(),
                 })
             }),
         })
@@ -693,6 +799,7 @@ mod tests {
         *response.status_mut() = status.try_into().unwrap();
         let answer = Answer {
             account: Some("a".to_owned()),
+            is_of_fork: false,
             operation: "GetBlob",
             refusal: None,
             response: &response,
@@ -741,6 +848,67 @@ mod tests {
         assert!(ring.find("id-2").is_none());
         assert_eq!(ring.find("id-4").unwrap().response_bytes, Some(5));
         assert_eq!(ring.latest_errors(9, |_| true)[0].number, 5);
+    }
+
+    #[test]
+    fn a_busy_resource_leaves_the_last_requests_of_others() {
+        let ring = Ring::new(100, usize::MAX);
+        for id in 0..30 {
+            serve(&ring, id, "/a/quiet/b?x=1", &[], 200);
+        }
+        for id in 30..35 {
+            serve(&ring, id, "/a/Rare(PartitionKey='p',RowKey='r')", &[], 404);
+        }
+        for id in 35..500 {
+            let target = if id % 2 == 0 {
+                "/a/busy"
+            } else {
+                "/a?comp=list"
+            };
+            serve(&ring, id, target, &[], 200);
+        }
+        assert_eq!(ring.totals().kept, 100);
+        let ids = |targets: &str| {
+            let of = |record: &Record| record.target().starts_with(targets);
+            let records = ring.latest(usize::MAX, of);
+            let ids = records.iter().rev().map(|record| record.number - 1);
+            ids.collect::<Vec<_>>()
+        };
+        assert_eq!(ids("/a/quiet"), (10..30).collect::<Vec<_>>());
+        assert_eq!(ids("/a/Rare"), (30..35).collect::<Vec<_>>());
+        assert!(ring.find("id-10").is_some() && ring.find("id-9").is_none());
+        // Page by page, each dropped one is counted once.
+        let (mut after, mut seen, mut missed) = (0, Vec::new(), 0);
+        loop {
+            let batch = ring.after(after, 7, |_| true);
+            seen.extend(batch.records.iter().map(|record| record.number));
+            missed += batch.missed;
+            if batch.next == after {
+                break;
+            }
+            after = batch.next;
+        }
+        assert!(seen.is_sorted() && seen.len() == 100, "{seen:?}");
+        assert_eq!((after, missed), (500, 400));
+    }
+
+    #[test]
+    fn resources_that_are_many_keep_a_share_of_the_ring() {
+        let ring = Ring::new(100, usize::MAX);
+        for id in 0..1000 {
+            serve(&ring, id, &format!("/a/c{id}/b"), &[], 200);
+        }
+        for id in 1000..1500 {
+            serve(&ring, id, "/a/busy/b", &[], 200);
+        }
+        let busy = ring.latest(usize::MAX, |record| record.target() == "/a/busy/b");
+        assert!((75..=100).contains(&busy.len()), "{}", busy.len());
+        assert_eq!(ring.totals().kept, 100);
+        let none = Ring::new(1, usize::MAX);
+        for id in 0..3 {
+            serve(&none, id, &format!("/a/c{id}/b"), &[], 200);
+        }
+        assert_eq!((none.totals().kept, none.totals().newest), (1, 3));
     }
 
     #[test]
@@ -794,7 +962,7 @@ mod tests {
         let failure = Failure {
             client_signed: Some(Box::new(ClientSigned {
                 text: text.to_owned(),
-                mistake: "A mistake.",
+                mistake: "A mistake.".into(),
             })),
             ..refused()
         };

@@ -39,7 +39,7 @@ pub struct Failure {
 pub struct ClientSigned {
     pub text: String,
     /// As a sentence.
-    pub mistake: &'static str,
+    pub mistake: Cow<'static, str>,
 }
 
 /// The result of anything a request may be refused for.

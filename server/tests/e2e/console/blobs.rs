@@ -205,3 +205,17 @@ fn csv_is_previewed_as_a_grid_and_text_in_its_encoding() {
         "{text}"
     );
 }
+
+#[test]
+fn an_uploaded_file_of_the_type_of_a_form_is_stored_with_its_bytes() {
+    let server = with_photos(Server::fresh());
+    let kind = "application/x-www-form-urlencoded";
+    let upload = page("PUT", &format!("blobs/{ACCOUNT}/photos?name=form"))
+        .header("x-lazurite-token", &token(&server))
+        .header("Content-Type", kind)
+        .body("a=1&token=none");
+    upload.send(&server).is(200);
+    let stored = get("/photos/form").send(&server);
+    stored.is(200).has_header("content-type", kind);
+    assert_eq!(stored.text(), "a=1&token=none");
+}

@@ -171,6 +171,8 @@ fn a_body_goes_into_the_file_the_form_and_the_command() {
         languages,
         [".NET", "Go", "Java", "JavaScript", "Python", "Rust"]
     );
+    let tests = record["tests"].as_object().unwrap();
+    assert!(tests.keys().eq(calls.keys()), "{record}");
     assert!(shown(&server, &put).contains("it's blue</textarea>"));
     let archive = page("GET", "requests.har").send(&server).json();
     let entries = archive["log"]["entries"].as_array().unwrap();
@@ -178,6 +180,45 @@ fn a_body_goes_into_the_file_the_form_and_the_command() {
     assert_eq!(entry["request"]["postData"]["text"], "it's blue");
     let opened = html("requests/open").send(&server).is(200).text();
     assert!(opened.contains("data-har"));
+}
+
+#[test]
+fn a_request_is_a_test_in_go_and_rust_that_expects_its_status() {
+    let server = with_photos(Server::fresh());
+    let tests = |response: &Response| detail(&server, response)["tests"].clone();
+    let has = |test: &Value, parts: &[&str]| {
+        let test = test.as_str().unwrap();
+        for part in parts {
+            assert!(test.contains(part), "{part}: {test}");
+        }
+    };
+    let missing = tests(get("/photos/it's%E2%80%A8").send(&server).is(404));
+    let name = r#""it's\u2028""#;
+    let go = [
+        "package main\n",
+        "import \"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob\"\n",
+        "func TestGetBlob404(t *testing.T) {\n",
+        &format!("\t_, err = client.DownloadStream(ctx, \"photos\", {name}, nil)\n"),
+        "\tif statusOf(err) != 404 {\n",
+    ];
+    has(&missing["Go"], &go);
+    let rust = [
+        "#[tokio::test]\nasync fn get_blob_404()",
+        r#"service.blob_client("photos", "it's\u{2028}")"#,
+        "Some(404));",
+    ];
+    has(&missing["Rust"], &rust);
+    has(&missing[".NET"], &[name]);
+    let listed = tests(
+        get("/photos?restype=container&comp=list")
+            .send(&server)
+            .is(200),
+    );
+    has(
+        &listed["Go"],
+        &["\t\tif _, err = pager.NextPage(ctx); err != nil {\n\t\t\tbreak\n"],
+    );
+    has(&listed["Rust"], &["    Ok(())\n}\n"]);
 }
 
 #[test]

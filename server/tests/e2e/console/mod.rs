@@ -3,6 +3,7 @@
 
 mod blobs;
 mod bodies;
+mod history;
 mod queues;
 mod sas;
 mod sizes;

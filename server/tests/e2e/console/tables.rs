@@ -170,6 +170,51 @@ fn an_edit_is_undone_unless_a_row_was_changed_since() {
     undo("999").is(404);
 }
 
+/// The number behind `edit=` in a text.
+fn edit_in(text: &str) -> String {
+    let (_, rest) = text.split_once("undo?edit=").unwrap();
+    rest.chars().take_while(char::is_ascii_digit).collect()
+}
+
+#[test]
+fn an_edit_that_a_later_partition_refused_is_undone_as_far_as_it_went() {
+    let server = with_orders();
+    for partition in ["p", "q"] {
+        let entity = format!(r#"{{"PartitionKey":"{partition}","RowKey":"1","Note":"old"}}"#);
+        of(Service::Table, "POST", "/Orders")
+            .json(entity)
+            .send(&server)
+            .is(201);
+    }
+    let rows = boxes(&server).join("&");
+    of(
+        Service::Table,
+        "MERGE",
+        "/Orders(PartitionKey='q',RowKey='1')",
+    )
+    .header("If-Match", "*")
+    .json(r#"{"Note":"of another"}"#)
+    .send(&server)
+    .is(204);
+    let notes = || {
+        let stored = stored(&server);
+        [0, 1].map(|row: usize| stored[row]["Note"].as_str().unwrap().to_owned())
+    };
+    let fields = format!("{rows}&name=Note&type=String&value=new");
+    let refused = submit(&server, &table_page("/rows/change"), &fields);
+    let refused = refused.is(412).text();
+    assert_eq!(notes(), ["new", "of another"]);
+    let edit = edit_in(&refused);
+    let shown = html(&table_page(&format!("/undo?edit={edit}"))).send(&server);
+    let shown = shown.is(200).text();
+    assert!(
+        shown.contains("p / 1") && !shown.contains("q / 1"),
+        "{shown}"
+    );
+    submit(&server, &table_page("/undo"), &format!("edit={edit}")).is(303);
+    assert_eq!(notes(), ["old", "of another"]);
+}
+
 #[test]
 fn the_plan_of_a_filter_is_a_document() {
     let server = with_orders();
@@ -189,6 +234,60 @@ fn the_plan_of_a_filter_is_a_document() {
     );
     plan("filter=PartitionKey%20eq%20Sales").is(501);
     plan("p=Age&o=eq&t=Int32&v=x").is(400);
+}
+
+#[test]
+fn a_form_of_252_properties_comes_in_pages_and_keeps_those_of_the_others() {
+    let server = with_orders();
+    let name = |number: usize| format!("{}{number:03}", "Long".repeat(50));
+    let mut entity = serde_json::json!({"PartitionKey": "p", "RowKey": "r"});
+    for number in 0..252 {
+        entity[name(number)] = "<&\">".repeat(100).into();
+    }
+    of(Service::Table, "POST", "/Orders")
+        .json(entity.to_string())
+        .send(&server)
+        .is(201);
+    let before = stored(&server);
+    let path = table_page("/entity?pk=p&rk=r");
+    let (mut from, mut shown, mut pages) = (Some(0), 0, 0);
+    while let Some(at) = from {
+        let text = html(&format!("{path}&from={at}")).send(&server).text();
+        assert!(text.len() < 150 << 10, "{} bytes", text.len());
+        shown += text.matches("aria-label=\"Value of Long").count();
+        pages += 1;
+        let next = text.split_once("rel=\"next\" href=\"");
+        from = next.map(|(_, rest)| {
+            let (_, rest) = rest.split_once("from=").unwrap();
+            rest.split('"').next().unwrap().parse::<usize>().unwrap()
+        });
+    }
+    assert!(shown == 252 && pages > 1, "{shown} in {pages} pages");
+    let text = html(&format!("{path}&from=100")).send(&server).text();
+    let value_of = |field: &str| {
+        let (_, rest) = text
+            .split_once(&format!("name=\"{field}\" value=\""))
+            .unwrap();
+        rest.split('"').next().unwrap().replace("&quot;", "\"")
+    };
+    let until: usize = value_of("until").parse().unwrap();
+    let mut fields = format!(
+        "pk=p&rk=r&etag={}&from=100&until={until}",
+        encode(&value_of("etag"))
+    );
+    for number in 100..until {
+        fields += &format!("&name={}&type=Int32&value={number}", name(number));
+    }
+    submit(&server, &table_page("/entity"), &fields).is(303);
+    let after = stored(&server);
+    for number in 0..252 {
+        let name = name(number);
+        if (100..until).contains(&number) {
+            assert_eq!(after[0][&name], number);
+        } else {
+            assert_eq!(after[0][&name], before[0][&name]);
+        }
+    }
 }
 
 #[test]
