@@ -492,15 +492,7 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
         let name = text_field(&fields, "name")?.ok_or("name: every blob has one")?;
         let name = name.to_owned();
         if let Some(parts) = import.foreign.and_then(|_| fields.remove("parts")) {
-            let parts = serde_json::from_value::<Vec<Part>>(parts);
-            let content = Content::Parts(parts.map_err(|error| error.to_string())?);
-            let path = format!("blob {container}/{name}");
-            return hand(Put {
-                fields,
-                name,
-                content,
-                path,
-            });
+            return hand(Put::of_parts(fields, container, name, parts)?);
         }
         if !names.insert(hash_of_name(&name)) {
             return Err(format!("name: an earlier line has {name:?} too"));
@@ -541,6 +533,22 @@ impl Put {
             content: Content::File(path.clone()),
             path,
         }
+    }
+
+    /// Of the files of another program.
+    fn of_parts(
+        fields: Map<String, Value>,
+        container: &str,
+        name: String,
+        parts: Value,
+    ) -> Result<Put, String> {
+        let parts = serde_json::from_value::<Vec<Part>>(parts);
+        Ok(Put {
+            fields,
+            path: format!("blob {container}/{name}"),
+            name,
+            content: Content::Parts(parts.map_err(|error| error.to_string())?),
+        })
     }
 }
 
