@@ -69,6 +69,11 @@ pub fn keep_private(file: &Path, replaced: &Path) -> io::Result<()> {
     fs::set_permissions(file, permissions)
 }
 
+/// Takes the rights of everybody but the owner.
+pub fn make_private(file: &File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o600))
+}
+
 /// Opens a file to append to it, or creates one for its owner alone. Without `follows_links` a symbolic link is an error.
 pub fn append_private(path: &Path, follows_links: bool) -> io::Result<File> {
     let flags = if follows_links {

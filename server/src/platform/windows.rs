@@ -58,6 +58,11 @@ pub fn keep_private(_: &Path, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Files keep the rights that they inherit.
+pub fn make_private(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// Opens or creates a file to append to it. Only administrators and users in developer mode make symbolic links: they are followed.
 pub fn append_private(path: &Path, _: bool) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)

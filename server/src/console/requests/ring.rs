@@ -50,7 +50,7 @@ const REASONS: [&str; 4] = [
 ];
 
 /// Headers that open something, or hold a URL that does.
-const SECRET_HEADERS: [&str; 11] = [
+const SECRET_HEADERS: [&str; 15] = [
     OWN_REQUEST,
     "x-ms-copy-source-authorization",
     "x-ms-copy-source",
@@ -60,6 +60,10 @@ const SECRET_HEADERS: [&str; 11] = [
     "cookie",
     "x-identity-header",
     "proxy-authorization",
+    "x-forwarded-authorization",
+    "x-ms-authorization-auxiliary",
+    "x-functions-key",
+    "x-api-key",
     "referer",
     "location",
 ];
@@ -931,6 +935,10 @@ mod tests {
         let headers = [
             ("authorization", "SharedKey devstoreaccount1:c2VjcmV0"),
             ("cookie", "session=c2VjcmV0"),
+            ("x-functions-key", "c2VjcmV0"),
+            ("x-api-key", "c2VjcmV0"),
+            ("x-forwarded-authorization", "Bearer c2VjcmV0"),
+            ("x-ms-authorization-auxiliary", "Bearer c2VjcmV0"),
             ("x-ms-encryption-key", "c2VjcmV0"),
             ("x-ms-copy-source", "http://h/a/c/b?sv=1&sig=c2VjcmV0"),
             ("x-ms-copy-source-authorization", "Bearer c2VjcmV0"),

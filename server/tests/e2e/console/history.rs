@@ -1,6 +1,7 @@
 //! The history of requests: what a start finds of the run before.
 
 use super::*;
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,8 @@ fn requests_are_there_after_a_restart_and_count_in_no_figure() {
     let found = file(location.path()).metadata().unwrap();
     assert_eq!(found.permissions().mode() & 0o777, 0o600);
     assert!(!String::from_utf8_lossy(&history).contains("c2VjcmV0"));
+    let others_can_read = Permissions::from_mode(0o644);
+    std::fs::set_permissions(file(location.path()), others_can_read).unwrap();
 
     let server = Launch::on(location.path()).start();
     let status = page("GET", "api/status").send(&server).json();
@@ -70,6 +73,9 @@ fn requests_are_there_after_a_restart_and_count_in_no_figure() {
     );
     assert_eq!(text.matches("<small>earlier run</small>").count(), 3);
     let now = id(&get("/none/later").send(&server));
+    wait_for_history(location.path(), &now);
+    let found = file(location.path()).metadata().unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
     let listed = listed(&server);
     let found: Vec<_> = listed
         .iter()
