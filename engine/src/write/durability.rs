@@ -95,8 +95,8 @@ pub(crate) struct SharedSync {
     ended: Condvar,
     /// Notified when a sync of the value log is wanted.
     values_wanted: Condvar,
-    /// On a cache line of its own, as other numbers that all writers change are: commits of 64 threads a second are 5 % more with it, and
-    /// those of tickets 9 % (workload `commits` of `benches/engine`).
+    /// On a cache line of its own, like the other numbers that all writers change: 64 threads commit 5 % more a second, and tickets 9 %
+    /// more (workload `commits` of `benches/engine`).
     durable: CachePadded<AtomicU64>,
     /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
     oldest_unsynced: CachePadded<AtomicU64>,

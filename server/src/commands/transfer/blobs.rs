@@ -57,17 +57,11 @@ const PROPERTIES: [(&str, &str, &str); 6] = [
 const MD5_HEADER: &str = "x-ms-blob-content-md5";
 const MD5_BYTES: usize = 16;
 
-/// The fields of a line.
-const LINE_FIELDS: [&str; 16] = [
+/// The fields of a line beside [`PROPERTIES`].
+const OTHER_FIELDS: [&str; 10] = [
     "name",
     "file",
     "type",
-    "contentType",
-    "contentEncoding",
-    "contentLanguage",
-    "contentDisposition",
-    "cacheControl",
-    "contentMD5",
     "metadata",
     "tags",
     "tier",
@@ -497,7 +491,8 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
         if !names.insert(hash_of_name(&name)) {
             return Err(format!("name: an earlier line has {name:?} too"));
         }
-        check_names(&fields, &LINE_FIELDS)?;
+        let known = OTHER_FIELDS.into_iter();
+        check_names(&fields, known.chain(PROPERTIES.map(|(field, ..)| field)))?;
         let path = text_field(&fields, "file")?.unwrap_or(&name).to_owned();
         paths.insert(hash(&path));
         hand(Put::of_file(fields, name, format!("{root}/{path}")))

@@ -55,7 +55,7 @@ impl SettingsRules {
     }
 
     fn check_fields(&self, fields: &Map<String, Value>) -> Result<(), String> {
-        check_names(fields, self.fields)?;
+        check_names(fields, self.fields.iter().copied())?;
         check_metadata(fields)?;
         self.check_policies(fields.get(POLICIES).unwrap_or(&Value::Null))?;
         let access = text_field(fields, "publicAccess")?;
@@ -81,12 +81,15 @@ impl SettingsRules {
 }
 
 /// Error: a field that no import reads. It would be left out silently.
-pub fn check_names(fields: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
+pub fn check_names(
+    fields: &Map<String, Value>,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> Result<(), String> {
     let mut names = fields.keys().map(String::as_str);
-    match names.find(|name| !known.contains(name)) {
+    match names.find(|name| !known.clone().any(|known| known == *name)) {
         None => Ok(()),
         Some(name) => {
-            let known = known.join(", ");
+            let known = known.collect::<Vec<_>>().join(", ");
             Err(format!("{name}: it is none of the fields {known}"))
         }
     }

@@ -286,7 +286,7 @@ impl Line {
     fn parse(line: &str) -> Result<Line, String> {
         let fields: Map<String, Value> =
             serde_json::from_str(line).map_err(|error| error.to_string())?;
-        check_names(&fields, &LINE_FIELDS)?;
+        check_names(&fields, LINE_FIELDS.into_iter())?;
         let text = text_field(&fields, "text")?.ok_or("text: every message has one")?;
         let number = |name: &str| match fields.get(name) {
             None | Some(Value::Null) => Ok(None),

@@ -104,7 +104,7 @@ if (form) {
   async function look(more) {
     const fields = new FormData(form);
     if (!more) fields.delete("p");
-    // Later questions discard the answers of earlier ones, and that to a new condition must not get lost.
+    // A question that the timer asks later would discard the answer to this one, and a new condition with it.
     clearTimeout(timer);
     const number = (asked += 1);
     const answer = await fetch(`${form.dataset.plan}?${new URLSearchParams(fields)}`, { headers: { accept: "application/json" } }).catch(() => undefined);

@@ -177,7 +177,7 @@ impl Writer {
     /// The file with nothing but its whole frames.
     fn opened(&mut self) -> io::Result<File> {
         let mut file = platform::append_private(&self.directory.join(FILE), false)?;
-        // A copy of the directory may have given others rights.
+        // A copy of the directory may have wider rights.
         platform::make_private(&file)?;
         let found = file.metadata()?.len();
         if found < self.length {
