@@ -5,6 +5,7 @@ use crate::accounts::{Accounts, DEVELOPMENT_KEY};
 use crate::auth::identity;
 use crate::cli::Cli;
 use crate::output::{self, LineWriter};
+use crate::pages::Address;
 use crate::private_files;
 use crate::program::Program;
 use crate::request::context::ServiceKind;
@@ -13,30 +14,15 @@ use std::net::IpAddr;
 use std::path::Path;
 use tokio::net::TcpListener;
 
-/// A service and where it listens.
-#[derive(Clone, Copy)]
-pub struct Address {
-    pub service: ServiceKind,
-    pub ip: IpAddr,
-    pub port: u16,
-}
-
-impl Address {
-    pub fn of(service: ServiceKind, listener: &TcpListener) -> Result<Address, String> {
-        let address = listener.local_addr();
-        let address =
-            address.map_err(|error| format!("cannot find out where it listens: {error}"))?;
-        Ok(Address {
-            service,
-            ip: address.ip(),
-            port: address.port(),
-        })
-    }
-
-    /// As in a URL.
-    fn authority(&self) -> String {
-        std::net::SocketAddr::new(self.ip, self.port).to_string()
-    }
+/// Where a listener of the service listens.
+pub fn address_of(service: ServiceKind, listener: &TcpListener) -> Result<Address, String> {
+    let address = listener.local_addr();
+    let address = address.map_err(|error| format!("cannot find out where it listens: {error}"))?;
+    Ok(Address {
+        service,
+        ip: address.ip(),
+        port: address.port(),
+    })
 }
 
 /// Refuses to open the store to every client of a network, unless a flag allows it. Checks the addresses that the listeners have, not

@@ -1,7 +1,7 @@
 //! The server in the process of a test: settings, start, endpoints, stop.
 
-use crate::announce::Address;
 use crate::cli::Cli;
+use crate::pages::Address;
 use crate::start::{Guest, run_embedded};
 use clap::Parser;
 use lazurite_engine::{Environment, SystemWallClock, WallClock};

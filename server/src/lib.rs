@@ -10,53 +10,34 @@
 //!
 //! The store ends when it is dropped. The program `lazurite` is the same server with flags, signals and lines on standard output.
 
-mod accounts;
 mod adoption;
-mod advisor;
-mod analytics;
 mod announce;
-mod app;
-mod auth;
-mod blob;
 mod cli;
-mod clock;
 mod commands;
-mod connection;
 mod console;
 mod data_directory;
 mod embedded;
-mod faults;
-mod http_client;
-mod layers;
 mod leases;
 mod limits;
 mod local_ca;
-mod local_services;
 mod log;
-mod memory;
 mod names_at_start;
-mod output;
-mod platform;
 mod port_holder;
 mod private_files;
 mod program;
-mod properties;
-mod queue;
-mod request;
-mod resource_names;
-mod response;
 mod seed;
-mod service_kind;
-mod services;
-mod signed_request;
 mod start;
-mod state;
-mod table;
+mod tls;
 mod transfers;
 
 pub use embedded::{Error, Lazurite, Store};
 
 use lazurite_codec as codec;
+use lazurite_services::{
+    accounts, advisor, app, auth, blob, clock, connection, faults, http_client, layers,
+    local_services, output, pages, platform, properties, request, requests, resource_names,
+    response, service_kind, services, signed_request, state, table,
+};
 use program::Program;
 use std::process::ExitCode;
 

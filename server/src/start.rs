@@ -3,23 +3,24 @@
 //! Standard output has the lines that tools wait for and the access log; messages for people go to standard error.
 
 use crate::accounts::Accounts;
-use crate::announce::{self, Address};
-use crate::app::App;
+use crate::announce;
+use crate::app::{self, App};
 use crate::blob::Fetcher;
-use crate::cli::Cli;
+use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
-use crate::connection::tls::{Opening, Tls};
-use crate::connection::{ConnectionThreads, Connections, Endpoint, serve};
+use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
 use crate::console::requests::{History, Ring};
 use crate::console::{self, Console};
 use crate::faults::Faults;
-use crate::layers::access_log::AccessLog;
+use crate::layers::access_log::{AccessLog, Form};
 use crate::local_services::LocalServices;
 use crate::output::{self, LineWriter, Output};
+use crate::pages::{Address, Addresses, Pages};
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
 use crate::seed::Flag;
 use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
+use crate::tls::Tls;
 use crate::transfers::Transfers;
 use crate::{
     adoption, data_directory, leases, limits, log, platform, port_holder, private_files, seed,
@@ -196,11 +197,11 @@ async fn serve_until_stopped(
     };
     let addresses = listeners
         .iter()
-        .map(|(service, listener)| Address::of(*service, listener));
+        .map(|(service, listener)| announce::address_of(*service, listener));
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
     let keeps_history = host.has_directory(cli) && cli.requests_kept > 0;
-    let app = open_app(cli, accounts, &mut host, out)?;
+    let (app, console) = open_app(cli, accounts, &mut host, out)?;
     let history = keeps_history.then(|| History::start(&cli.location, app.requests.clone()));
     let threads = connection_threads(cli)?;
     fill(cli, &app, &host, &threads).await?;
@@ -208,16 +209,16 @@ async fn serve_until_stopped(
         let lag = Duration::from_secs(seconds.into());
         app.stores.keep_secondary(lag)?;
     }
-    app.console.set_addresses(addresses.clone());
+    let _ = app.pages.addresses.set(addresses.clone());
     let control = host.ready(cli, &app, tls.as_ref(), &addresses, out)?;
     // Before the first request, which the account may want logged.
     app.stores.start_housekeeping();
-    let serving = Serving::start(cli, &app, tls.as_ref(), threads, listeners);
+    let serving = Serving::start(cli, &app, &console, tls.as_ref(), threads, listeners);
     let reload = || reload(cli, app.stores.accounts(), &addresses, tls.as_ref());
     wait_for_stop(cli, control, reload).await;
     app.stores.stop_sweeping();
     announce::closing(&services, "service is closing...", out);
-    app.console.close();
+    console.close();
     serving.stop().await;
     if let Some(history) = history.flatten() {
         history.end().await;
@@ -261,18 +262,23 @@ fn open_app(
     accounts: Accounts,
     host: &mut Host<'_>,
     out: &LineWriter,
-) -> Result<Arc<App>, String> {
+) -> Result<(Arc<App>, Arc<Console>), String> {
     let directory = open_directory(cli, host.take_environment())?;
     let access_log = if cli.silent {
         AccessLog::silent()
     } else {
-        AccessLog::new(out.clone(), cli.log_format, output::shows_colour())
+        let form = match cli.log_format {
+            LogFormat::Json => Form::Json,
+            LogFormat::Text if output::shows_colour() => Form::Coloured,
+            LogFormat::Text => Form::Text,
+        };
+        AccessLog::new(out.clone(), form)
     };
-    let app = App::open(cli, accounts, directory, host.clock(), access_log)?;
+    let (app, console) = assemble(cli, accounts, directory, host.clock(), access_log)?;
     if let Err(error) = app.stores.remove_checkpoints() {
         tracing::warn!("checkpoints of the secondary endpoint are left: {error}");
     }
-    Ok(Arc::new(app))
+    Ok((Arc::new(app), console))
 }
 
 /// Imports what the flags ask for and makes their names, before the first request. `--import` comes first: it skips what is there.
@@ -365,6 +371,7 @@ impl Serving {
     fn start(
         cli: &Cli,
         app: &Arc<App>,
+        console: &Console,
         tls: Option<&Tls>,
         threads: Arc<ConnectionThreads>,
         listeners: Vec<(ServiceKind, TcpListener)>,
@@ -372,8 +379,7 @@ impl Serving {
         let (stop, stopped) = watch::channel(false);
         let services = LocalServices::of(app, &threads, stopped.clone());
         let directory = (!cli.in_memory).then(|| cli.location.clone());
-        app.console
-            .set_transfers(Transfers::new(services, directory));
+        console.set_transfers(Transfers::new(services, directory));
         let mut accepting = JoinSet::new();
         for (service, listener) in listeners {
             let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
@@ -385,7 +391,7 @@ impl Serving {
                 is_own: false,
             };
             let (threads, stopped) = (threads.clone(), stopped.clone());
-            accepting.spawn(serve(app.clone(), endpoint, threads, stopped));
+            accepting.spawn(app::serve_on(app.clone(), endpoint, threads, stopped));
         }
         Serving {
             stop,
@@ -590,57 +596,66 @@ fn memory_limit(cli: &Cli) -> Result<u64, String> {
     }
 }
 
-impl App {
-    /// The services on an open data directory.
-    pub(crate) fn open(
-        cli: &Cli,
-        accounts: Accounts,
-        directory: DataDirectory,
-        clock: Arc<dyn WallClock>,
-        access_log: AccessLog,
-    ) -> Result<App, String> {
-        let durability = match cli.durability() {
-            Durability::Memory => "memory",
-            Durability::Process => "process",
-            Durability::Disk => "disk",
-        };
-        let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
-        let shared = Arc::new(Shared {
-            access_log,
-            advisor: Arc::new(lazurite_advisor::Advisor::default()),
-            request_ids: Arc::new(RequestIds::new(ids.next_id())),
-        });
-        let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
-        let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
-        let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
-        let requests = Ring::new(
-            cli.requests_kept as usize,
-            cli.requests_megabytes as usize * 1_000_000,
-        );
-        let requests = Arc::new(requests.with_bodies(cli.requests_body_kib as usize * 1024));
-        let settings = console::Settings {
-            is_on: !cli.no_console,
-            password: cli.console_password.clone(),
-            allowed_hosts: cli.allowed_hosts.clone(),
-            directory: (!cli.in_memory).then(|| cli.location.clone()),
-            durability,
-            accepts_bearer_tokens,
-        };
-        let advisor = shared.advisor.clone();
-        let console = Console::new(stores.clone(), advisor, requests.clone(), settings)?;
-        let console = Arc::new(console);
-        Ok(App {
-            stores,
-            shared,
-            pages: console::router(console.clone()),
-            console,
-            requests,
-            durability,
-            allowed_hosts: cli.allowed_hosts.clone(),
-            connections: Arc::new(connections(cli)),
-            request_timeout: cli.request_timeout.map(Duration::from_secs),
-        })
-    }
+/// The services on an open data directory, and their console.
+fn assemble(
+    cli: &Cli,
+    accounts: Accounts,
+    directory: DataDirectory,
+    clock: Arc<dyn WallClock>,
+    access_log: AccessLog,
+) -> Result<(App, Arc<Console>), String> {
+    let durability = match cli.durability() {
+        Durability::Memory => "memory",
+        Durability::Process => "process",
+        Durability::Disk => "disk",
+    };
+    let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
+    let shared = Arc::new(Shared {
+        access_log,
+        advisor: Arc::new(lazurite_advisor::Advisor::default()),
+        request_ids: Arc::new(RequestIds::new(ids.next_id())),
+    });
+    let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
+    let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
+    let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
+    let requests = Ring::new(
+        cli.requests_kept as usize,
+        cli.requests_megabytes as usize * 1_000_000,
+    );
+    let requests = Arc::new(requests.with_bodies(cli.requests_body_kib as usize * 1024));
+    let settings = console::Settings {
+        is_on: !cli.no_console,
+        password: cli.console_password.clone(),
+        allowed_hosts: cli.allowed_hosts.clone(),
+        directory: (!cli.in_memory).then(|| cli.location.clone()),
+        durability,
+        accepts_bearer_tokens,
+    };
+    let advisor = shared.advisor.clone();
+    let addresses = Addresses::default();
+    let console = Console::new(
+        stores.clone(),
+        advisor,
+        requests.clone(),
+        addresses.clone(),
+        settings,
+    )?;
+    let console = Arc::new(console);
+    let app = App {
+        stores,
+        shared,
+        pages: Pages {
+            router: console::router(console.clone()),
+            has_console: !cli.no_console,
+            addresses,
+        },
+        requests,
+        durability,
+        allowed_hosts: cli.allowed_hosts.clone(),
+        connections: Arc::new(connections(cli)),
+        request_timeout: cli.request_timeout.map(Duration::from_secs),
+    };
+    Ok((app, console))
 }
 
 fn store_settings(

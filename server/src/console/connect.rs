@@ -1,10 +1,10 @@
 //! Connection strings, endpoints, and a few lines for each client library.
 
 use crate::accounts::{DEVELOPMENT_KEY, name_of_fork};
-use crate::announce::Address;
 use crate::console::Console;
 use crate::console::layout::{self, copy_button};
 use crate::console::respond::{Page, Visit};
+use crate::pages::Address;
 use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;

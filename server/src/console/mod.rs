@@ -38,33 +38,24 @@ mod transfer_pages;
 mod undo;
 pub mod value_text;
 
+pub use crate::pages::PREFIX;
 pub use layout::{duration as layout_duration, size as layout_size};
 
 use crate::accounts::Accounts;
-use crate::announce::Address;
-use crate::request::body::RequestBody;
-use crate::request::context::RequestOrigin;
+use crate::pages::{Address, Addresses};
 use crate::response::error::{Failure, Result};
 use crate::services::Services;
 use crate::state::{Stores, fork_not_found};
 use crate::transfers::Transfers;
 use axum::Router;
-use axum::body::Body;
-use axum::http::request::Parts;
-use axum::http::{Method, Request, Response};
 use lazurite_advisor::Advisor;
 use requests::Ring;
-use respond::{Connection, HandedBody, Refused};
 use routing::{any_handler, get};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use tower_service::Service as _;
-
-/// What all paths of the router begin with. No container, queue or table has such a name.
-pub const PREFIX: &str = "/_lazurite/";
 
 /// What the console shows and how far it may be reached, from the flags.
 #[derive(Default)]
@@ -93,7 +84,7 @@ pub struct Console {
     guesses: guard::Guesses,
     /// Proves that a write comes from a page of this console. Random, for as long as the process lives.
     token: String,
-    addresses: OnceLock<Vec<Address>>,
+    addresses: Addresses,
     transfers: OnceLock<Transfers>,
     is_closing: AtomicBool,
 }
@@ -104,6 +95,7 @@ impl Console {
         stores: Arc<Stores>,
         advisor: Arc<Advisor>,
         requests: Arc<Ring>,
+        addresses: Addresses,
         settings: Settings,
     ) -> std::result::Result<Console, String> {
         let mut random = [0; 16];
@@ -117,15 +109,10 @@ impl Console {
             guesses: guard::Guesses::new(),
             started: Instant::now(),
             token: format!("{:032x}", u128::from_le_bytes(random)),
-            addresses: OnceLock::new(),
+            addresses,
             transfers: OnceLock::new(),
             is_closing: AtomicBool::new(false),
         })
-    }
-
-    /// Where the services listen, once that is known.
-    pub fn set_addresses(&self, addresses: Vec<Address>) {
-        let _ = self.addresses.set(addresses);
     }
 
     /// Makes exports and imports possible, once the services are about to be served.
@@ -141,15 +128,6 @@ impl Console {
     /// Ends the pages that are sent for as long as a visitor watches.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a browser asks for the root of a port, where no service has anything to show.
-    pub fn is_wanted_by(&self, parts: &Parts) -> bool {
-        let is_root = parts.uri.path() == "/" && parts.uri.query().is_none();
-        self.settings.is_on
-            && is_root
-            && parts.method == Method::GET
-            && respond::accepts_html(&parts.headers)
     }
 
     /// Where the services listen; nothing until that is known.
@@ -241,43 +219,6 @@ pub fn router(console: Arc<Console>) -> Router {
         .merge(transfer_pages::routes(&console))
         .fallback(any_handler(open_pages::unknown))
         .layer(axum::middleware::map_response(guard::protect))
+        .layer(axum::middleware::from_fn(respond::rendered))
         .with_state(console)
-}
-
-/// Whether a page writes to the store that the request found. Operations on whole stores choose theirs themselves.
-pub fn changes_store(parts: &Parts) -> bool {
-    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-    !is_read && !parts.uri.path().starts_with(state_pages::PREFIX)
-}
-
-/// Whether the response to a page is not worth making once the client has closed its end of the connection.
-pub fn ends_with_client(path: &str) -> bool {
-    path == transfer_pages::EXPORT
-}
-
-/// Serves a request whose path begins with [`PREFIX`]. Errors: those of the pages for programs, to be rendered as the service does.
-pub async fn answer(
-    router: &Router,
-    origin: &RequestOrigin,
-    host: &str,
-    parts: Parts,
-    body: RequestBody,
-) -> Result<Response<Body>> {
-    let wants_html = respond::accepts_html(&parts.headers);
-    let mut request = Request::from_parts(parts, Body::empty());
-    request.extensions_mut().insert(Connection {
-        origin: origin.clone(),
-        host: host.to_owned(),
-    });
-    request.extensions_mut().insert(HandedBody::new(body));
-    let mut response = router
-        .clone()
-        .call(request)
-        .await
-        .unwrap_or_else(|never| match never {});
-    match response.extensions_mut().remove::<Refused>() {
-        Some(Refused::AsService(failure)) => Err(failure),
-        Some(Refused::AsPage(failure)) => Ok(respond::render(response, &failure, wants_html)),
-        None => Ok(response),
-    }
 }

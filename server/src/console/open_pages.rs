@@ -2,10 +2,11 @@
 
 use crate::advisor;
 use crate::auth::identity;
-use crate::console::respond::{Connection, HandedBody, Refusal, Refused};
+use crate::console::respond::{Connection, HandedBody, Refusal};
 use crate::console::routing::{any, get};
 use crate::console::{Console, PREFIX};
 use crate::layers::{browser_guard, health};
+use crate::pages::RefusedAsService;
 use crate::response::error::{Failure, Result};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -76,9 +77,7 @@ async fn identity(
 fn as_service(answer: Result<Response<Body>>) -> Response<Body> {
     answer.unwrap_or_else(|failure| {
         let mut response = StatusCode::OK.into_response();
-        response
-            .extensions_mut()
-            .insert(Refused::AsService(failure));
+        response.extensions_mut().insert(RefusedAsService(failure));
         response
     })
 }

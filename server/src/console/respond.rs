@@ -3,45 +3,22 @@
 use crate::connection::blocking_pool::change;
 use crate::connection::on_blocking_pool;
 use crate::console::{Console, layout};
-use crate::request::body::RequestBody;
+pub use crate::pages::{Connection, HandedBody, accepts_html};
 use crate::request::context::{Query, RequestOrigin};
 use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{
-    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
 };
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
+use axum::middleware::Next;
 use axum::response::IntoResponse;
 use lazurite_engine::Ticket;
 use maud::Markup;
 use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// How the request came in, as an extension of it.
-#[derive(Clone)]
-pub struct Connection {
-    pub origin: RequestOrigin,
-    /// As the client wrote it, with its port.
-    pub host: String,
-}
-
-/// The body of the request, as an extension of it: it keeps the pace and the memory of its sender, which a body of axum does not.
-#[derive(Clone)]
-pub struct HandedBody(Arc<Mutex<Option<RequestBody>>>);
-
-impl HandedBody {
-    pub fn new(body: RequestBody) -> HandedBody {
-        HandedBody(Arc::new(Mutex::new(Some(body))))
-    }
-
-    /// The body; an empty one once it was taken.
-    pub fn take(&self) -> RequestBody {
-        let body = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        body.unwrap_or_else(RequestBody::empty)
-    }
-}
+use std::sync::Arc;
 
 /// The facts of a request that pages use.
 pub struct Visit {
@@ -94,13 +71,9 @@ impl<E: Into<Failure>> From<E> for Refusal {
     }
 }
 
-/// How a refusal is rendered, as an extension of its response.
+/// A refusal that has no body yet, as an extension of its response.
 #[derive(Clone)]
-pub enum Refused {
-    /// As the storage service on this port does.
-    AsService(Failure),
-    AsPage(Failure),
-}
+struct NotRendered(Failure);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response<Body> {
@@ -109,13 +82,22 @@ impl IntoResponse for Refusal {
         for (name, value) in &self.0.headers {
             response.headers_mut().append(name, value.clone());
         }
-        response.extensions_mut().insert(Refused::AsPage(self.0));
+        response.extensions_mut().insert(NotRendered(self.0));
         response
     }
 }
 
-/// Gives the response of a refusal its body.
-pub fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> Response<Body> {
+/// Gives the responses of refusals their bodies: a page or JSON, as the client prefers.
+pub async fn rendered(request: Request, next: Next) -> Response<Body> {
+    let wants_html = accepts_html(request.headers());
+    let mut response = next.run(request).await;
+    match response.extensions_mut().remove::<NotRendered>() {
+        Some(NotRendered(failure)) => render(response, &failure, wants_html),
+        None => response,
+    }
+}
+
+fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> Response<Body> {
     let (mut parts, _) = response.into_parts();
     let (kind, body) = if wants_html {
         (HTML, layout::refusal(failure).into_string())
@@ -133,11 +115,6 @@ pub fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> 
 fn refusal_json(failure: &Failure) -> String {
     let error = serde_json::json!({"code": failure.code, "message": failure.message});
     format!("{}\n", serde_json::json!({ "error": error }))
-}
-
-pub fn accepts_html(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
-    accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
 const HTML: &str = "text/html; charset=utf-8";

@@ -1,12 +1,12 @@
 //! Builds a shared access signature for one container, blob, queue or table, and says in words what the link allows.
 //! Source: Create a service SAS, "Construct the signature string".
 
-use crate::announce::Address;
 use crate::codec::date;
 use crate::console::Console;
 use crate::console::connect::endpoint;
 use crate::console::layout::{self, copy_button};
 use crate::console::respond::{Html, Page, Visit, made};
+use crate::pages::Address;
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
 use axum::extract::{Path, State};

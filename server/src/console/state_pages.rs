@@ -2,11 +2,11 @@
 //! faults.
 
 use crate::accounts::name_of_fork;
-use crate::announce::Address;
 use crate::console::respond::{HandedBody, Json, Page, Visit};
 use crate::console::routing::{any_handler, delete, get, post, put};
 use crate::console::test_pages::guard;
 use crate::console::{Console, connect};
+use crate::pages::Address;
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::state::diff::WantedDiff;
 use crate::state::page::{self, WantedFork};
@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// What the paths of these pages begin with, and that of the page for people.
-pub const PREFIX: &str = "/_lazurite/state";
+pub use crate::pages::STATE_PREFIX as PREFIX;
 
 pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
     let layer = from_fn_with_state(console.clone(), guard);

@@ -9,6 +9,7 @@ use crate::console::layout;
 use crate::console::respond::{HandedBody, Json, Page, Visit};
 use crate::console::routing::{get, post};
 use crate::console::test_pages::guard;
+use crate::pages::EXPORT;
 use crate::response::error::{Failure, Result};
 use crate::state::{ForkSource, SnapshotFacts, fork_not_found};
 use crate::transfers::{Destination, Exported, Transfers};
@@ -24,7 +25,6 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// The path of exports.
-pub const EXPORT: &str = "/_lazurite/state/export";
 /// The path of imports.
 pub const IMPORT: &str = "/_lazurite/state/import";
 /// Source: RFC 8878, section 6.1.

@@ -1,6 +1,7 @@
 //! Values of entities as text, for people and for forms.
 
 use crate::console::layout;
+pub use crate::table::value_text::{edit_text, hex, type_name};
 use lazurite_table::{DateTime, Guid, Value};
 use maud::{Markup, html};
 
@@ -8,19 +9,6 @@ use maud::{Markup, html};
 pub const TYPES: [&str; 8] = [
     "String", "Int32", "Int64", "Double", "Boolean", "DateTime", "Guid", "Binary",
 ];
-
-pub fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::String(_) => "String",
-        Value::Int32(_) => "Int32",
-        Value::Int64(_) => "Int64",
-        Value::Double(_) => "Double",
-        Value::Boolean(_) => "Boolean",
-        Value::DateTime(_) => "DateTime",
-        Value::Guid(_) => "Guid",
-        Value::Binary(_) => "Binary",
-    }
-}
 
 /// A value in a cell of at most about `bytes_max` bytes.
 pub fn display(value: &Value, bytes_max: usize) -> Markup {
@@ -38,20 +26,6 @@ pub fn display(value: &Value, bytes_max: usize) -> Markup {
             html! { (time.to_text().replacen('T', " ", 1).trim_end_matches('Z')) }
         }
         other => html! { (edit_text(other)) },
-    }
-}
-
-/// The text that [`parse`] reads as the value.
-pub fn edit_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Int32(number) => number.to_string(),
-        Value::Int64(number) => number.to_string(),
-        Value::Double(number) => number.to_string(),
-        Value::Boolean(is_true) => is_true.to_string(),
-        Value::DateTime(time) => time.to_full_text().to_string(),
-        Value::Guid(guid) => guid.to_string(),
-        Value::Binary(bytes) => hex(bytes),
     }
 }
 
@@ -73,14 +47,6 @@ pub fn parse(type_name: &str, text: &str) -> Option<Value> {
         "Binary" => from_hex(trimmed).map(Value::Binary),
         _ => None,
     }
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
 }
 
 /// Hexadecimal digits in either case, with white space between them or not.

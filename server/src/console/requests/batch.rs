@@ -3,8 +3,8 @@
 //! The reader is lenient: a body that is cut off shows the operations that it has, and one that is no batch shows none.
 
 use crate::console::layout::cut;
-use crate::console::requests::ring::Header;
 use crate::console::requests::{Record, body, readable};
+use crate::requests::Header;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

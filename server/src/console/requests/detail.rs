@@ -3,12 +3,12 @@
 use crate::codec::date;
 use crate::console::Console;
 use crate::console::layout::{self, copy_button, count, cut};
-use crate::console::requests::ring::Header;
 use crate::console::requests::{
     Record, again, batch, body, client, code, is_shown, milliseconds, partition, plan, related,
     summary,
 };
 use crate::console::respond::{Html, Json, Page, made};
+use crate::requests::Header;
 use crate::response::error::{ClientSigned, Failure};
 use crate::service_kind::ServiceKind;
 use axum::extract::{Path, State};

@@ -1,7 +1,6 @@
 //! Requests: the last requests as they come in, and everything about one of them.
 
 mod again;
-mod aside;
 mod batch;
 mod body;
 mod calls;
@@ -12,16 +11,15 @@ mod har;
 mod history;
 mod live;
 mod related;
-mod ring;
 
+pub use crate::requests::{Record, Ring};
 pub use history::{History, is_history, read as read_history};
-pub use ring::{Answer, Begun, Record, Ring, WhyRefused, head_of, push_headers};
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::respond::{Html, Page, Visit, made, text};
 use crate::console::routing::{get, post};
-use crate::request::context::{Query, text_of};
+use crate::request::context::Query;
 use crate::response::error::Result;
 use crate::response::long_responses;
 use crate::service_kind::ServiceKind;
@@ -29,7 +27,7 @@ use crate::table::address::Address;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Response};
+use axum::http::Response;
 use maud::{Markup, html};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -268,7 +266,7 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
             "Showing the last " span data-shown { (rows.len()) } ". " span data-seen { (count(totals.seen)) } " came since the start. "
             (count(totals.kept)) " are kept"
             @if totals.kept_earlier > 0 { ", " (count(totals.kept_earlier)) " of them from earlier runs" }
-            ": the newest, and up to " (aside::OF_RESOURCE_MAX) " of each container, queue and table that busier ones push out."
+            ": the newest, and up to " (crate::requests::aside::OF_RESOURCE_MAX) " of each container, queue and table that busier ones push out."
             @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
             span data-live-state role="status" {}
         }
@@ -387,18 +385,7 @@ fn milliseconds(record: &Record) -> String {
 
 /// How a query was answered, with its cost.
 fn plan(record: &Record) -> Option<String> {
-    plan_with(|name| record.response_header(name))
-}
-
-/// As [`plan`], of a response.
-pub fn plan_of(headers: &HeaderMap) -> Option<String> {
-    plan_with(|name| headers.get(name).map(text_of))
-}
-
-fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let plan = header("x-lazurite-plan")?;
-    let examined = header("x-lazurite-examined").unwrap_or_default();
-    Some(format!("{plan}, {examined} examined"))
+    crate::requests::plan_with(|name| record.response_header(name))
 }
 
 /// A record as JSON, as pages and the command line read it.

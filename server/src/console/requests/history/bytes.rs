@@ -3,8 +3,8 @@
 //! `docs/durability-and-limits.md` describes them byte by byte. A reader stops at the first frame that does not fit: a kill can cut off the
 //! last one, and what stands behind damage is not trusted.
 
-use crate::console::requests::ring::{Record, WhyRefused};
 use crate::request::target::without_credentials;
+use crate::requests::{Record, WhyRefused};
 use crate::response::error::ClientSigned;
 use crate::service_kind::ServiceKind;
 use std::borrow::Cow;

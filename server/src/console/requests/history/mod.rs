@@ -9,8 +9,8 @@
 
 mod bytes;
 
-use crate::console::requests::ring::{Record, Ring};
 use crate::platform;
+use crate::requests::{Record, Ring};
 use bytes::{Frames, HEADER, MAGIC_BYTES, push_frame};
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Write};

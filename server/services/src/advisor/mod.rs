@@ -1,0 +1,256 @@
+//! Hands the facts of finished requests to the advisor (crate `lazurite-advisor`), and shows its advice.
+//!
+//! Most facts stand in the head of a request and of its answer. What only a handler knows, it [notes](note) as an extension of the
+//! response, and only where a rule depends on it.
+
+mod pages;
+
+pub use pages::{Page, answer, answer_owner, heat_map, report};
+
+use crate::request::context::{Context, ServiceKind, decode};
+use crate::request::operation::Logged;
+use crate::table::address::Address;
+use axum::body::Body;
+use axum::http::Response;
+use axum::http::header::{CONTENT_LENGTH, HeaderMap, IF_MATCH, LOCATION};
+use lazurite_advisor::rules::{LARGE_BYTES, LARGE_PROPERTIES, RETURN_DEQUEUE_COUNT};
+use lazurite_advisor::{
+    Advice, Advisor, Delivered, EntitySize, Keys, QueryFacts, Request, Service,
+};
+use lazurite_table::Entity;
+use std::time::SystemTime;
+
+/// A sampled request that is under way.
+#[derive(Debug)]
+pub struct Watched {
+    /// How many requests it stands for.
+    weight: u32,
+    request: Request,
+    /// Without credentials: such requests count only if they succeed, so that strangers cannot displace what is watched.
+    is_anonymous: bool,
+}
+
+/// What a transaction wrote: only its handler knows.
+#[derive(Debug, Clone)]
+pub struct TransactionFacts {
+    pub table: String,
+    pub partition_key: String,
+    pub entities: u32,
+}
+
+/// Leaves a fact in the response for the advisor.
+pub fn note<T: Clone + Send + Sync + 'static>(response: &mut Response<Body>, fact: Option<T>) {
+    if let Some(fact) = fact {
+        response.extensions_mut().insert(fact);
+    }
+}
+
+/// Fewer properties cannot make a large entity: the longest value has 64 KiB, the longest name 510 bytes.
+const LARGE_PROPERTIES_MIN: usize = LARGE_BYTES as usize / (66 * 1024);
+
+/// The size of an entity if it is near a limit.
+pub fn large_entity(entity: &Entity) -> Option<EntitySize> {
+    if entity.properties.len() < LARGE_PROPERTIES_MIN {
+        return None;
+    }
+    let size = EntitySize {
+        bytes: lazurite_table::entity_bytes(entity) as u64,
+        properties: entity.properties.len() as u32,
+    };
+    (size.bytes >= LARGE_BYTES || size.properties >= LARGE_PROPERTIES).then_some(size)
+}
+
+/// What Get Messages delivered, unless there is nothing to say of it: messages that do not return too often.
+pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<Delivered> {
+    let messages = dequeue_counts.len() as u32;
+    let dequeue_count_max = dequeue_counts.max().unwrap_or_default();
+    (messages == 0 || dequeue_count_max >= RETURN_DEQUEUE_COUNT).then_some(Delivered {
+        messages,
+        dequeue_count_max,
+    })
+}
+
+impl Watched {
+    /// The facts in the head of a request, if the advisor wants it.
+    pub fn begin(
+        advisor: &Advisor,
+        context: &Context,
+        operation: Option<Logged>,
+        is_anonymous: bool,
+    ) -> Option<Box<Watched>> {
+        let operation = operation?;
+        let weight = advisor.sample(context.now)?;
+        let service = match context.service {
+            ServiceKind::Blob => Service::Blob,
+            ServiceKind::Queue => Service::Queue,
+            ServiceKind::Table => Service::Table,
+        };
+        let mut request = Request::new(service, operation.name, context.now);
+        request.id.clone_from(&context.request_id);
+        request.account.clone_from(&context.account);
+        request.request_bytes = number(&context.headers, CONTENT_LENGTH.as_str());
+        let etag = context.headers.get(IF_MATCH.as_str());
+        request.is_conditional = etag.is_some_and(|etag| etag != "*");
+        if service == Service::Table {
+            read_table(context, &mut request);
+        } else {
+            read_path(context, &mut request);
+        }
+        Some(Box::new(Watched {
+            weight,
+            request,
+            is_anonymous,
+        }))
+    }
+
+    /// Adds the facts of the answer, and hands the request to the advisor. Writes new advice into the log.
+    pub fn end<B: hyper::body::Body>(
+        mut self,
+        advisor: &Advisor,
+        response: &mut Response<B>,
+        now: SystemTime,
+    ) {
+        let request = &mut self.request;
+        request.duration = now.duration_since(request.at).unwrap_or_default();
+        request.status = response.status().as_u16();
+        if matches!(request.status, 401 | 403) || (self.is_anonymous && request.status >= 400) {
+            return;
+        }
+        request.response_bytes = response.body().size_hint().exact().unwrap_or_default();
+        let facts = response.extensions_mut();
+        request.entity = facts.remove();
+        request.delivered = facts.remove();
+        if request.operation == "GetMessages" && request.is_success() {
+            request.delivered.get_or_insert(Delivered {
+                messages: 1,
+                dequeue_count_max: 1,
+            });
+        }
+        if let Some(transaction) = facts.remove::<TransactionFacts>() {
+            request.resource = transaction.table;
+            request.transaction_entities = transaction.entities;
+            request.keys = Some(Keys {
+                partition: transaction.partition_key,
+                row: String::new(),
+            });
+        }
+        let headers = response.headers();
+        if let Some(query) = &mut request.query {
+            query.plan = text(headers, "x-lazurite-plan").to_owned();
+            query.azure_plan = text(headers, "x-lazurite-azure-plan").to_owned();
+            query.examined = number(headers, "x-lazurite-examined");
+            query.returned = number(headers, "x-lazurite-returned");
+        }
+        if request.operation == "InsertEntity" && request.keys.is_none() {
+            request.keys = inserted_keys(text(headers, LOCATION.as_str()), &request.resource);
+        }
+        log_new(&advisor.observe(self.weight, self.request));
+    }
+}
+
+/// One line for each piece of advice, the first time.
+fn log_new(new: &[Advice]) {
+    for advice in new {
+        let finding = advice.finding.escape_debug();
+        let resource = advice.resource.escape_debug();
+        tracing::warn!(
+            rule = advice.rule,
+            service = advice.service.label(),
+            account = advice.account,
+            "advice on {resource}: {finding}. See GET /_lazurite/advice"
+        );
+    }
+}
+
+/// The table, the keys and the query that a request addresses.
+fn read_table(context: &Context, request: &mut Request) {
+    let Ok(address) = Address::parse(&context.resource) else {
+        return;
+    };
+    let is_entity = matches!(address, Address::Entity(..));
+    let (table, keys) = address.names();
+    request.resource = table;
+    if is_entity {
+        request.keys = Some(Keys {
+            partition: keys.partition_key,
+            row: keys.row_key,
+        });
+    }
+    if request.operation == "QueryEntities" {
+        let select = context.query.get("$select");
+        request.query = Some(QueryFacts {
+            filter: context.query.get("$filter"),
+            has_projection: select.is_some_and(|names| !matches!(names.trim(), "" | "*")),
+            ..QueryFacts::default()
+        });
+    }
+}
+
+/// The queue, or the container and the blob.
+fn read_path(context: &Context, request: &mut Request) {
+    let (resource, rest) = match context.resource.split_once('/') {
+        Some((resource, rest)) => (resource, Some(rest)),
+        None => (context.resource.as_str(), None),
+    };
+    request.resource = decode(resource).into_owned();
+    if context.service == ServiceKind::Blob {
+        request.blob = rest
+            .filter(|name| !name.is_empty())
+            .map(|name| decode(name).into_owned());
+    }
+}
+
+/// The keys in the address of an entity that was inserted.
+fn inserted_keys(location: &str, table: &str) -> Option<Keys> {
+    let at = location.find(&format!("/{table}("))?;
+    match Address::parse(&location[at + 1..]) {
+        Ok(Address::Entity(_, keys)) => Some(Keys {
+            partition: keys.partition_key,
+            row: keys.row_key,
+        }),
+        _ => None,
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    let value = headers.get(name).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default()
+}
+
+/// A header that is a whole number; 0 if there is none.
+fn number(headers: &HeaderMap, name: &str) -> u64 {
+    text(headers, name).parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_an_inserted_entity_are_read_from_its_address() {
+        let location = "http://h:1/a/T(PartitionKey='O''Neil%2F',RowKey='r')";
+        let keys = inserted_keys(location, "T").unwrap();
+        assert_eq!(
+            (keys.partition.as_str(), keys.row.as_str()),
+            ("O'Neil/", "r")
+        );
+        assert_eq!(inserted_keys("", "T"), None);
+    }
+
+    #[test]
+    fn deliveries_without_news_are_not_noted() {
+        assert_eq!(delivered([1, 2].into_iter()), None);
+        assert_eq!(delivered([].into_iter()).unwrap().messages, 0);
+        assert_eq!(delivered([1, 9].into_iter()).unwrap().dequeue_count_max, 9);
+    }
+
+    #[test]
+    fn documentation_has_every_rule() {
+        const PAGE: &str = include_str!("../../../docs/advisor.md");
+        let rules = lazurite_advisor::rules::markdown();
+        assert!(
+            PAGE.contains(&rules),
+            "docs/advisor.md should contain:\n{rules}"
+        );
+    }
+}

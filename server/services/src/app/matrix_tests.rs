@@ -1,0 +1,29 @@
+//! Whether the matrix of rights (`tests/e2e/matrix.rs`) has a row for every operation of every service.
+
+use crate::{blob, queue, table};
+
+const MATRIX: &str = include_str!("../../../tests/e2e/matrix.rs");
+
+/// The part of a source between two texts.
+fn between<'a>(source: &'a str, start: &str, end: &str) -> &'a str {
+    let (_, rest) = source.split_once(start).expect(start);
+    rest.split_once(end).expect(end).0
+}
+
+/// The names of operations whose row the matrix lacks.
+fn missing(function: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let rows = between(MATRIX, function, "\n}\n").to_lowercase();
+    let rows: String = rows.split_whitespace().collect();
+    let has_row = |name: &&str| rows.contains(&format!("\"{}\"", name.to_lowercase()));
+    names.filter(|name| !has_row(name)).collect()
+}
+
+#[test]
+fn every_operation_has_a_row_in_the_matrix_of_rights() {
+    let blob = blob::operations::OPERATIONS.iter().map(|row| row.name);
+    let queue = queue::operations::OPERATIONS.iter().map(|row| row.name);
+    let table = table::operations::OPERATIONS.iter().map(|row| row.name);
+    assert_eq!(missing("fn blob_rows()", blob), [""; 0]);
+    assert_eq!(missing("fn queue_rows()", queue), [""; 0]);
+    assert_eq!(missing("fn table_rows()", table), [""; 0]);
+}

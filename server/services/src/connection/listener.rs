@@ -1,0 +1,348 @@
+//! Listeners and connections, from the socket to one request after the other, and their end.
+
+use crate::connection::header_case::{HeaderCaseStream, HeaderNames};
+use crate::connection::limits::Connections;
+use crate::connection::reset::{Aborted, OnTcp, ResetOnDrop};
+use crate::connection::send_deadline::SendDeadline;
+use crate::connection::threads::ConnectionThreads;
+use crate::connection::wrong_scheme;
+use crate::connection::{busy_poll, socket};
+use crate::service_kind::ServiceKind;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// The protocol that a connection begins with.
+#[derive(Clone)]
+pub enum Opening {
+    Plain,
+    Encrypted(TlsAcceptor),
+    /// The first byte decides: TLS begins with a handshake record, whose first byte begins no request.
+    Either(TlsAcceptor),
+}
+
+/// Bytes of a connection that hyper may buffer: a target, the headers, and room to find which of them is too long.
+const BUFFER_BYTES_MAX: usize = 160 * 1024;
+/// The first byte of a TLS connection. Source: RFC 8446, section 5.1, `ContentType`.
+const TLS_HANDSHAKE: u8 = 22;
+/// How long a client may take to agree on encryption.
+const HANDSHAKE_SECONDS_MAX: u64 = 30;
+/// How long requests under way may take to end once the server is asked to stop.
+const DRAIN_SECONDS_MAX: u64 = 3;
+
+/// Idle time after which a connection gives way to others that wait.
+const REST_MIN: Duration = Duration::from_secs(1);
+/// Interval at which, while the server stops, connections are checked for half a head.
+const HALF_HEAD_STEP: Duration = Duration::from_millis(50);
+
+/// Responds to requests.
+pub trait Server: Send + Sync + 'static {
+    /// The connections that are open, and how many there may be.
+    fn connections(&self) -> &Arc<Connections>;
+
+    /// The response to one request, errors included. `notes` has the facts of its head that hyper does not keep.
+    fn respond(
+        self: Arc<Self>,
+        client: Client,
+        request: Request<Incoming>,
+        notes: HeaderNames,
+    ) -> impl Future<Output = Response<Body>> + Send;
+}
+
+/// Where a service listens, and how.
+pub struct Endpoint {
+    pub service: ServiceKind,
+    pub listener: TcpListener,
+    /// How long a connection may be idle between requests.
+    pub keep_alive: Duration,
+    pub opening: Opening,
+    /// For requests of the server to itself alone.
+    pub is_own: bool,
+}
+
+/// Serves one service on one listener until `stop` turns true, then lets requests under way end.
+pub async fn serve<S: Server>(
+    server: Arc<S>,
+    endpoint: Endpoint,
+    threads: Arc<ConnectionThreads>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Endpoint {
+        service,
+        listener,
+        keep_alive,
+        opening,
+        is_own,
+    } = endpoint;
+    let (open, mut all_closed) = tokio::sync::mpsc::channel::<Infallible>(1);
+    loop {
+        let accepted = async {
+            server.connections().room().await;
+            listener.accept().await
+        };
+        let accepted = tokio::select! {
+            accepted = accepted => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        match accepted {
+            Ok((_, peer)) if !server.connections().has_room_for(peer.ip()) => {
+                tracing::debug!(service = service.title(), %peer, "has too many connections");
+            }
+            Ok((socket, peer)) => {
+                let admitted = server.connections().admit(peer.ip());
+                socket::prepare(&socket);
+                let client = Client {
+                    service,
+                    peer,
+                    secure: matches!(opening, Opening::Encrypted(_)),
+                    is_own,
+                    keep_alive,
+                };
+                let (server, opening, stop) = (server.clone(), opening.clone(), stop.clone());
+                let open = open.clone();
+                threads.spawn(socket, move |socket| async move {
+                    match opening {
+                        Opening::Plain => connection(server, client, Box::new(socket), stop).await,
+                        // Boxed, so that the futures of plain connections stay small.
+                        Opening::Encrypted(tls) => {
+                            Box::pin(encrypted(server, client, socket, tls, stop)).await;
+                        }
+                        Opening::Either(tls) => {
+                            Box::pin(either(server, client, socket, tls, stop)).await;
+                        }
+                    }
+                    drop((open, admitted));
+                });
+            }
+            Err(error) => {
+                // Most likely the process is out of file handles: other connections may close meanwhile.
+                tracing::warn!(service = service.title(), %error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop((open, listener));
+    let _ = tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), all_closed.recv()).await;
+}
+
+/// Returns once the server is asked to stop.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Client {
+    pub service: ServiceKind,
+    pub peer: SocketAddr,
+    pub secure: bool,
+    /// It came to a port for requests of the server to itself. Other programs can connect there: see
+    /// [`is_own_request`](crate::local_services::is_own_request).
+    pub is_own: bool,
+    keep_alive: Duration,
+}
+
+/// Serves HTTP or HTTPS, as the first byte of the client says.
+async fn either<S: Server>(
+    server: Arc<S>,
+    client: Client,
+    socket: TcpStream,
+    tls: TlsAcceptor,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut crowding = server.connections().crowding();
+    // A silent client gives way to others.
+    let crowded = async {
+        tokio::time::sleep(REST_MIN).await;
+        let _ = crowding.changed().await;
+    };
+    let mut first = [0];
+    let begun = tokio::select! {
+        begun = tokio::time::timeout(client.keep_alive, socket.peek(&mut first)) => begun,
+        () = stopped(&mut stop) => return,
+        () = crowded => return,
+    };
+    match begun {
+        Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {
+            let client = Client {
+                secure: true,
+                ..client
+            };
+            encrypted(server, client, socket, tls, stop).await;
+        }
+        Ok(Ok(_)) => connection(server, client, Box::new(socket), stop).await,
+        Ok(Err(_)) | Err(_) => {}
+    }
+}
+
+async fn encrypted<S: Server>(
+    server: Arc<S>,
+    client: Client,
+    socket: TcpStream,
+    tls: TlsAcceptor,
+    mut stop: watch::Receiver<bool>,
+) {
+    let patience = Duration::from_secs(HANDSHAKE_SECONDS_MAX);
+    let shaking = async {
+        if wrong_scheme::is_plain(&socket).await {
+            wrong_scheme::refuse_plain(socket).await;
+            return None;
+        }
+        Some(tls.accept(socket).await)
+    };
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(patience, shaking) => shaken,
+        () = stopped(&mut stop) => return,
+    };
+    match shaken {
+        Ok(None) => {}
+        Ok(Some(Ok(socket))) => connection(server, client, Box::new(socket), stop).await,
+        Ok(Some(Err(error))) => {
+            let (service, peer) = (client.service.title(), client.peer);
+            tracing::debug!(service, %peer, %error, "a TLS handshake failed");
+        }
+        Err(_) => {}
+    }
+}
+
+/// The requests of a connection.
+struct Activity {
+    opened: Instant,
+    /// Requests whose responses have not begun.
+    under_way: AtomicUsize,
+    /// Milliseconds after `opened` when the last response began.
+    last_answer: AtomicU64,
+}
+
+impl Default for Activity {
+    fn default() -> Activity {
+        Activity {
+            opened: Instant::now(),
+            under_way: AtomicUsize::new(0),
+            last_answer: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Activity {
+    fn begin(&self) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        let milliseconds = self.opened.elapsed().as_millis() as u64;
+        self.last_answer.store(milliseconds, Ordering::Relaxed);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) == 0
+    }
+
+    /// The time since the last response began.
+    fn rested(&self) -> Duration {
+        let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
+        self.opened.elapsed().saturating_sub(last)
+    }
+}
+
+/// Has the server respond to a request. Error: the connection is to be reset.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn would keep its arguments twice, which each connection pays for"
+)]
+fn respond<S: Server>(
+    server: Arc<S>,
+    client: Client,
+    request: Request<Incoming>,
+    notes: HeaderNames,
+    activity: Arc<Activity>,
+    resets: Arc<AtomicBool>,
+) -> impl Future<Output = Result<Response<Body>, &'static str>> {
+    async move {
+        busy_poll::begun();
+        activity.begin();
+        let response = server.respond(client, request, notes).await;
+        activity.end();
+        busy_poll::answered();
+        if response.extensions().get::<Aborted>().is_some() {
+            resets.store(true, Ordering::Relaxed);
+            return Err("reset as a fault asked for");
+        }
+        Ok(response)
+    }
+}
+
+/// Returns once the client is idle or within the head of a request. hyper would wait for the rest of the head, but only requests with
+/// a whole head get time to end.
+async fn half_a_head(seen: &HeaderNames, activity: &Activity) {
+    while !(activity.is_idle() && seen.is_within_head()) {
+        tokio::time::sleep(HALF_HEAD_STEP).await;
+    }
+}
+
+async fn connection<S: Server>(
+    server: Arc<S>,
+    client: Client,
+    socket: Box<dyn OnTcp>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Client { service, peer, .. } = client;
+    let (notes, activity) = (HeaderNames::default(), Arc::new(Activity::default()));
+    let resets = Arc::new(AtomicBool::new(false));
+    let socket = ResetOnDrop::new(socket, resets.clone(), notes.clone());
+    let tap = HeaderCaseStream::new(SendDeadline::new(socket), notes.clone());
+    let mut crowding = server.connections().crowding();
+    let (seen, asked) = (notes.clone(), activity.clone());
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let (server, notes, activity) = (server.clone(), notes.clone(), asked.clone());
+        let resets = resets.clone();
+        #[cfg(debug_assertions)]
+        let what = format!("{} {}", request.method(), request.uri().path());
+        let answering = respond(server, client, request, notes, activity, resets);
+        #[cfg(debug_assertions)]
+        let answering = crate::connection::slow_handler::Measured::new(answering, what);
+        answering
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(client.keep_alive)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .half_close(true)
+        .serve_connection(TokioIo::new(tap), answer);
+    tokio::pin!(connection);
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended,
+            () = stopped(&mut stop) => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection.as_mut() => break ended,
+                    () = half_a_head(&seen, &activity) => return,
+                }
+            }
+            Ok(()) = crowding.changed() => {
+                // A client that has been idle can connect again; one that has just connected is about to send a request.
+                if activity.is_idle() && activity.rested() >= REST_MIN {
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    };
+    if let Err(error) = ended {
+        if error.is_parse() && seen.first_byte() == Some(TLS_HANDSHAKE) {
+            wrong_scheme::note_tls(service.title(), peer);
+        }
+        tracing::debug!(service = service.title(), %peer, %error, "a connection ended early");
+    }
+}

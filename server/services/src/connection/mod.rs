@@ -1,0 +1,22 @@
+//! Connections: accepted, secured, counted, and served on threads of their own. Nothing here knows what a request asks for.
+
+pub mod blocking_pool;
+mod busy_poll;
+pub mod framing;
+mod header_case;
+mod limits;
+pub mod listener;
+mod reset;
+mod send_deadline;
+#[cfg(debug_assertions)]
+mod slow_handler;
+pub mod socket;
+mod threads;
+mod wrong_scheme;
+
+pub use blocking_pool::on_blocking_pool;
+pub use header_case::HeaderNames;
+pub use limits::Connections;
+pub use listener::{Endpoint, Opening, serve};
+pub use reset::Aborted;
+pub use threads::ConnectionThreads;

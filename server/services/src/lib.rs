@@ -1,0 +1,39 @@
+//! The three services over HTTP: connections, the layers of a request, authentication, the handlers of Blob, Queue and Table, and the
+//! stores behind them. Knows no flags, no console and no command.
+//!
+//! A part of the crate `lazurite`, whose releases it follows: not an interface for others.
+
+#![allow(
+    missing_docs,
+    reason = "items are public for one other crate of this program, and have the comments of private ones"
+)]
+
+pub mod accounts;
+pub mod advisor;
+pub mod analytics;
+pub mod app;
+pub mod auth;
+pub mod blob;
+pub mod clock;
+pub mod connection;
+pub mod faults;
+pub mod http_client;
+pub mod layers;
+pub mod local_services;
+pub mod memory;
+pub mod output;
+pub mod pages;
+pub mod platform;
+pub mod properties;
+pub mod queue;
+pub mod request;
+pub mod requests;
+pub mod resource_names;
+pub mod response;
+pub mod service_kind;
+pub mod services;
+pub mod signed_request;
+pub mod state;
+pub mod table;
+
+use lazurite_codec as codec;

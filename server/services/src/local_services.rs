@@ -1,0 +1,186 @@
+//! The services on ports of this machine, for work of the server itself: before it is ready, and exports and imports over HTTP.
+//!
+//! The listeners are not those of the server, which may speak HTTPS alone, and they close with the work.
+
+use crate::accounts::name_of_fork;
+use crate::app::{self, App};
+use crate::connection::Opening;
+use crate::connection::{ConnectionThreads, Endpoint};
+use crate::service_kind::ServiceKind;
+use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::fmt::Write;
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The header of a request of the server to itself, with the secret of this process: any program of this machine can connect to the ports
+/// on which the server serves itself, and they ask for no certificate.
+pub const OWN_REQUEST: &str = "x-lazurite-own-request";
+/// The name of that secret in a connection string.
+pub const OWN_SECRET: &str = "LazuriteOwnRequests";
+
+static SECRET: LazyLock<String> = LazyLock::new(|| {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).expect("the start of the server needs random numbers too");
+    random.iter().map(|byte| format!("{byte:02x}")).collect()
+});
+
+/// Whether a request is one of this process.
+pub fn is_own_request(headers: &HeaderMap) -> bool {
+    const NAME: HeaderName = HeaderName::from_static(OWN_REQUEST);
+    let sent = headers.get(NAME).map(HeaderValue::as_bytes);
+    // In a time that does not tell how much of it is right.
+    sent.is_some_and(|sent| {
+        let differences = sent
+            .iter()
+            .zip(SECRET.bytes())
+            .map(|(sent, own)| sent ^ own);
+        sent.len() == SECRET.len() && differences.fold(0, |all, one| all | one) == 0
+    })
+}
+
+/// Why work was ended.
+pub const STOPPING: &str = "the server is stopping";
+
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// An account, and where its services are.
+pub struct LocalAccount {
+    pub name: String,
+    key: String,
+    ports: Vec<(ServiceKind, u16)>,
+}
+
+impl LocalAccount {
+    pub fn connection_string(&self) -> String {
+        self.connection_string_as(&self.name)
+    }
+
+    /// That of the account in a fork.
+    pub fn connection_string_in(&self, fork: &str) -> String {
+        self.connection_string_as(&name_of_fork(&self.name, fork))
+    }
+
+    fn connection_string_as(&self, name: &str) -> String {
+        let (key, secret) = (&self.key, &*SECRET);
+        let mut text = format!("AccountName={name};AccountKey={key};{OWN_SECRET}={secret}");
+        for (service, port) in &self.ports {
+            let title = service.title();
+            let _ = write!(text, ";{title}Endpoint=http://127.0.0.1:{port}/{name}");
+        }
+        text
+    }
+}
+
+/// The services of the running server, which this does not keep alive.
+#[derive(Clone)]
+pub struct LocalServices {
+    app: Weak<App>,
+    threads: Weak<ConnectionThreads>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl LocalServices {
+    /// `stopped` turns true when the server is asked to stop.
+    pub fn of(
+        app: &Arc<App>,
+        threads: &Arc<ConnectionThreads>,
+        stopped: watch::Receiver<bool>,
+    ) -> LocalServices {
+        LocalServices {
+            app: Arc::downgrade(app),
+            threads: Arc::downgrade(threads),
+            stopped,
+        }
+    }
+
+    /// As [`while_served`]. When the server stops or the future is dropped, the listeners close, so that the next request of the work fails.
+    pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
+        mut self,
+        work: impl FnOnce(&[LocalAccount]) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let stops = || E::from(STOPPING.to_owned());
+        let (Some(app), Some(threads)) = (self.app.upgrade(), self.threads.upgrade()) else {
+            return Err(stops());
+        };
+        tokio::select! {
+            done = while_served(&app, &threads, work) => done,
+            _ = self.stopped.wait_for(|stopped| *stopped) => Err(stops()),
+        }
+    }
+}
+
+/// Serves while `work` runs on a thread that may block. It is handed all accounts, the first one first. Error: also a sentence about the
+/// listeners.
+pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
+    app: &Arc<App>,
+    threads: &Arc<ConnectionThreads>,
+    work: impl FnOnce(&[LocalAccount]) -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
+    let (stop, stopped) = watch::channel(false);
+    let mut serving = JoinSet::new();
+    let mut ports = Vec::new();
+    for service in ServiceKind::ALL {
+        let cannot = |error| E::from(format!("cannot listen on this machine: {error}"));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(cannot)?;
+        ports.push((service, listener.local_addr().map_err(cannot)?.port()));
+        let endpoint = Endpoint {
+            service,
+            listener,
+            keep_alive: KEEP_ALIVE,
+            opening: Opening::Plain,
+            is_own: true,
+        };
+        let (app, threads) = (app.clone(), threads.clone());
+        serving.spawn(app::serve_on(app, endpoint, threads, stopped.clone()));
+    }
+    let accounts = accounts(app, &ports);
+    let done = tokio::task::spawn_blocking(move || work(&accounts)).await;
+    let _ = stop.send(true);
+    while serving.join_next().await.is_some() {}
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}
+
+fn accounts(app: &App, ports: &[(ServiceKind, u16)]) -> Vec<LocalAccount> {
+    let accounts = app.stores.accounts();
+    let account = |name: &str| {
+        let keys = accounts.keys(name);
+        Some(LocalAccount {
+            name: name.to_owned(),
+            key: STANDARD.encode(keys.first()?),
+            ports: ports.to_vec(),
+        })
+    };
+    accounts.names().filter_map(account).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_secret_makes_a_request_ones_own() {
+        let is_own = |sent: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(sent) = sent {
+                headers.insert(OWN_REQUEST, HeaderValue::from_str(sent).unwrap());
+            }
+            is_own_request(&headers)
+        };
+        assert!(is_own(Some(&SECRET)));
+        let (other, longer) = ("0".repeat(SECRET.len()), format!("{}0", *SECRET));
+        for sent in [
+            None,
+            Some(""),
+            Some(&SECRET[1..]),
+            Some(&other),
+            Some(&longer),
+        ] {
+            assert!(!is_own(sent), "{sent:?}");
+        }
+    }
+}

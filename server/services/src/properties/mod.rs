@@ -1,0 +1,431 @@
+//! The properties of a service that its account can set: logging, metrics, CORS rules, and for Blob the default version,
+//! retention and the static website. One model and one document for all three services; a service only keeps the bytes.
+//!
+//! All properties are read when the server starts, and from then on changed here alone: a request finds them in memory.
+
+pub mod cors;
+pub mod document;
+pub mod metrics_tables;
+
+use crate::codec::date;
+use crate::codec::xml::Writer;
+use crate::connection::blocking_pool;
+use crate::request::body;
+use crate::request::context::{ApiVersion, Context, Replication, ServiceKind};
+use crate::request::operation::LogClass;
+use crate::response::error::{Failure, Result};
+use crate::response::headers::{empty, parse_xml, xml};
+use crate::services::Services;
+use axum::body::Body;
+use axum::http::Response;
+use cors::CorsRule;
+use document::Change;
+use lazurite_blob::{AccountPolicy, ContainerSettings};
+use lazurite_engine::Ticket;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// The container that logs are written to.
+pub const LOGS_CONTAINER: &str = "$logs";
+/// The container that websites are served from.
+pub const WEBSITE_CONTAINER: &str = "$web";
+
+/// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceProperties {
+    pub logging: Logging,
+    pub hour_metrics: Metrics,
+    pub minute_metrics: Metrics,
+    /// In the order in which they are tried.
+    pub cors: Vec<CorsRule>,
+    /// The version of requests that name none; Blob only.
+    pub default_service_version: Option<ApiVersion>,
+    delete_retention: DeleteRetention,
+    pub static_website: StaticWebsite,
+    /// The rule of `--cors`, which is neither stored nor shown.
+    cors_at_start: Option<CorsRule>,
+}
+
+impl ServiceProperties {
+    /// The CORS rules in the order in which they are tried: the stored ones, then that of the command line.
+    pub fn cors_rules(&self) -> Cow<'_, [CorsRule]> {
+        match &self.cors_at_start {
+            None => Cow::Borrowed(&self.cors),
+            Some(last) => self.cors.iter().chain([last]).cloned().collect(),
+        }
+    }
+
+    /// Whether requests are counted.
+    pub fn keeps_metrics(&self) -> bool {
+        self.hour_metrics.enabled || self.minute_metrics.enabled
+    }
+}
+
+/// Which requests are to be logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Logging {
+    pub version: LogVersion,
+    pub delete: bool,
+    pub read: bool,
+    pub write: bool,
+    /// Days that logs are kept. `None`: the policy is not enabled, and they are kept forever.
+    pub retention_days: Option<u16>,
+}
+
+impl Logging {
+    /// Whether anything is logged.
+    pub fn is_on(&self) -> bool {
+        self.delete || self.read || self.write
+    }
+
+    /// Whether operations of this class are.
+    pub fn covers(&self, class: LogClass) -> bool {
+        match class {
+            LogClass::Read => self.read,
+            LogClass::Write => self.write,
+            LogClass::Delete => self.delete,
+        }
+    }
+}
+
+/// The two forms of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogVersion {
+    #[default]
+    One,
+    /// With the ids of a bearer.
+    Two,
+}
+
+impl LogVersion {
+    pub fn text(self) -> &'static str {
+        match self {
+            LogVersion::One => "1.0",
+            LogVersion::Two => "2.0",
+        }
+    }
+}
+
+/// Which figures are to be kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metrics {
+    pub enabled: bool,
+    /// Whether by operation, too.
+    pub include_apis: bool,
+    /// Days that they are kept. `None`: the policy is not enabled, and they are kept forever.
+    pub retention_days: Option<u16>,
+}
+
+/// How long deleted blobs are kept; `None`: not at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct DeleteRetention {
+    days: Option<u16>,
+    allow_permanent_delete: bool,
+}
+
+/// Settings of the static website in the container `$web`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StaticWebsite {
+    pub enabled: bool,
+    /// The name of the page in each directory.
+    pub index_document: Option<String>,
+    /// The path of one page for all directories; not together with `index_document`.
+    pub default_index_document_path: Option<String>,
+    pub error_document_404_path: Option<String>,
+}
+
+/// The properties of every service of every account.
+#[derive(Debug)]
+pub struct PropertiesStore {
+    services: Arc<Services>,
+    slots: BTreeMap<String, [Slot; 3]>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    current: RwLock<Arc<ServiceProperties>>,
+    /// Held by a change from its read to its write.
+    changing: Mutex<()>,
+}
+
+/// A panic under one of the locks leaves nothing half done: properties are replaced whole.
+impl Slot {
+    fn get(&self) -> Arc<ServiceProperties> {
+        let current = self.current.read();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, properties: ServiceProperties) {
+        let current = self.current.write();
+        *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(properties);
+    }
+
+    /// Waits until no other change is under way.
+    fn begin_change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PropertiesStore {
+    /// Reads the properties of all accounts. The error is a sentence.
+    pub fn read(
+        services: Arc<Services>,
+        cors_origins: &[String],
+    ) -> std::result::Result<PropertiesStore, String> {
+        let cors_at_start = if cors_origins.is_empty() {
+            None
+        } else {
+            Some(cors::rule_at_start(cors_origins)?)
+        };
+        let slot = |service: ServiceKind, account: &str| {
+            let stored = match service {
+                ServiceKind::Blob => services.blobs.get_service_properties(account).map_err(text),
+                ServiceKind::Queue => services
+                    .queues
+                    .get_service_properties(account)
+                    .map_err(text),
+                ServiceKind::Table => services
+                    .tables
+                    .get_service_properties(account)
+                    .map_err(text),
+            };
+            let read = |bytes: Vec<u8>| document::read_stored(service, &bytes);
+            let properties = stored?.map(read).transpose().map_err(|failure| {
+                let title = service.title();
+                format!(
+                    "the {title} properties of account {account}: {}",
+                    failure.message
+                )
+            })?;
+            let properties = ServiceProperties {
+                cors_at_start: cors_at_start.clone(),
+                ..properties.unwrap_or_default()
+            };
+            Ok::<_, String>(Slot {
+                current: RwLock::new(Arc::new(properties)),
+                changing: Mutex::default(),
+            })
+        };
+        let mut slots = BTreeMap::new();
+        for account in services.accounts.names() {
+            let [blob, queue, table] = ServiceKind::ALL.map(|service| slot(service, account));
+            slots.insert(account.to_owned(), [blob?, queue?, table?]);
+        }
+        Ok(PropertiesStore { services, slots })
+    }
+
+    /// The properties of a service of a configured account.
+    pub fn get(&self, service: ServiceKind, account: &str) -> Arc<ServiceProperties> {
+        self.slot(service, account).get()
+    }
+
+    /// Takes back all changes of the properties of a service.
+    pub fn reset(&self, service: ServiceKind, account: &str) -> Result<Ticket> {
+        let slot = self.slot(service, account);
+        let _changing = slot.begin_change();
+        let properties = ServiceProperties {
+            cors_at_start: slot.get().cors_at_start.clone(),
+            ..ServiceProperties::default()
+        };
+        let ticket = write_properties(&self.services, service, account, &properties)?;
+        slot.set(properties);
+        Ok(ticket)
+    }
+
+    fn slot(&self, service: ServiceKind, account: &str) -> &Slot {
+        let slots = self.slots.get(account);
+        &slots.expect("a request's account is a configured one")[service as usize]
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Answers Get Service Properties.
+pub fn get_service_properties(store: &PropertiesStore, context: &Context) -> Response<Body> {
+    let properties = store.get(context.service, &context.account);
+    xml(200, document::write(context.service, &properties))
+}
+
+/// Set Service Properties. Parts that the document leaves out stay as they are.
+pub async fn set_service_properties(
+    store: Arc<PropertiesStore>,
+    context: Context,
+    body: body::RequestBody,
+) -> Result<Response<Body>> {
+    let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
+    let change = Change::read(context.service, &parse_xml(&bytes)?)?;
+    change_properties(store, context, change).await
+}
+
+/// Waits until the change is as durable as an acknowledged write.
+async fn change_properties(
+    store: Arc<PropertiesStore>,
+    context: Context,
+    change: Change,
+) -> Result<Response<Body>> {
+    let db = store.services.db.clone();
+    blocking_pool::change(&db, move || apply(&store, &context, change))
+        .await?
+        .await?;
+    Ok(empty(202))
+}
+
+fn apply(store: &PropertiesStore, context: &Context, change: Change) -> Result<Ticket> {
+    let services = &store.services;
+    let slot = store.slot(context.service, &context.account);
+    let _changing = slot.begin_change();
+    let mut properties = ServiceProperties::clone(&slot.get());
+    change.apply_to(&mut properties);
+    let account = &context.account;
+    if properties.logging.is_on() {
+        make_container(services, account, LOGS_CONTAINER)?;
+    }
+    metrics_tables::make_tables(&services.tables, account, context.service, &properties)?;
+    if context.service == ServiceKind::Blob && properties.static_website.enabled {
+        make_container(services, account, WEBSITE_CONTAINER)?;
+    }
+    let ticket = write_properties(services, context.service, account, &properties)?;
+    slot.set(properties);
+    Ok(ticket)
+}
+
+fn write_properties(
+    services: &Services,
+    service: ServiceKind,
+    account: &str,
+    properties: &ServiceProperties,
+) -> Result<Ticket> {
+    let bytes = document::write(service, properties).into_bytes();
+    Ok(match service {
+        ServiceKind::Blob => {
+            let policy = AccountPolicy {
+                delete_retention_days: properties.delete_retention.days,
+                permanent_delete: properties.delete_retention.allow_permanent_delete,
+                ..services.blobs.get_account_policy(account)?
+            };
+            services
+                .blobs
+                .set_account_policy(account, policy, Some(&bytes))?
+        }
+        ServiceKind::Queue => services.queues.set_service_properties(account, &bytes)?,
+        ServiceKind::Table => services.tables.set_service_properties(account, &bytes)?,
+    })
+}
+
+/// Creates the container of a feature that was enabled.
+fn make_container(services: &Services, account: &str, container: &str) -> Result<()> {
+    let settings = ContainerSettings::default();
+    match services
+        .blobs
+        .create_container_with(account, container, settings)
+    {
+        Ok(_) | Err(lazurite_blob::Error::ContainerAlreadyExists) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Without `--secondary-lag` the secondary endpoint reads the primary itself, so it is always up to date.
+/// Source: Get Blob Service Stats, "Response body".
+pub fn stats(context: &Context) -> String {
+    let mut document = Writer::new();
+    document.open("StorageServiceStats");
+    document.open("GeoReplication");
+    let (status, last_sync) = match context.replication {
+        Replication::Current => ("live", date::rfc1123(context.now)),
+        Replication::Until(time) => ("live", date::rfc1123(time)),
+        Replication::Bootstrap => ("bootstrap", String::new()),
+    };
+    document.element("Status", status);
+    document.element("LastSyncTime", &last_sync);
+    document.close("GeoReplication");
+    document.close("StorageServiceStats");
+    document.finish()
+}
+
+/// Statistics are a matter of the secondary endpoint. Source: Get Blob Service Stats, "Request".
+pub fn check_secondary(context: &Context) -> Result<()> {
+    if context.secondary {
+        Ok(())
+    } else {
+        Err(Failure::parameter(
+            "comp",
+            "stats",
+            "Statistics are served by the secondary endpoint only.",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Accounts;
+    use crate::layers::access_log::AccessLog;
+    use crate::request::context::tests::request;
+    use crate::state::DataDirectory;
+    use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
+    use lazurite_engine::{Config, Durability, Environment, SystemWallClock};
+    use std::time::Duration;
+
+    fn open(disk: &FaultFs) -> Arc<PropertiesStore> {
+        let durability = Durability::Disk;
+        let environment = Environment {
+            fs: Arc::new(disk.clone()),
+            ..Environment::system(durability)
+        };
+        let config = Config {
+            durability,
+            ..Config::default()
+        };
+        let directory = DataDirectory::open("data".as_ref(), config, environment).unwrap();
+        let stores = stores_for_tests(directory).unwrap();
+        stores.current().properties.clone()
+    }
+
+    #[tokio::test]
+    async fn answer_to_set_service_properties_waits_for_the_disk() {
+        let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
+        let store = open(&disk);
+        let change = |service: ServiceKind| {
+            let context = request(service, "PUT", "/", "devstoreaccount1", &[]);
+            let document = "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete><Read>false</Read>\
+                <Write>false</Write><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging></StorageServiceProperties>";
+            let root = parse_xml(document.as_bytes()).unwrap();
+            let change = Change::read(service, &root).unwrap();
+            Box::pin(change_properties(store.clone(), context, change))
+        };
+        for service in ServiceKind::ALL {
+            // The first write may make a segment of the log, which waits for a sync too.
+            change(service).await.unwrap();
+            disk.hold(Some(Operation::Sync));
+            let mut changed = change(service);
+            let early = Duration::from_millis(50);
+            assert!(tokio::time::timeout(early, &mut changed).await.is_err());
+            disk.hold(None);
+            assert_eq!(changed.await.unwrap().status(), 202);
+        }
+    }
+
+    #[test]
+    fn a_panic_during_a_change_leaves_properties_that_can_be_read_and_changed() {
+        let slot = Slot::default();
+        let panicked = std::thread::scope(|scope| {
+            let change = scope.spawn(|| {
+                let _changing = slot.begin_change();
+                let _current = slot.current.write().unwrap();
+                panic!("as a service may");
+            });
+            change.join().is_err()
+        });
+        assert!(panicked && slot.changing.is_poisoned() && slot.current.is_poisoned());
+        let _changing = slot.begin_change();
+        let version = ServiceProperties {
+            default_service_version: Some(ApiVersion::parse("2021-12-02").unwrap()),
+            ..ServiceProperties::clone(&slot.get())
+        };
+        slot.set(version.clone());
+        assert_eq!(*slot.get(), version);
+    }
+}

@@ -1,0 +1,406 @@
+//! The row of an operation: everything that the server decides about a request before its handler runs.
+//!
+//! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages,
+//! the read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
+
+use crate::codec::multipart::SubRequest;
+use crate::request::body::RequestBody;
+use crate::request::context::{ApiVersion, Context};
+use crate::request::inputs::{self, Inputs};
+use crate::request::parameters::Query;
+use crate::request::permissions::{Letters::Any, RequiredPermissions};
+use crate::response::ResponseFuture;
+use crate::response::error::{Failure, Result};
+use axum::http::Method;
+
+/// One REST operation of a service. `R` is the service's request, which the handler is given.
+pub struct Operation<R: 'static> {
+    /// The title of its page in the documentation, without blanks: `PutBlockList`.
+    pub name: &'static str,
+    /// The operations of the published specification that it serves. Empty: the specification leaves the operation out.
+    pub published: &'static [&'static str],
+
+    // Routing. The first row that matches serves the request.
+    pub methods: &'static [&'static str],
+    pub resource: Resource,
+    /// In lower case. [`ANY`] matches every request.
+    pub restype: &'static str,
+    /// In lower case.
+    pub comp: &'static str,
+    /// A condition on headers and parameters, for operations that differ in nothing else.
+    pub when: fn(&Asked) -> bool,
+    /// Served by the secondary endpoint alone.
+    pub secondary_only: bool,
+    /// Older versions of the API refuse the operation.
+    pub since: Option<&'static Since>,
+
+    // Access.
+    pub permissions: Permissions,
+    /// Permissions that headers and parameters need in addition, all of them.
+    pub more_permissions: fn(&Context) -> &'static str,
+    pub anonymous: Anonymous,
+    /// Whether the operation writes, whatever its method: refused to foreign web pages and by the secondary endpoint.
+    pub changes_state: bool,
+    /// Whether clients may do this to the data of Storage Analytics: the logs, the tables of metrics.
+    pub on_analytics_data: bool,
+
+    // Protocol.
+    pub body: BodyRule,
+    /// The headers and parameters that the handler sees. [`inputs`] has the treatment of others.
+    pub reads: Inputs,
+    /// Further parameters that are refused by name: each with the feature it belongs to.
+    pub unsupported: &'static [(&'static str, &'static str)],
+    /// Whether the operation names a blob that need not exist yet.
+    pub creates_blob: bool,
+    /// Whether a success is in the OData format that the request accepts.
+    pub has_odata_response: bool,
+    pub long_response: LongResponse,
+
+    // Storage Analytics. Source: Storage Analytics logged operations and status messages.
+    pub log_name: LogName,
+    pub log_class: LogClass,
+
+    pub handler: fn(R, RequestBody) -> ResponseFuture,
+}
+
+/// The value of [`Operation::restype`] that matches all requests.
+pub const ANY: &str = "*";
+
+/// The resource that the path of a request addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource {
+    /// `restype=account`, with any path.
+    Account,
+    Service,
+    Container,
+    Blob,
+    Queue,
+    Messages,
+    Message,
+    Tables,
+    /// `Tables('T')`
+    TableName,
+    Table,
+    Entity,
+    /// A path below a table, which addresses nothing.
+    BelowTable,
+    TableBatch,
+}
+
+impl Resource {
+    /// Whether it is the messages of a queue, or one of them.
+    pub fn is_of_messages(self) -> bool {
+        matches!(self, Resource::Messages | Resource::Message)
+    }
+}
+
+/// The part of a request that routing reads.
+pub struct Asked<'a> {
+    pub method: &'a str,
+    pub resource: Resource,
+    pub restype: &'a str,
+    pub comp: &'a str,
+    /// The text of a header; `Some` of an empty text if it is sent empty.
+    pub header: &'a dyn Fn(&str) -> Option<String>,
+    pub parameter: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Asked<'_> {
+    /// Whether a header is there and not empty.
+    pub fn has_header(&self, name: &str) -> bool {
+        (self.header)(name).is_some_and(|text| !text.is_empty())
+    }
+
+    pub fn header_is(&self, name: &str, value: &str) -> bool {
+        (self.header)(name).is_some_and(|text| text.eq_ignore_ascii_case(value))
+    }
+
+    /// Whether a parameter is the word `true`.
+    pub fn is_set(&self, name: &str) -> bool {
+        (self.parameter)(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    }
+}
+
+/// Why no row matches, with the last criterion that a row failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unmatched {
+    /// The resource has no operation of this `restype` and `comp`.
+    Comp,
+    Method,
+    Condition,
+}
+
+/// The first of `rows` that serves a request.
+pub fn find<R>(
+    rows: &'static [Operation<R>],
+    asked: &Asked,
+) -> std::result::Result<&'static Operation<R>, Unmatched> {
+    let mut unmatched = Unmatched::Comp;
+    for row in rows.iter().filter(|row| row.is_of(asked)) {
+        if !row.methods.contains(&asked.method) {
+            unmatched = unmatched.max(Unmatched::Method);
+        } else if !(row.when)(asked) {
+            unmatched = Unmatched::Condition;
+        } else {
+            return Ok(row);
+        }
+    }
+    Err(unmatched)
+}
+
+/// The first version of the API that has an operation, and the refusal of older ones.
+pub struct Since {
+    pub version: &'static str,
+    pub status: u16,
+    pub code: &'static str,
+    pub message: &'static str,
+}
+
+/// The permissions that an operation requires of its caller.
+#[derive(Clone, Copy)]
+pub enum Permissions {
+    Fixed(RequiredPermissions),
+    ByRequest(fn(&Context) -> RequiredPermissions),
+    /// A bearer token, which the handler asks for.
+    Token,
+}
+
+/// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
+pub const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
+    Permissions::Fixed(RequiredPermissions::account_only(
+        resource_types,
+        Any(letters),
+    ))
+}
+
+/// Permissions of either kind of SAS.
+pub const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
+    Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
+}
+
+/// For the owner alone: no SAS opens the operation.
+pub const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
+
+/// Whether callers without credentials may perform an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anonymous {
+    Refused,
+    /// In a container that shows its blobs.
+    OnPublicBlobs,
+    /// In a container that shows its list as well.
+    OnPublicContainers,
+}
+
+/// Whether an operation takes a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyRule {
+    /// A body with content is refused.
+    Empty,
+    Optional,
+    /// The request declares the length of its body, which may be 0.
+    Required,
+}
+
+/// Whether memory is reserved for the response before the handler runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LongResponse {
+    Never,
+    Always,
+    /// If the request has this parameter.
+    With(&'static str),
+}
+
+/// The name of an operation in logs and metrics.
+#[derive(Clone, Copy)]
+pub enum LogName {
+    /// [`Operation::name`].
+    Same,
+    Fixed(&'static str),
+    /// `None`: the request is left out.
+    ByRequest(fn(&Context) -> Option<&'static str>),
+}
+
+/// The switch of the account's settings that an operation is logged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogClass {
+    Read,
+    Write,
+    Delete,
+}
+
+impl LogClass {
+    /// As in the metadata of a log, `LogType`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogClass::Read => "read",
+            LogClass::Write => "write",
+            LogClass::Delete => "delete",
+        }
+    }
+}
+
+/// An operation as logs and metrics show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logged {
+    pub name: &'static str,
+    pub class: LogClass,
+}
+
+/// The facts of a routed request that the steps before the handler need.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts {
+    /// The REST name; empty for a request for no operation.
+    pub name: &'static str,
+    pub changes_state: bool,
+    pub long_response: bool,
+    /// `None`: neither logs nor metrics show the request.
+    pub logged: Option<Logged>,
+}
+
+impl Facts {
+    /// Facts of a request for no operation. Its method decides whether it counts as a write.
+    pub fn unrouted(context: &Context) -> Facts {
+        Facts {
+            name: "",
+            changes_state: !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS),
+            long_response: false,
+            logged: None,
+        }
+    }
+}
+
+impl<R> Operation<R> {
+    /// A row that others fill in: an operation that reads, for the owner alone.
+    pub const READ: Operation<R> = Operation {
+        name: "",
+        published: &[],
+        methods: &["GET"],
+        resource: Resource::Service,
+        restype: "",
+        comp: "",
+        when: |_| true,
+        secondary_only: false,
+        since: None,
+        permissions: Permissions::Fixed(RequiredPermissions::OWNER),
+        more_permissions: |_| "",
+        anonymous: Anonymous::Refused,
+        changes_state: false,
+        on_analytics_data: false,
+        body: BodyRule::Empty,
+        reads: Inputs::NONE,
+        unsupported: &[],
+        creates_blob: false,
+        has_odata_response: false,
+        long_response: LongResponse::Never,
+        log_name: LogName::Same,
+        log_class: LogClass::Read,
+        handler: |_, _| unreachable!("every row names its handler"),
+    };
+    /// As [`Operation::READ`], of an operation that writes.
+    pub const WRITE: Operation<R> = Operation {
+        methods: &["PUT"],
+        changes_state: true,
+        log_class: LogClass::Write,
+        ..Operation::READ
+    };
+    /// As [`Operation::WRITE`], of an operation that deletes.
+    pub const DELETE: Operation<R> = Operation {
+        methods: &["DELETE"],
+        log_class: LogClass::Delete,
+        ..Operation::WRITE
+    };
+
+    /// Whether the row is one of the resource, `restype` and `comp` of a request.
+    fn is_of(&self, asked: &Asked) -> bool {
+        self.resource == asked.resource
+            && self.comp == asked.comp
+            && (self.restype == asked.restype || self.restype == ANY)
+    }
+
+    pub fn facts(&self, context: &Context) -> Facts {
+        let name = match self.log_name {
+            LogName::Same => Some(self.name),
+            LogName::Fixed(name) => Some(name),
+            LogName::ByRequest(name) => name(context),
+        };
+        let class = self.log_class;
+        Facts {
+            name: self.name,
+            changes_state: self.changes_state,
+            long_response: match self.long_response {
+                LongResponse::Never => false,
+                LongResponse::Always => true,
+                LongResponse::With(parameter) => context.query.has(parameter),
+            },
+            logged: name.map(|name| Logged { name, class }),
+        }
+    }
+
+    /// The permissions that the request needs of a SAS; `None` if the handler requires a token.
+    pub fn needs(&self, context: &Context) -> Option<RequiredPermissions> {
+        let needs = match self.permissions {
+            Permissions::Fixed(needs) => needs,
+            Permissions::ByRequest(needs) => needs(context),
+            Permissions::Token => return None,
+        };
+        let also = (self.more_permissions)(context);
+        Some(RequiredPermissions { also, ..needs })
+    }
+
+    /// Runs the handler. A body in chunks that the operation does not take is refused once it turns out to have content; `surplus` is
+    /// the refusal, for a body of at least that many bytes.
+    pub fn begin(
+        &'static self,
+        request: R,
+        body: RequestBody,
+        surplus: fn(u64) -> Failure,
+    ) -> ResponseFuture
+    where
+        R: Send,
+    {
+        if self.body != BodyRule::Empty || body.is_ended() {
+            return (self.handler)(request, body);
+        }
+        Box::pin(async move {
+            body.refuse_content(surplus).await?;
+            (self.handler)(request, RequestBody::empty()).await
+        })
+    }
+
+    pub fn check_version(&self, version: &ApiVersion) -> Result<()> {
+        match self.since {
+            Some(since) if !version.is_at_least(since.version) => {
+                Err(Failure::new(since.status, since.code, since.message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses headers and parameters that the operation does not read where that would do harm, and hides the others from the
+    /// handler. `loose` refuses none.
+    pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
+        check_timeout(&context.query)?;
+        inputs::admit(context, self.reads, self.changes_state, loose)?;
+        context.refuse_unsupported(self.unsupported, loose)
+    }
+
+    /// As [`Operation::admit`], for the operation of a part of a batch. `query` is that of the part's target.
+    pub fn check_part(&self, part: &SubRequest, query: &Query, loose: bool) -> Result<()> {
+        check_timeout(query)?;
+        inputs::check_part(part, query, self.reads, self.changes_state, loose)
+    }
+}
+
+/// Checks the parameter that every operation takes: `timeout`, in seconds. Large values are cut off by the service, so any count of
+/// digits passes. Source: Setting timeouts for Blob service operations; the published specification has a minimum of 0.
+fn check_timeout(query: &Query) -> Result<()> {
+    let Some(text) = query.get("timeout") else {
+        return Ok(());
+    };
+    if text.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+        Ok(())
+    } else {
+        let reason = "It is not a number of seconds.";
+        Err(Failure::parameter("timeout", text, reason))
+    }
+}

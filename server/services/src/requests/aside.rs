@@ -1,0 +1,79 @@
+//! Records that newer ones of other resources have pushed out of the ring: the last few of each container, queue and table, so that one
+//! that is busy does not push out those of all others.
+
+use crate::requests::Record;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+/// Records of one resource that are kept, those in the ring among them.
+pub const OF_RESOURCE_MAX: usize = 20;
+
+/// The records, by their positions. All of them are older than those in the ring.
+#[derive(Debug, Default)]
+pub struct Aside {
+    records: BTreeMap<u64, Arc<Record>>,
+    /// The positions of each resource, oldest first.
+    positions: HashMap<u64, VecDeque<u64>>,
+}
+
+impl Aside {
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The records with these positions, oldest first.
+    pub fn range(
+        &self,
+        positions: impl RangeBounds<u64>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
+        self.records.range(positions).map(|(_, record)| record)
+    }
+
+    /// Keeps a record that leaves the ring, where `newer` records of its resource are. Returns the one that is dropped for it: itself, the
+    /// oldest of its resource, or the oldest of all if there are more than `count_max`.
+    pub fn put(
+        &mut self,
+        record: Arc<Record>,
+        newer: usize,
+        count_max: usize,
+    ) -> Option<Arc<Record>> {
+        let resource = record.resource;
+        if resource == 0 || newer >= OF_RESOURCE_MAX || count_max == 0 {
+            return Some(record);
+        }
+        let positions = self.positions.entry(resource).or_default();
+        positions.push_back(record.number);
+        self.records.insert(record.number, record);
+        let dropped = self.trim(resource, newer);
+        if dropped.is_none() && self.len() > count_max {
+            return self.pop_oldest();
+        }
+        dropped
+    }
+
+    /// Drops the oldest record of a resource if it has too many, together with those in the ring.
+    pub fn trim(&mut self, resource: u64, in_ring: usize) -> Option<Arc<Record>> {
+        let positions = self.positions.get(&resource)?;
+        let is_over = positions.len() + in_ring > OF_RESOURCE_MAX;
+        let oldest = positions.front().copied().filter(|_| is_over)?;
+        self.remove(oldest)
+    }
+
+    pub fn pop_oldest(&mut self) -> Option<Arc<Record>> {
+        let (oldest, _) = self.records.first_key_value()?;
+        self.remove(*oldest)
+    }
+
+    /// Removes the oldest record of a resource, which has this position.
+    fn remove(&mut self, position: u64) -> Option<Arc<Record>> {
+        let record = self.records.remove(&position)?;
+        if let Some(positions) = self.positions.get_mut(&record.resource) {
+            positions.pop_front();
+            if positions.is_empty() {
+                self.positions.remove(&record.resource);
+            }
+        }
+        Some(record)
+    }
+}

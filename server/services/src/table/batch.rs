@@ -1,0 +1,476 @@
+//! Entity group transactions. Source: Performing Entity Group Transactions.
+
+use crate::advisor::{self, TransactionFacts};
+use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
+use crate::codec::odata::{Frame, Level, entity_path, read_entity};
+use crate::connection::blocking_pool::{on_blocking_pool, on_blocking_pool_limited};
+use crate::faults::targets::Named;
+use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
+use crate::request::context::text_of;
+use crate::request::operation::{Asked, Resource};
+use crate::request::parameters::Query;
+use crate::requests::WhyRefused;
+use crate::response::error::{Failure, Result, common, table_json_body};
+use crate::response::headers::{empty, put};
+use crate::response::long_responses;
+use crate::table::access::{check_access, sas_key_range};
+use crate::table::address::{Address, EntityKeys};
+use crate::table::entity::{addressed, check_range, inserted};
+use crate::table::format::{Prefer, content_type, level, level_of, uncached};
+use crate::table::operations::{Route, route_to};
+use crate::table::request::Request;
+use axum::body::Body;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderValue, Response};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use lazurite_engine::Ticket;
+use lazurite_table::{DateTime, ETag, Entity, Write};
+use std::borrow::Cow;
+
+/// One operation of a changeset, read and allowed.
+struct Change {
+    table: String,
+    operation: lazurite_table::Operation,
+    prefer: Option<Prefer>,
+    level: Level,
+}
+
+/// An operation that failed, by its place in the batch.
+struct FailedChange {
+    index: usize,
+    failure: Box<Failure>,
+    level: Level,
+}
+
+/// The answers of all operations, or the one of the first that failed.
+type Applied = std::result::Result<(Vec<SubResponse>, Ticket, TransactionFacts), FailedChange>;
+
+/// The state of a batch after the thread that read it.
+enum Outcome {
+    /// It is one read, which is still to be answered.
+    Query(Box<Request>, SubRequest),
+    /// The store makes writers wait, which they do in turn.
+    Waiting(Box<Request>, Vec<Change>),
+    Applied(Applied),
+}
+
+pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    let media_type = request.context.required_header("content-type")?;
+    let (id, now, db) = (
+        request.context.request_id.clone(),
+        request.context.now,
+        request.state.services.db.clone(),
+    );
+    let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
+    let share = long_responses::beside_body(share).await?;
+    // A batch is read where it is applied: one hop, and a long one holds no connection thread.
+    let outcome = on_blocking_pool(move || read_and_apply(request, &media_type, document));
+    let applied = match outcome.await? {
+        Outcome::Query(request, query) => {
+            let answer = respond_to_query(*request, query).await?;
+            return Ok(long_responses::hold(
+                share,
+                batch_response(&id, &[answer], false),
+            ));
+        }
+        Outcome::Waiting(request, changes) => {
+            on_blocking_pool_limited(move || apply(&request, changes)).await?
+        }
+        Outcome::Applied(applied) => applied,
+    };
+    let response = match applied {
+        Ok((answers, ticket, facts)) => {
+            ticket.await?;
+            let mut response = batch_response(&id, &answers, true);
+            advisor::note(&mut response, Some(facts));
+            response
+        }
+        Err(failed) => {
+            // As `run::write` does with a refusal.
+            db.ticket().await?;
+            let why = failed.why();
+            let mut response = batch_response(&id, &[failed.into_response(&id, now)], true);
+            // For the logs: the status of the batch itself is a success.
+            response.extensions_mut().insert(why);
+            response
+        }
+    };
+    Ok(long_responses::hold(share, response))
+}
+
+fn batch_response(id: &str, responses: &[SubResponse], changeset: bool) -> Response<Body> {
+    let (boundary, body) = multipart::write(id, responses, changeset);
+    let mut response = empty(202);
+    *response.body_mut() = Body::from(body);
+    put(
+        &mut response,
+        "content-type",
+        format!("multipart/mixed; boundary={boundary}"),
+    );
+    put(&mut response, "x-content-type-options", "nosniff");
+    uncached(response)
+}
+
+fn read_and_apply(request: Request, media_type: &str, document: Bytes) -> Result<Outcome> {
+    let batch = multipart::read(media_type, &document).map_err(|error| {
+        let message = format!("The batch cannot be read: {error}.");
+        Failure::new(400, "InvalidInput", message)
+    })?;
+    match batch {
+        Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
+        Batch::Changeset(operations) => match read_changes(&request, operations) {
+            Ok(changes) if request.state.services.db.makes_writers_wait() => {
+                Ok(Outcome::Waiting(Box::new(request), changes))
+            }
+            Ok(changes) => apply(&request, changes).map(Outcome::Applied),
+            Err(failed) => Ok(Outcome::Applied(Err(failed))),
+        },
+    }
+}
+
+/// Reads all operations, or as many as there are before the first that is wrong, which is returned.
+fn read_changes(
+    request: &Request,
+    operations: Vec<SubRequest>,
+) -> std::result::Result<Vec<Change>, FailedChange> {
+    operations
+        .into_iter()
+        .enumerate()
+        .map(|(index, sub)| {
+            let level =
+                level_of(&sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
+            read_change(request, sub, level).map_err(|failure| FailedChange {
+                index,
+                failure: failure.into(),
+                level,
+            })
+        })
+        .collect()
+}
+
+fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Change> {
+    let query = query(&sub.target)?;
+    check_no_comp(&query)?;
+    let Route {
+        operation,
+        table,
+        keys,
+        write,
+        ..
+    } = route_of_change(&sub)?;
+    let is_insert = operation.resource == Resource::Table;
+    check_access(operation, &request.context, &request.caller, &table)?;
+    operation.check_part(&sub, &query, request.state.loose)?;
+    sas_key_range(&request.caller, &table, false)?;
+    let (write, entity) = match write {
+        _ if is_insert => (Write::Insert, inserted(read_entity(&sub.body)?)?),
+        Some(Write::Delete(if_match)) => {
+            let entity = Entity::new(keys.partition_key, keys.row_key, Vec::new());
+            (Write::Delete(if_match), entity)
+        }
+        Some(write) => (write, addressed(keys, read_entity(&sub.body)?)?),
+        None => return Err(common::INVALID_INPUT.into()),
+    };
+    let keys = EntityKeys {
+        partition_key: entity.partition_key.clone(),
+        row_key: entity.row_key.clone(),
+    };
+    check_range(request.range.as_ref(), &keys)?;
+    let prefer = Prefer::parse(sub.header("prefer").as_deref());
+    Ok(Change {
+        table,
+        operation: lazurite_table::Operation { write, entity },
+        prefer,
+        level,
+    })
+}
+
+/// The route of an operation on an entity. Other operations are `InvalidInput`.
+fn route_of_change(sub: &SubRequest) -> Result<Route> {
+    let header = |name: &str| sub.header(name).map(Cow::into_owned);
+    let address = address(&sub.target)?;
+    let method = match &address {
+        Address::Table(_) if header("x-http-method").is_some() => {
+            return Err(common::INVALID_INPUT.into());
+        }
+        Address::Entity(..) if sub.method == "POST" => header("x-http-method"),
+        _ => None,
+    };
+    let asked = Asked {
+        method: method.as_deref().unwrap_or(&sub.method),
+        resource: address.resource(false),
+        restype: "",
+        comp: "",
+        header: &header,
+        parameter: &|_| None,
+    };
+    let is_insert = matches!(address, Address::Table(_)) && asked.method == "POST";
+    if !is_insert && !matches!(address, Address::Entity(..) | Address::Below(..)) {
+        return Err(common::INVALID_INPUT.into());
+    }
+    let route = route_to(address, &asked)?;
+    if route.operation.resource == Resource::BelowTable {
+        return Err(common::INVALID_INPUT.into());
+    }
+    Ok(route)
+}
+
+fn query(target: &str) -> Result<Query> {
+    let query = target.split_once('?').map_or("", |(_, query)| query);
+    Ok(Query::parse(query)?)
+}
+
+/// A batch holds operations on entities, which have no `comp`.
+fn check_no_comp(query: &Query) -> Result<()> {
+    match query.get("comp") {
+        Some(comp) if !comp.is_empty() => {
+            let reason = "A batch holds no such operation.";
+            Err(Failure::parameter("comp", comp, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Hosts and schemes inside a batch are the client's view of the way here; only the path matters, after the account.
+fn address(target: &str) -> Result<Address> {
+    let path = match target.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+        None => target.trim_start_matches('/'),
+    };
+    let path = path.split('?').next().unwrap_or_default();
+    // Keys may hold anything once decoded, but their predicate begins at the first parenthesis, and no account has one.
+    let head = path.find('(').map_or(path, |at| &path[..at]);
+    let resource_start = head.rfind('/').map_or(0, |at| at + 1);
+    Address::parse(&path[resource_start..])
+}
+
+/// Applies the operations of one table, all or none. Blocks while the store makes writers wait.
+fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
+    let refused = |index: usize, level, failure: Failure| {
+        Ok(Err(FailedChange {
+            index,
+            failure: failure.into(),
+            level,
+        }))
+    };
+    let Some(first) = changes.first() else {
+        return refused(0, Level::Minimal, common::INVALID_INPUT.into());
+    };
+    let table = first.table.clone();
+    let facts = TransactionFacts {
+        table: table.clone(),
+        partition_key: first.operation.entity.partition_key.clone(),
+        entities: changes.len() as u32,
+    };
+    let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
+    if let Some(index) = changes.iter().position(other) {
+        return refused(index, changes[index].level, common::INVALID_INPUT.into());
+    }
+    if let Some(meter) = request.state.services.meter() {
+        let (account, key) = (request.account(), &facts.partition_key);
+        // The path of a batch names no table.
+        meter.check_free(Named::Table, account, &table)?;
+        meter.take_entities(account, &table, key, facts.entities)?;
+    }
+    let (operations, rest): (Vec<_>, Vec<_>) = changes
+        .into_iter()
+        .map(|change| (change.operation, (change.prefer, change.level)))
+        .unzip();
+    let tables = &request.state.services.tables;
+    match tables.execute_transaction(request.account(), &table, &operations) {
+        Ok((timestamps, ticket)) => {
+            let answers = operations.into_iter().zip(rest).zip(timestamps);
+            let answers = answers.map(|((operation, (prefer, level)), timestamp)| {
+                let frame = Frame {
+                    level,
+                    base_url: &request.context.base_url,
+                    account: request.account(),
+                    table: &table,
+                    select: None,
+                };
+                respond_to_change(&frame, operation, prefer, timestamp)
+            });
+            Ok(Ok((answers.collect::<Result<_>>()?, ticket, facts)))
+        }
+        Err(error) => {
+            let failure = Failure::from(error.error);
+            if failure.status.is_server_error() {
+                // No fault of any operation, so none is named.
+                return Err(failure);
+            }
+            let level = rest.get(error.index).map(|(_, level)| *level);
+            refused(error.index, level.unwrap_or(Level::Minimal), failure)
+        }
+    }
+}
+
+fn respond_to_change(
+    frame: &Frame<'_>,
+    operation: lazurite_table::Operation,
+    prefer: Option<Prefer>,
+    timestamp: Option<DateTime>,
+) -> Result<SubResponse> {
+    let mut answer = SubResponse {
+        status: 204,
+        reason: "No Content",
+        headers: common_headers(),
+        body: String::new(),
+    };
+    if operation.write == Write::Insert {
+        let entity = Entity {
+            timestamp: timestamp.unwrap_or(DateTime::MIN),
+            ..operation.entity
+        };
+        let path = entity_path(frame.table, &entity.partition_key, &entity.row_key);
+        let location = format!("{}/{path}", frame.base_url);
+        if let Some(prefer) = prefer {
+            answer
+                .headers
+                .push(("Preference-Applied", prefer.text().to_owned()));
+        }
+        answer
+            .headers
+            .push(("DataServiceVersion", "3.0;".to_owned()));
+        answer.headers.push(("Location", location.clone()));
+        match prefer {
+            Some(Prefer::NoContent) => answer.headers.push(("DataServiceId", location)),
+            _ => {
+                (answer.status, answer.reason) = (201, "Created");
+                answer
+                    .headers
+                    .push(("Content-Type", content_type(frame.level)));
+                answer.body = frame.single(&(&entity).into())?;
+            }
+        }
+    } else {
+        answer
+            .headers
+            .push(("DataServiceVersion", "1.0;".to_owned()));
+    }
+    if let Some(timestamp) = timestamp {
+        answer.headers.push(("ETag", ETag(timestamp).to_text()));
+    }
+    Ok(answer)
+}
+
+impl FailedChange {
+    fn why(&self) -> Box<WhyRefused> {
+        let mut why = WhyRefused::of(&self.failure);
+        let place = self.index + 1;
+        why.reason = format!("operation {place} of the batch: {}", why.reason);
+        why
+    }
+
+    /// The message starts with the index: client libraries read it from there.
+    fn into_response(self, request_id: &str, now: std::time::SystemTime) -> SubResponse {
+        let message = format!("{}:{}", self.index, self.failure.message);
+        let failure = Failure {
+            message: message.into(),
+            ..*self.failure
+        };
+        refusal(&failure, self.level, request_id, now)
+    }
+}
+
+fn refusal(
+    failure: &Failure,
+    level: Level,
+    request_id: &str,
+    now: std::time::SystemTime,
+) -> SubResponse {
+    let mut headers = common_headers();
+    headers.push(("DataServiceVersion", "3.0;".to_owned()));
+    headers.push(("Content-Type", content_type(level)));
+    SubResponse {
+        status: failure.status.as_u16(),
+        reason: failure.status.canonical_reason().unwrap_or("Error"),
+        headers,
+        body: table_json_body(failure, request_id, now),
+    }
+}
+
+fn common_headers() -> Vec<(&'static str, String)> {
+    vec![
+        ("X-Content-Type-Options", "nosniff".to_owned()),
+        ("Cache-Control", "no-cache".to_owned()),
+    ]
+}
+
+/// A batch of one read: of an entity, or of a page of those that a query finds. A refusal is that of the part.
+async fn respond_to_query(mut request: Request, sub: SubRequest) -> Result<SubResponse> {
+    let (request_id, now) = (request.context.request_id.clone(), request.context.now);
+    let accept = sub.header("accept");
+    let accept = accept.map(|accept| HeaderValue::from_str(&accept));
+    let accept = accept.and_then(|accept| accept.ok());
+    request.context.headers.set(ACCEPT, accept);
+    request.context.query = query(&sub.target)?;
+    let level = level(&request.context).unwrap_or(Level::Minimal);
+    let response = read_alone(request, &sub).await;
+    Ok(response.unwrap_or_else(|failure| refusal(&failure, level, &request_id, now)))
+}
+
+async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubResponse> {
+    request.level = level(&request.context)?;
+    check_no_comp(&request.context.query)?;
+    let address = address(&sub.target)?;
+    if !matches!(address, Address::Entity(..) | Address::Table(_)) {
+        return Err(common::INVALID_INPUT.into());
+    }
+    let Route {
+        operation,
+        table,
+        keys,
+        ..
+    } = route_read(address)?;
+    check_access(operation, &request.context, &request.caller, &table)?;
+    operation.check_part(sub, &request.context.query, request.state.loose)?;
+    operation.admit(&mut request.context, request.state.loose)?;
+    sas_key_range(&request.caller, &table, false)?;
+    (request.table, request.keys) = (table, keys);
+    in_part((operation.handler)(request, RequestBody::empty()).await?).await
+}
+
+fn route_read(address: Address) -> Result<Route> {
+    let asked = Asked {
+        method: "GET",
+        resource: address.resource(false),
+        restype: "",
+        comp: "",
+        header: &|_| None,
+        parameter: &|_| None,
+    };
+    route_to(address, &asked)
+}
+
+/// Headers of the answer to a read that stand in its part too, as the service spells them.
+const READ_HEADERS: [&str; 9] = [
+    "Content-Type",
+    "ETag",
+    "x-ms-continuation-NextPartitionKey",
+    "x-ms-continuation-NextRowKey",
+    "x-lazurite-plan",
+    "x-lazurite-azure-plan",
+    "x-lazurite-examined",
+    "x-lazurite-azure-examined",
+    "x-lazurite-returned",
+];
+
+async fn in_part(response: Response<Body>) -> Result<SubResponse> {
+    let (parts, body) = response.into_parts();
+    let mut headers = common_headers();
+    headers.push(("DataServiceVersion", "3.0;".to_owned()));
+    for name in READ_HEADERS {
+        let value = parts.headers.get(name).map(text_of);
+        headers.extend(value.map(|value| (name, value)));
+    }
+    // A page, whole in memory already.
+    let body = body.collect().await.map(|body| body.to_bytes().to_vec());
+    let body = body.ok().and_then(|body| String::from_utf8(body).ok());
+    Ok(SubResponse {
+        status: parts.status.as_u16(),
+        reason: parts.status.canonical_reason().unwrap_or("OK"),
+        headers,
+        body: body.ok_or(common::INTERNAL_ERROR)?,
+    })
+}
