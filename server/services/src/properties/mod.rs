@@ -361,12 +361,10 @@ pub fn check_secondary(context: &Context) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::Accounts;
-    use crate::layers::access_log::AccessLog;
     use crate::request::context::tests::request;
-    use crate::state::DataDirectory;
+    use crate::state::{DataDirectory, stores_for_tests};
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
-    use lazurite_engine::{Config, Durability, Environment, SystemWallClock};
+    use lazurite_engine::{Config, Durability, Environment};
     use std::time::Duration;
 
     fn open(disk: &FaultFs) -> Arc<PropertiesStore> {

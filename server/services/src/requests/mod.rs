@@ -8,7 +8,9 @@
 //!
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are dropped before the records are.
 
-pub mod aside;
+mod aside;
+
+pub use aside::OF_RESOURCE_MAX;
 
 use crate::layers::access_log::RequestLog;
 use crate::local_services::OWN_REQUEST;

@@ -32,10 +32,13 @@ pub use writes::{Write, WriteTarget};
 /// The stores of a data directory, as a server without flags opens them.
 #[cfg(test)]
 pub fn stores_for_tests(directory: DataDirectory) -> std::result::Result<Stores, String> {
-    let shared = Arc::new(Shared {
-        access_log: crate::layers::access_log::AccessLog::silent(),
-        advisor: Arc::default(),
-        request_ids: Arc::new(crate::request::context::RequestIds::new(1)),
+    use crate::layers::access_log::AccessLog;
+    use crate::request::context::RequestIds;
+
+    let shared = std::sync::Arc::new(Shared {
+        access_log: AccessLog::silent(),
+        advisor: std::sync::Arc::default(),
+        request_ids: std::sync::Arc::new(RequestIds::new(1)),
     });
     Stores::open(directory, Settings::for_tests(), shared)
 }

@@ -266,7 +266,7 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
             "Showing the last " span data-shown { (rows.len()) } ". " span data-seen { (count(totals.seen)) } " came since the start. "
             (count(totals.kept)) " are kept"
             @if totals.kept_earlier > 0 { ", " (count(totals.kept_earlier)) " of them from earlier runs" }
-            ": the newest, and up to " (crate::requests::aside::OF_RESOURCE_MAX) " of each container, queue and table that busier ones push out."
+            ": the newest, and up to " (crate::requests::OF_RESOURCE_MAX) " of each container, queue and table that busier ones push out."
             @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
             span data-live-state role="status" {}
         }
