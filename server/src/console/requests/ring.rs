@@ -8,15 +8,19 @@
 //!
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are dropped before the records are.
 
+use crate::accounts::{SECONDARY, names_account};
 use crate::console::requests::aside::Aside;
 use crate::layers::access_log::RequestLog;
 use crate::local_services::OWN_REQUEST;
 use crate::request::body_copy::{BodyCopy, Copied, CopiedBody, CopyBudget};
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
-use crate::request::target::{may_have_signature, redact, without_signatures};
+use crate::request::target::{
+    may_have_secret, redact, without_credentials, without_secret_parameters,
+};
 use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
 use axum::body::Body;
 use axum::http::header::HeaderMap;
+use axum::http::uri::PathAndQuery;
 use axum::http::{Method, Request, Response, Uri};
 use hyper::body::Body as _;
 use std::borrow::Cow;
@@ -191,40 +195,57 @@ impl Record {
         self.status >= 400 || self.refusal.is_some()
     }
 
-    /// A number for the container, queue or table that the path names. It is made for each request: the path is read as it was sent.
+    /// A number for the container, queue or table that the path names, of the account and service of the request. It is made for each
+    /// request: the path is read as it was sent.
     fn resource_number(&self) -> u64 {
         let line = self.head.iter().position(|&byte| byte == b'\n');
-        let line = &self.head[..line.unwrap_or(self.head.len())];
-        let path = line.iter().position(|&byte| byte == b' ');
-        let path = path.map_or(&[][..], |blank| &line[blank + 1..]);
-        let end = path.iter().position(|&byte| byte == b'?');
-        let path = &path[..end.unwrap_or(path.len())];
-        let mut segments = path.split(|&byte| byte == b'/').skip(1);
-        let first = segments.next().unwrap_or_default();
-        let account = self.account.as_deref().unwrap_or_default().as_bytes();
-        let is_account = !account.is_empty() && first.starts_with(account);
-        let name = if is_account {
-            segments.next().unwrap_or_default()
-        } else {
-            first
-        };
-        let end = name.iter().position(|&byte| byte == b'(');
-        let name = &name[..end.unwrap_or(name.len())];
+        let line = String::from_utf8_lossy(&self.head[..line.unwrap_or(self.head.len())]);
+        let target = line.split_once(' ').map_or("", |(_, target)| target);
+        let path = self.below_account(target.split('?').next().unwrap_or_default());
+        let name = path.split(['/', '(']).next().unwrap_or_default();
         if name.is_empty() {
             return 0;
         }
-        xxh3_64_with_seed(name, self.service as u64).max(1)
+        let account = self.account.as_deref().unwrap_or_default();
+        let name = [account, "/", name].concat();
+        xxh3_64_with_seed(name.as_bytes(), self.service as u64).max(1)
+    }
+
+    /// The part of a path that stands behind the account of the request, without slashes around it. A host with dots may name the account
+    /// instead, as in `request/address.rs`.
+    pub(super) fn below_account<'p>(&self, path: &'p str) -> &'p str {
+        let path = path.trim_matches('/');
+        let account = self.account.as_deref().unwrap_or_default();
+        let names = |name: &str| names_account(name, account);
+        let host = self.header("host").unwrap_or_default();
+        let label = host.split(['.', ':']).next().unwrap_or_default();
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        if host.contains('.') && names(label) || !names(first) {
+            return path;
+        }
+        let rest = rest.trim_start_matches('/');
+        // azure-data-tables for Python writes the account behind its secondary location.
+        let is_location = self.service == ServiceKind::Table && first.ends_with(SECONDARY);
+        match rest.split_once('/') {
+            Some((second, rest)) if is_location && names(second) => rest,
+            _ => rest,
+        }
     }
 
     /// Memory that the record takes, without the bodies.
     pub fn bytes(&self) -> usize {
-        let refusal = self.refusal.as_ref().map_or(0, |why| {
-            let details = why.details.iter().map(|(_, text)| text.capacity() + 40);
-            let signed = why.client_signed.as_ref();
-            let signed = signed.map_or(0, |signed| signed.text.capacity());
-            why.reason.capacity() + why.code.capacity() + details.sum::<usize>() + signed
-        });
-        RECORD_BYTES + self.head.capacity() + self.request_id.capacity() + refusal
+        let account = self.account.as_ref().map_or(0, String::capacity);
+        let texts = self.head.capacity() + self.request_id.capacity() + account;
+        let refusal = self.refusal.as_ref().map_or(0, |why| why.bytes());
+        RECORD_BYTES + texts + heap_bytes(&self.operation) + refusal
+    }
+}
+
+/// Memory that a text takes beside its own size.
+fn heap_bytes(text: &Cow<'static, str>) -> usize {
+    match text {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(text) => text.capacity(),
     }
 }
 
@@ -579,11 +600,18 @@ impl Ring {
         }
     }
 
-    /// The newest records behind position `after`, at most `count_max`, newest first.
-    pub fn newest(&self, after: u64, count_max: usize) -> Vec<Arc<Record>> {
+    /// The newest records behind position `after` that `is_wanted` accepts, at most `count_max`, newest first; and the position of the
+    /// newest of all. `is_wanted` is asked under the lock of all requests.
+    pub fn newest(
+        &self,
+        after: u64,
+        count_max: usize,
+        is_wanted: impl Fn(&Record) -> bool,
+    ) -> (u64, Vec<Arc<Record>>) {
         let kept = self.kept();
-        let newest = kept.behind(after).rev().take(count_max);
-        newest.cloned().collect()
+        let newest = kept.behind(after).rev();
+        let wanted = newest.filter(|record| is_wanted(record)).take(count_max);
+        (kept.newest, wanted.cloned().collect())
     }
 
     /// The last records that `is_shown` accepts, newest first.
@@ -623,13 +651,16 @@ pub struct Answer<'a> {
     pub response: &'a Response<Body>,
 }
 
-/// The first line of a head.
+/// The first line of a head. Secrets are cut.
 pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
     head.extend_from_slice(method.as_str().as_bytes());
     head.push(b' ');
-    if let Some(target) = target.path_and_query() {
-        head.extend_from_slice(target.as_str().as_bytes());
+    let target = target.path_and_query().map_or("", PathAndQuery::as_str);
+    if may_have_secret(target.as_bytes()) {
+        head.extend_from_slice(without_credentials(target).as_bytes());
+    } else {
+        head.extend_from_slice(target.as_bytes());
     }
     head.truncate(HEAD_BYTES_MAX);
     head.push(b'\n');
@@ -650,8 +681,8 @@ pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
             name if is_secret(name) => {
                 head.extend_from_slice(without_secret(name, &text_of(value)).as_bytes());
             }
-            _ if may_have_signature(value.as_bytes()) => {
-                head.extend_from_slice(without_signatures(&text_of(value)).as_bytes());
+            _ if may_have_secret(value.as_bytes()) => {
+                head.extend_from_slice(without_secret_parameters(&text_of(value)).as_bytes());
             }
             _ => head.extend_from_slice(value.as_bytes()),
         }
@@ -678,6 +709,18 @@ fn without_secret(name: &str, value: &str) -> String {
 }
 
 impl WhyRefused {
+    /// Memory that it takes.
+    fn bytes(&self) -> usize {
+        let texts = self.details.iter();
+        let texts = texts.map(|(name, text)| heap_bytes(name) + text.capacity());
+        let details = self.details.capacity() * size_of::<(Cow<'static, str>, String)>();
+        let signed = self.client_signed.as_ref().map_or(0, |signed| {
+            size_of::<ClientSigned>() + signed.text.capacity() + heap_bytes(&signed.mistake)
+        });
+        let own = size_of::<WhyRefused>() + self.code.capacity() + self.reason.capacity();
+        own + details + texts.sum::<usize>() + signed
+    }
+
     /// The reason of a failure, in the words of its response. Signatures in them are cut.
     pub fn of(failure: &Failure) -> Box<WhyRefused> {
         let details: Vec<_> = failure
@@ -688,7 +731,7 @@ impl WhyRefused {
         let detail = REASONS
             .into_iter()
             .find_map(|reason| details.iter().find(|(name, _)| *name == reason));
-        let message = without_signatures(&failure.message);
+        let message = without_secret_parameters(&failure.message);
         let first = detail.map_or(&*message, |(_, text)| text.as_str());
         let phrase = first.lines().next().unwrap_or_default();
         let phrase = phrase
@@ -712,33 +755,17 @@ impl WhyRefused {
 }
 
 /// A text without what opens something: the signatures that a refusal quotes, for that of another request could be a good one, the values
-/// of secret headers, and signatures of SAS. For details of refusals, strings to sign and bodies. In JSON, line breaks are escaped.
+/// of secret headers, and secret parameters. For details of refusals, strings to sign and bodies. In JSON, line breaks are escaped.
 pub fn without_secrets(text: &str) -> String {
     let line = |line: &str| {
         let parts: Vec<_> = line.split("\\n").map(without_secret_value).collect();
         parts.join("\\n")
     };
     let lines: Vec<_> = text.split('\n').map(line).collect();
-    without_account_keys(&without_quoted_signatures(&lines.join("\n")))
+    without_quoted_signatures(&lines.join("\n"))
 }
 
-/// A text without the keys of connection strings.
-fn without_account_keys(text: &str) -> String {
-    let name = "accountkey=";
-    let lower = text.to_ascii_lowercase();
-    let (mut shown, mut from) = (String::with_capacity(text.len()), 0);
-    while let Some(at) = lower[from..].find(name) {
-        let value = from + at + name.len();
-        shown.push_str(&text[from..value]);
-        shown.push('…');
-        let is_key = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
-        let end = text[value..].find(|c| !is_key(c));
-        from = end.map_or(text.len(), |end| value + end);
-    }
-    shown + &text[from..]
-}
-
-/// A line without the value of a header that opens something, and without signatures of SAS.
+/// A line without the value of a header that opens something, and without secret parameters.
 fn without_secret_value(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
@@ -754,7 +781,7 @@ fn without_secret_value(line: &str) -> String {
             let shown = without_secret(&name.to_ascii_lowercase(), value);
             format!("{name}:{shown}{end}")
         }
-        _ => without_signatures(line),
+        _ => without_secret_parameters(line),
     }
 }
 
@@ -772,13 +799,6 @@ fn without_quoted_signatures(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_of_connection_strings_are_cut_wherever_they_stand() {
-        let text = r#"{"s":"AccountName=a;AccountKey=S3C+/==;EndpointSuffix=x"} accountkey=T"#;
-        let cut = r#"{"s":"AccountName=a;AccountKey=…;EndpointSuffix=x"} accountkey=…"#;
-        assert_eq!(without_secrets(text), cut);
-    }
 
     fn origin(id: u64) -> RequestOrigin {
         RequestOrigin {
@@ -915,6 +935,218 @@ mod tests {
         assert_eq!((none.totals().kept, none.totals().newest), (1, 3));
     }
 
+    /// A record as it is read from a file of the history.
+    fn record(account: &str, service: ServiceKind, head: &str) -> Record {
+        Record {
+            number: 0,
+            at: SystemTime::UNIX_EPOCH,
+            took: Duration::ZERO,
+            service,
+            peer: [127, 0, 0, 1].into(),
+            secure: false,
+            request_id: "id".to_owned(),
+            account: Some(account.to_owned()),
+            operation: "GetBlob".into(),
+            status: 200,
+            refusal: None,
+            request_bytes: None,
+            response_bytes: None,
+            is_of_fork: false,
+            is_earlier: true,
+            resource: 0,
+            head: head.into(),
+            bodies: None,
+        }
+    }
+
+    #[test]
+    fn a_resource_is_the_same_however_its_account_is_addressed() {
+        use ServiceKind::{Blob, Table};
+        let of = |account, service, host: &str, path: &str| {
+            let head = format!("GET {path}?x=/\nhost:{host}\n\n");
+            record(account, service, &head)
+        };
+        let photos = of("acct", Blob, "127.0.0.1:1", "/acct/photos/b").resource_number();
+        for (host, path, resource) in [
+            ("127.0.0.1:1", "/acct/photos/a/b", "photos/a/b"),
+            ("127.0.0.1:1", "/acct-secondary/photos", "photos"),
+            ("127.0.0.1:1", "/acct--pr-42/photos/b", "photos/b"),
+            ("127.0.0.1:1", "/acct//photos//b", "photos//b"),
+            ("acct.blob.localhost:1", "/photos/b", "photos/b"),
+            ("ACCT-secondary.blob.localhost", "/photos/b", "photos/b"),
+            ("acct:1", "/acct/photos/b", "photos/b"),
+        ] {
+            let record = of("acct", Blob, host, path);
+            assert_eq!(record.below_account(path), resource, "{host} {path}");
+            assert_eq!(record.resource_number(), photos, "{host} {path}");
+        }
+        for (service, host, path, resource) in [
+            // Containers whose names begin as that of the account does.
+            (Blob, "acct.blob.localhost:1", "/accts/b", "accts/b"),
+            (Blob, "acct.blob.localhost:1", "/acct/b", "acct/b"),
+            (Blob, "127.0.0.1:1", "/acct/accts/b", "accts/b"),
+            (Blob, "127.0.0.1:1", "/acct-secondary/acct/b", "acct/b"),
+            (Blob, "127.0.0.1:1", "/other/photos/b", "other/photos/b"),
+            (Table, "127.0.0.1:1", "/acct-secondary/acct/T(x)", "T(x)"),
+            (Table, "127.0.0.1:1", "/acct/photos/b", "photos/b"),
+        ] {
+            let record = of("acct", service, host, path);
+            assert_eq!(record.below_account(path), resource, "{host} {path}");
+            assert!(![0, photos].contains(&record.resource_number()), "{path}");
+        }
+        let other = of("other", Blob, "127.0.0.1:1", "/other/photos/b");
+        assert_ne!(other.resource_number(), photos);
+        for path in ["/acct", "/acct/", "/acct-secondary"] {
+            let account = of("acct", Blob, "127.0.0.1:1", path);
+            assert_eq!(account.resource_number(), 0, "{path}");
+        }
+    }
+
+    #[test]
+    fn restored_requests_stay_within_the_bytes() {
+        let long = || "x".repeat(4000);
+        let refusal = |details, mistake: String| {
+            Some(Box::new(WhyRefused {
+                code: String::new(),
+                reason: String::new(),
+                details,
+                client_signed: Some(Box::new(ClientSigned {
+                    text: String::new(),
+                    mistake: mistake.into(),
+                })),
+            }))
+        };
+        let plain = || record("a", ServiceKind::Blob, "GET /a/c/b\n\n");
+        let texts: [&dyn Fn() -> Record; 5] = [
+            &|| Record {
+                operation: long().into(),
+                ..plain()
+            },
+            &|| Record {
+                account: Some(long()),
+                ..plain()
+            },
+            &|| Record {
+                refusal: refusal(vec![(long().into(), String::new())], String::new()),
+                ..plain()
+            },
+            &|| Record {
+                refusal: refusal(vec![(Cow::Borrowed(""), String::new()); 100], String::new()),
+                ..plain()
+            },
+            &|| Record {
+                refusal: refusal(Vec::new(), long()),
+                ..plain()
+            },
+        ];
+        for (field, text) in texts.iter().enumerate() {
+            let ring = Ring::new(1000, 64 << 10);
+            for _ in 0..100 {
+                ring.restore(text());
+            }
+            let kept = ring.totals().kept;
+            assert!((1..=16).contains(&kept), "{field}: {kept}");
+        }
+    }
+
+    /// The counts of a ring, made anew.
+    fn check_counts(ring: &Ring) {
+        let kept = ring.kept();
+        let all: Vec<_> = kept.behind(0).collect();
+        let bytes: usize = all.iter().map(|record| record.bytes()).sum();
+        assert_eq!((kept.bytes, kept.len()), (bytes, all.len()));
+        assert!(all.is_sorted_by(|a, b| a.number < b.number));
+        assert_eq!(all.last().map(|newest| newest.number), Some(kept.newest));
+        assert!(kept.len() <= ring.count_max && kept.aside.len() <= ring.count_max / ASIDE_SHARE);
+        assert!(kept.bytes <= ring.bytes_max || kept.len() == 1);
+        let mut of_resource = HashMap::new();
+        for record in kept.records.iter().filter(|record| record.resource != 0) {
+            *of_resource.entry(record.resource).or_default() += 1;
+        }
+        assert_eq!(kept.of_resource, of_resource);
+    }
+
+    #[test]
+    fn counts_hold_whatever_comes_and_each_resource_keeps_its_newest() {
+        let mut random = 7_u64;
+        let mut next = |below: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % below
+        };
+        for (count_max, bytes_max) in [(1, 4000), (40, usize::MAX), (40, 20_000), (400, 20_000)] {
+            let ring = Ring::new(count_max, bytes_max);
+            let mut served: HashMap<u64, Vec<u64>> = HashMap::new();
+            for number in 1..=2000 {
+                // One of them is as busy as all others.
+                let name = if next(2) == 0 { 0 } else { next(12) };
+                let length = next(3000) as usize;
+                let head = format!("GET /a/c{name}/{}\n\n", "x".repeat(length));
+                ring.restore(record("a", ServiceKind::Blob, &head));
+                let resource = ring.kept().records.back().unwrap().resource;
+                served.entry(resource).or_default().push(number);
+                check_counts(&ring);
+            }
+            for (resource, served) in served {
+                let kept = ring.latest(usize::MAX, |record| record.resource == resource);
+                let kept: Vec<_> = kept.iter().rev().map(|record| record.number).collect();
+                assert!(served.ends_with(&kept), "{kept:?} of {served:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_of_the_oldest_go_before_requests_do() {
+        let ring = Ring::new(100, 64 << 10).with_bodies(8 << 10);
+        for id in 0..10 {
+            let request = Request::builder().uri("/a/c/b").body(()).unwrap();
+            let log = RequestLog::new(&request);
+            let begun = ring.begin(&request, log.started()).unwrap();
+            begun.request_copy().unwrap().take(&[b'x'; 8 << 10]);
+            let response = Response::new(Body::empty());
+            let answer = Answer {
+                account: Some("a".to_owned()),
+                is_of_fork: false,
+                operation: "PutBlob",
+                refusal: None,
+                response: &response,
+            };
+            ring.end(begun, &origin(id), &log, answer);
+        }
+        let records = ring.latest(usize::MAX, |_| true);
+        assert_eq!(records.len(), 10);
+        let has_body = |record: &Arc<Record>| !record.bodies().unwrap()[0].bytes.is_empty();
+        let newest = records.iter().take_while(|record| has_body(record));
+        assert_eq!(newest.count(), 4, "half of the bytes");
+        assert!(!records[4..].iter().any(has_body));
+        assert_eq!(records[9].bodies().unwrap()[0].passed, 8 << 10);
+    }
+
+    #[test]
+    fn restored_requests_are_dropped_first_and_never_counted() {
+        let ring = Ring::new(4, usize::MAX);
+        for _ in 0..3 {
+            ring.restore(Record {
+                status: 500,
+                ..record("a", ServiceKind::Blob, "GET /a\n\n")
+            });
+        }
+        let counts = || {
+            let totals = ring.totals();
+            (totals.seen, totals.errors, totals.kept, totals.kept_earlier)
+        };
+        assert_eq!(counts(), (0, 0, 3, 3));
+        serve(&ring, 1, "/a?comp=list", &[], 404);
+        assert_eq!(counts(), (1, 1, 4, 3));
+        serve(&ring, 2, "/a?comp=list", &[], 200);
+        assert_eq!(counts(), (2, 1, 4, 2));
+        for id in 3..10 {
+            serve(&ring, id, "/a?comp=list", &[], 200);
+        }
+        assert_eq!(counts(), (9, 1, 4, 0));
+    }
+
     #[test]
     fn ring_stays_within_its_bytes() {
         let ring = Ring::new(1000, 64 << 10);
@@ -945,10 +1177,17 @@ mod tests {
             ("user-agent", "test"),
             ("x-other", "http://h/a?SIG=c2VjcmV0"),
             ("x-encoded", "http%3A%2F%2Fh%2Fa%3Fsig%3Dc2VjcmV0"),
+            ("x-ms-meta-s", "AccountName=a;AccountKey=c2VjcmV0==;X=y"),
         ];
-        serve(&ring, 1, "/a/c/b?sv=1&sig=c2VjcmV0", &headers, 200);
+        let target = "/a/c/b?sv=1&sig=c2VjcmV0&code=c2VjcmV0&access_token=c2VjcmV0";
+        serve(&ring, 1, target, &headers, 200);
         let record = ring.find("id-1").unwrap();
-        assert_eq!(record.target(), "/a/c/b?sv=1&sig=REDACTED");
+        assert_eq!(
+            record.target(),
+            "/a/c/b?sv=1&sig=REDACTED&code=REDACTED&access_token=REDACTED"
+        );
+        let memory = String::from_utf8_lossy(&record.head).into_owned();
+        assert!(!memory.contains("c2VjcmV0"), "{memory}");
         assert_eq!(
             record.header("authorization").unwrap(),
             "SharedKey devstoreaccount1:…"
