@@ -54,7 +54,7 @@ const REASONS: [&str; 4] = [
 ];
 
 /// Headers that open something, or hold a URL that does.
-const SECRET_HEADERS: [&str; 15] = [
+const SECRET_HEADERS: [&str; 17] = [
     OWN_REQUEST,
     "x-ms-copy-source-authorization",
     "x-ms-copy-source",
@@ -68,6 +68,8 @@ const SECRET_HEADERS: [&str; 15] = [
     "x-ms-authorization-auxiliary",
     "x-functions-key",
     "x-api-key",
+    "api-key",
+    "ocp-apim-subscription-key",
     "referer",
     "location",
 ];
@@ -237,15 +239,7 @@ impl Record {
         let account = self.account.as_ref().map_or(0, String::capacity);
         let texts = self.head.capacity() + self.request_id.capacity() + account;
         let refusal = self.refusal.as_ref().map_or(0, |why| why.bytes());
-        RECORD_BYTES + texts + heap_bytes(&self.operation) + refusal
-    }
-}
-
-/// Memory that a text takes beside its own size.
-fn heap_bytes(text: &Cow<'static, str>) -> usize {
-    match text {
-        Cow::Borrowed(_) => 0,
-        Cow::Owned(text) => text.capacity(),
+        RECORD_BYTES + texts + self.operation.len() + refusal
     }
 }
 
@@ -712,10 +706,10 @@ impl WhyRefused {
     /// Memory that it takes.
     fn bytes(&self) -> usize {
         let texts = self.details.iter();
-        let texts = texts.map(|(name, text)| heap_bytes(name) + text.capacity());
+        let texts = texts.map(|(name, text)| name.len() + text.capacity());
         let details = self.details.capacity() * size_of::<(Cow<'static, str>, String)>();
         let signed = self.client_signed.as_ref().map_or(0, |signed| {
-            size_of::<ClientSigned>() + signed.text.capacity() + heap_bytes(&signed.mistake)
+            size_of::<ClientSigned>() + signed.text.capacity() + signed.mistake.len()
         });
         let own = size_of::<WhyRefused>() + self.code.capacity() + self.reason.capacity();
         own + details + texts.sum::<usize>() + signed
@@ -1169,6 +1163,8 @@ mod tests {
             ("cookie", "session=c2VjcmV0"),
             ("x-functions-key", "c2VjcmV0"),
             ("x-api-key", "c2VjcmV0"),
+            ("api-key", "c2VjcmV0"),
+            ("ocp-apim-subscription-key", "c2VjcmV0"),
             ("x-forwarded-authorization", "Bearer c2VjcmV0"),
             ("x-ms-authorization-auxiliary", "Bearer c2VjcmV0"),
             ("x-ms-encryption-key", "c2VjcmV0"),
