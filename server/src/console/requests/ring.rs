@@ -170,20 +170,13 @@ impl Record {
 
     /// A header of the request, without reading the others.
     pub fn header(&self, name: &str) -> Option<String> {
-        value_in(self.parts().0, name)
+        value_in(&self.head, name)
     }
 
     /// A header of the response, without reading the others.
     pub fn response_header(&self, name: &str) -> Option<String> {
-        value_in(self.parts().1, name)
-    }
-
-    /// The lines of the request, and those of the response.
-    fn parts(&self) -> (&[u8], &[u8]) {
-        let end = self.head.windows(2).position(|pair| pair == b"\n\n");
-        end.map_or((&self.head, &[]), |end| {
-            (&self.head[..end], &self.head[end + 2..])
-        })
+        let request_end = memchr::memmem::find(&self.head, b"\n\n")?;
+        value_in(&self.head[request_end + 2..], name)
     }
 
     /// The start of the request's body, then that of the response; `None` if bodies are not kept. May hold secrets.
@@ -243,9 +236,10 @@ impl Record {
     }
 }
 
-/// The value of the first line that has this name.
+/// The value of the first line that has this name, before the first empty one.
 fn value_in(lines: &[u8], name: &str) -> Option<String> {
-    let mut lines = lines.split(|&byte| byte == b'\n');
+    let lines = lines.split(|&byte| byte == b'\n');
+    let mut lines = lines.take_while(|line| !line.is_empty());
     let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
     Some(String::from_utf8_lossy(value).into_owned())
 }
