@@ -46,7 +46,8 @@ pub fn is_fork_name(name: &str) -> bool {
         && !name.ends_with("secondary")
 }
 
-/// Whether a name addresses an account, in any case: the account itself, a fork of it, or the secondary of either.
+/// Whether a name addresses an account: as it is, with a fork, or as the secondary of either. Upper and lower case are the same, as in
+/// names of hosts.
 pub fn names_account(name: &str, account: &str) -> bool {
     let parts = name.split_at_checked(account.len());
     parts.is_some_and(|(start, rest)| {

@@ -164,7 +164,7 @@ impl Writer {
             }
         }
         if !self.has_room() {
-            let error = "what is left of the disk is reserved for the store";
+            let error = "the rest of the disk is reserved for the store";
             return Err(io::Error::new(ErrorKind::StorageFull, error));
         }
         let mut file = self.opened()?;
