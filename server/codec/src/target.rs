@@ -32,7 +32,7 @@ enum Before {
     Any,
     /// No letter and no digit: `design=` has no signature.
     NoWord,
-    /// The separator of a query: directories are named `code=US`, too.
+    /// The separator of a query, or nothing, as in a form: directories are named `code=US`, too.
     Separator,
 }
 
@@ -109,6 +109,7 @@ fn stands_behind(text: &[u8], required: Before) -> bool {
     let is_escaped = text.len() >= 3 && text[text.len() - 3] == b'%';
     match required {
         Before::Any => true,
+        _ if text.is_empty() => true,
         Before::NoWord if !is_word || is_escaped => true,
         Before::NoWord | Before::Separator => separators
             .iter()
@@ -210,8 +211,8 @@ mod tests {
                 "AccountKey=REDACTED%3BEndpointSuffix%3Dx",
             ),
             (
-                "grant_type=x&client_secret=S",
-                "grant_type=x&client_secret=REDACTED",
+                "code=S&grant_type=x&client_secret=S",
+                "code=REDACTED&grant_type=x&client_secret=REDACTED",
             ),
         ] {
             assert_eq!(without_secret_parameters(text), cut, "{text}");
