@@ -55,7 +55,7 @@ fn blobs_are_listed_as_arrow_where_a_client_accepts_it() {
         assert_eq!(column(&batch, name), value, "{name}");
     }
     for (name, kind) in [
-        ("Last-Modified", "Timestamp(s, \"UTC\")"),
+        ("Last-Modified", "Timestamp(Second, Some(\"UTC\"))"),
         ("Metadata", "Map("),
     ] {
         let column = batch.column_by_name(name).unwrap();
