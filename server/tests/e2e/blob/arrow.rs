@@ -22,7 +22,7 @@ fn read(answer: &Response) -> (HashMap<String, String>, RecordBatch) {
     let metadata = reader.schema().metadata().clone();
     let batch = reader.next().unwrap().unwrap();
     assert!(reader.next().is_none());
-    (metadata.into(), batch)
+    (metadata, batch)
 }
 
 fn column(batch: &RecordBatch, name: &str) -> String {
