@@ -96,6 +96,16 @@ pub struct Space {
     pub free: u64,
 }
 
+/// The reserve is at most this part of the whole space.
+const RESERVE_PART: u64 = 16;
+
+impl Space {
+    /// Bytes that new data leaves free, so that deletions and background work can proceed: `reserve_bytes`, less on a small disk.
+    pub fn reserve(self, reserve_bytes: u64) -> u64 {
+        reserve_bytes.min(self.total / RESERVE_PART)
+    }
+}
+
 /// The answer of [`Fs::lock`].
 #[derive(Debug)]
 pub enum Lock {

@@ -13,9 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// background.
 const UNASKED_PART: u64 = 4;
 
-/// The reserve is at most this part of the whole space.
-const RESERVE_PART: u64 = 16;
-
 #[derive(Debug)]
 pub(crate) struct SpaceReserve {
     directory: Directory,
@@ -46,7 +43,7 @@ impl SpaceReserve {
 
     /// Bytes that puts leave free.
     pub(crate) fn reserve(&self) -> u64 {
-        self.reserve_of(self.space())
+        self.space().reserve(self.reserve_bytes)
     }
 
     /// Takes room for something new. `NoSpace` if it would have to come out of the reserve.
@@ -71,10 +68,6 @@ impl SpaceReserve {
         }
     }
 
-    fn reserve_of(&self, space: Space) -> u64 {
-        self.reserve_bytes.min(space.total / RESERVE_PART)
-    }
-
     fn space(&self) -> Space {
         let (total, free) = (u64::MAX, u64::MAX);
         let space = self.directory.space().unwrap_or(Space { total, free });
@@ -91,7 +84,7 @@ impl SpaceReserve {
     fn ask(&self, bytes: u64) -> bool {
         let space = self.space();
         let memtables = self.memtable_bytes.load(Ordering::Relaxed) as u64;
-        let reserve = self.reserve_of(space);
+        let reserve = space.reserve(self.reserve_bytes);
         let left = space.free.saturating_sub(memtables).checked_sub(reserve);
         let left = left.and_then(|left| left.checked_sub(bytes));
         self.left.store(

@@ -4,7 +4,7 @@ use crate::parameters::decode;
 use memchr::memchr2_iter;
 use std::borrow::Cow;
 
-/// A request target or a URL without user, password, signature and fragment, and with nothing that could forge a line.
+/// A request target or a URL without user, password, secrets and fragment, and with nothing that could forge a line.
 pub fn redact(target: &str) -> String {
     without_credentials(target)
         .escape_default()
@@ -12,70 +12,109 @@ pub fn redact(target: &str) -> String {
         .replace("\\'", "'")
 }
 
-/// A request target or a URL without user, password, signature and fragment.
+/// A request target or a URL without user, password, secrets and fragment.
 pub fn without_credentials(target: &str) -> String {
     let target = target.split('#').next().unwrap_or_default();
     let target = without_user(target);
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if decode(name).eq_ignore_ascii_case("sig") => format!("{name}=REDACTED"),
+        Some((name, _)) if is_secret(&decode(name)) => format!("{name}=REDACTED"),
         _ => pair.to_owned(),
     });
     let query = pairs.collect::<Vec<_>>().join("&");
     let separator = if query.is_empty() { "" } else { "?" };
-    without_signatures(&format!("{path}{separator}{query}"))
+    without_secret_parameters(&format!("{path}{separator}{query}"))
 }
 
-/// Whether a text could have a signature: most texts have neither an equals sign nor an encoded letter. It is not inlined: the loop over
-/// its bytes is to be built here, for speed.
+/// Characters that have to stand before the name of a parameter, for it to be one.
+#[derive(Clone, Copy)]
+enum Before {
+    Any,
+    /// No letter and no digit: `design=` has no signature.
+    NoWord,
+    /// The separator of a query, or nothing, as in a form: directories are named `code=US`, too.
+    Separator,
+}
+
+/// Parameters whose values open something: signatures of SAS, keys of connection strings, keys of Azure Functions, and those of OAuth 2.0.
+/// Source: RFC 6749, sections 2.3.1, 4.1.2, 5.1 and 6; RFC 7521, section 4.2.
+const SECRETS: [(&str, Before); 9] = [
+    ("sig", Before::NoWord),
+    ("code", Before::Separator),
+    ("accountkey", Before::Any),
+    ("sharedaccesskey", Before::Any),
+    ("access_token", Before::NoWord),
+    ("refresh_token", Before::NoWord),
+    ("id_token", Before::NoWord),
+    ("client_secret", Before::NoWord),
+    ("client_assertion", Before::NoWord),
+];
+
+fn is_secret(name: &str) -> bool {
+    let mut names = SECRETS.iter();
+    names.any(|(secret, _)| name.eq_ignore_ascii_case(secret))
+}
+
+/// Whether a text could have a secret parameter: most texts have neither an equals sign nor an encoded letter. It is not inlined: the loop
+/// over its bytes is to be built here, for speed.
 #[inline(never)]
-pub fn may_have_signature(text: &[u8]) -> bool {
+pub fn may_have_secret(text: &[u8]) -> bool {
     text.iter()
         .fold(false, |found, byte| found | matches!(byte, b'=' | b'%'))
 }
 
-/// A text in which each value of a parameter `sig` is cut, wherever it stands: in a query, in one that is a parameter of another, or
-/// in a sentence. It ends at the next ampersand, quote, bracket, backslash or white space.
-pub fn without_signatures(text: &str) -> String {
+/// A text in which each value of a secret parameter is cut, wherever it stands: in a query, in one that is a parameter of another, in a
+/// connection string, or in a sentence. It ends at the next ampersand, semicolon, quote, bracket, backslash or white space.
+pub fn without_secret_parameters(text: &str) -> String {
     let mut cut = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((name_end, value_at)) = next_signature(rest) {
-        cut.push_str(&rest[..name_end]);
+    let mut kept_to = 0;
+    for at in memchr2_iter(b'=', b'%', text.as_bytes()) {
+        // Not inside a value that was cut.
+        if at < kept_to || !ends_with_secret(&text.as_bytes()[..at]) {
+            continue;
+        }
+        let rest = &text[at..];
+        let Some(equals) = ["=", "%3d"]
+            .into_iter()
+            .find(|equals| begins_with(rest.as_bytes(), equals))
+        else {
+            continue;
+        };
+        let value = &rest.as_bytes()[equals.len()..];
+        let end = (0..value.len()).find(|&end| ends_value(&value[end..]));
+        cut.push_str(&text[kept_to..at]);
         cut.push_str("=REDACTED");
-        rest = &rest[value_at..];
-        let value = rest.as_bytes();
-        let end = (0..value.len()).find(|&at| ends_value(&value[at..]));
-        rest = &rest[end.unwrap_or(rest.len())..];
+        kept_to = at + equals.len() + end.unwrap_or(value.len());
     }
-    cut + rest
+    cut + &text[kept_to..]
 }
 
 /// Whether a value ends before this text. Neither Base64 nor percent-encoding has these letters.
 fn ends_value(text: &[u8]) -> bool {
-    matches!(
-        text,
-        [b'&' | b'"' | b'\'' | b'<' | b'>' | b'\\', ..] | [b'%', b'2', b'6', ..]
-    ) || text.first().is_some_and(u8::is_ascii_whitespace)
+    let is_end = |byte: &u8| b"&;\"'<>\\".contains(byte) || byte.is_ascii_whitespace();
+    let separators = ["%26", "%3b"];
+    text.first().is_some_and(is_end) || separators.iter().any(|end| begins_with(text, end))
 }
 
-/// Where the first parameter name `sig` in a text ends, and where its value begins.
-fn next_signature(text: &str) -> Option<(usize, usize)> {
-    let text = text.as_bytes();
-    memchr2_iter(b's', b'S', text).find_map(|at| {
-        let (before, name) = text.split_at(at);
-        if !begins_with(name, "sig") {
-            return None;
-        }
-        let name_end = at + "sig".len();
-        let equals = ["=", "%3d"]
-            .into_iter()
-            .find(|equals| begins_with(&text[name_end..], equals))?;
-        let is_escaped = before.len() >= 3 && before[before.len() - 3] == b'%'
-            || ends_with(before, "\\u0026")
-            || ends_with(before, "\\u003f");
-        let is_word = before.last().is_some_and(u8::is_ascii_alphanumeric);
-        (is_escaped || !is_word).then_some((name_end, name_end + equals.len()))
+/// Whether a text ends with the name of a secret parameter.
+fn ends_with_secret(text: &[u8]) -> bool {
+    SECRETS.iter().any(|(name, required)| {
+        ends_with(text, name) && stands_behind(&text[..text.len() - name.len()], *required)
     })
+}
+
+fn stands_behind(text: &[u8], required: Before) -> bool {
+    let separators = ["?", "&", "&amp;", "%3f", "%26", "\\u003f", "\\u0026"];
+    let is_word = text.last().is_some_and(u8::is_ascii_alphanumeric);
+    let is_escaped = text.len() >= 3 && text[text.len() - 3] == b'%';
+    match required {
+        Before::Any => true,
+        _ if text.is_empty() => true,
+        Before::NoWord if !is_word || is_escaped => true,
+        Before::NoWord | Before::Separator => separators
+            .iter()
+            .any(|separator| ends_with(text, separator)),
+    }
 }
 
 /// In any case.
@@ -137,6 +176,56 @@ mod tests {
         assert_eq!(redact("/a/T(PartitionKey='p')"), "/a/T(PartitionKey='p')");
         assert_eq!(redact("/a\u{1b}[2J"), "/a\\u{1b}[2J");
     }
+
+    #[test]
+    fn keys_and_tokens_are_cut_in_queries_and_in_texts() {
+        for name in [
+            "accountkey",
+            "SharedAccessKey",
+            "access_token",
+            "refresh_token",
+            "id_token",
+            "client_secret",
+            "client_assertion",
+            "code",
+        ] {
+            let cut = format!("/a/c?x=1&{name}=REDACTED&y=2");
+            assert_eq!(redact(&format!("/a/c?x=1&{name}=s3cret%3D&y=2")), cut);
+            let cut = format!("/a/c?u=h%3F{name}=REDACTED%26y=2");
+            assert_eq!(redact(&format!("/a/c?u=h%3F{name}%3Ds3cret%26y=2")), cut);
+            let upper = name.to_ascii_uppercase();
+            let text = format!("See http://h/?{upper}=s3cret, or not.");
+            assert!(
+                !without_secret_parameters(&text).contains("s3cret"),
+                "{text}"
+            );
+        }
+        assert_eq!(redact("/a/c?%63ode=s3cret"), "/a/c?%63ode=REDACTED");
+        for (text, cut) in [
+            (
+                r#"{"s":"AccountName=a;AccountKey=S3C+/==;EndpointSuffix=x"} StorageAccountKey=T"#,
+                r#"{"s":"AccountName=a;AccountKey=REDACTED;EndpointSuffix=x"} StorageAccountKey=REDACTED"#,
+            ),
+            (
+                "AccountKey%3DS3C%2B%2F%3D%3D%3BEndpointSuffix%3Dx",
+                "AccountKey=REDACTED%3BEndpointSuffix%3Dx",
+            ),
+            (
+                "code=S&grant_type=x&client_secret=S",
+                "code=REDACTED&grant_type=x&client_secret=REDACTED",
+            ),
+        ] {
+            assert_eq!(without_secret_parameters(text), cut, "{text}");
+        }
+    }
+
+    #[test]
+    fn directories_that_are_named_like_a_parameter_stay() {
+        let target =
+            "/a/c/code=US/day=5?prefix=code=US/&$filter=code%20eq%20'x'&zipcode=1&valid_token=2";
+        assert_eq!(redact(target), target);
+    }
+
     #[test]
     fn a_signature_is_cut_wherever_it_stands() {
         for (text, cut) in [
@@ -156,7 +245,7 @@ mod tests {
             ("sig", "sig"),
             ("\u{e9}sig=\u{e9}", "\u{e9}sig=REDACTED"),
         ] {
-            assert_eq!(without_signatures(text), cut, "{text}");
+            assert_eq!(without_secret_parameters(text), cut, "{text}");
         }
     }
 }

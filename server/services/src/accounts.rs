@@ -18,6 +18,8 @@ const KEY_BYTES_MIN: usize = 16;
 
 /// What stands between an account and a fork in the name that addresses both.
 const FORK_SEPARATOR: &str = "--";
+/// The end of the name that addresses the read-only secondary of an account.
+pub const SECONDARY: &str = "-secondary";
 /// Longest name of a fork: with the account and the separator it is to be a label of a host name.
 const FORK_CHARACTERS_MAX: usize = 40;
 
@@ -42,6 +44,16 @@ pub fn is_fork_name(name: &str) -> bool {
         && !name.ends_with('-')
         && !name.contains(FORK_SEPARATOR)
         && !name.ends_with("secondary")
+}
+
+/// Whether a name addresses an account: as it is, with a fork, or as the secondary of either. Upper and lower case are the same, as in
+/// names of hosts.
+pub fn names_account(name: &str, account: &str) -> bool {
+    let parts = name.split_at_checked(account.len());
+    parts.is_some_and(|(start, rest)| {
+        let is_whole = rest.is_empty() || rest == SECONDARY || rest.starts_with(FORK_SEPARATOR);
+        is_whole && !account.is_empty() && start.eq_ignore_ascii_case(account)
+    })
 }
 
 /// The name by which clients address a fork of an account.
@@ -87,7 +99,7 @@ impl Accounts {
             }
         }
         let shadowed = keys.keys().find(|name| {
-            let primary = name.strip_suffix("-secondary");
+            let primary = name.strip_suffix(SECONDARY);
             primary.is_some_and(|primary| keys.contains_key(primary))
         });
         if let Some(name) = shadowed {
@@ -130,7 +142,7 @@ impl Accounts {
     /// The account that `name` addresses.
     pub fn find(&self, name: &str) -> Option<Addressed> {
         self.find_primary(name).or_else(|| {
-            let primary = self.find_primary(name.strip_suffix("-secondary")?)?;
+            let primary = self.find_primary(name.strip_suffix(SECONDARY)?)?;
             Some(Addressed {
                 secondary: true,
                 ..primary

@@ -12,15 +12,19 @@ mod aside;
 
 pub use aside::OF_RESOURCE_MAX;
 
+use crate::accounts::{SECONDARY, names_account};
 use crate::layers::access_log::RequestLog;
 use crate::local_services::OWN_REQUEST;
 use crate::request::body_copy::{BodyCopy, Copied, CopiedBody, CopyBudget};
 use crate::request::context::{RequestOrigin, ServiceKind, text_of};
-use crate::request::target::{may_have_signature, redact, without_signatures};
+use crate::request::target::{
+    may_have_secret, redact, without_credentials, without_secret_parameters,
+};
 use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
 use aside::Aside;
 use axum::body::Body;
 use axum::http::header::HeaderMap;
+use axum::http::uri::PathAndQuery;
 use axum::http::{Method, Request, Response, Uri};
 use hyper::body::Body as _;
 use std::borrow::Cow;
@@ -54,7 +58,7 @@ const REASONS: [&str; 4] = [
 ];
 
 /// Headers that open something, or hold a URL that does.
-const SECRET_HEADERS: [&str; 15] = [
+const SECRET_HEADERS: [&str; 17] = [
     OWN_REQUEST,
     "x-ms-copy-source-authorization",
     "x-ms-copy-source",
@@ -68,6 +72,8 @@ const SECRET_HEADERS: [&str; 15] = [
     "x-ms-authorization-auxiliary",
     "x-functions-key",
     "x-api-key",
+    "api-key",
+    "ocp-apim-subscription-key",
     "referer",
     "location",
 ];
@@ -168,20 +174,13 @@ impl Record {
 
     /// A header of the request, without reading the others.
     pub fn header(&self, name: &str) -> Option<String> {
-        value_in(self.parts().0, name)
+        value_in(&self.head, name)
     }
 
     /// A header of the response, without reading the others.
     pub fn response_header(&self, name: &str) -> Option<String> {
-        value_in(self.parts().1, name)
-    }
-
-    /// The lines of the request, and those of the response.
-    fn parts(&self) -> (&[u8], &[u8]) {
-        let end = self.head.windows(2).position(|pair| pair == b"\n\n");
-        end.map_or((&self.head, &[]), |end| {
-            (&self.head[..end], &self.head[end + 2..])
-        })
+        let request_end = memchr::memmem::find(&self.head, b"\n\n")?;
+        value_in(&self.head[request_end + 2..], name)
     }
 
     /// The start of the request's body, then that of the response; `None` if bodies are not kept. May hold secrets.
@@ -195,40 +194,49 @@ impl Record {
         self.status >= 400 || self.refusal.is_some()
     }
 
-    /// A number for the container, queue or table that the path names. It is made for each request: the path is read as it was sent.
+    /// A number for the container, queue or table that the path names, of the account and service of the request. It is made for each
+    /// request: the path is read as it was sent.
     fn resource_number(&self) -> u64 {
         let line = self.head.iter().position(|&byte| byte == b'\n');
-        let line = &self.head[..line.unwrap_or(self.head.len())];
-        let path = line.iter().position(|&byte| byte == b' ');
-        let path = path.map_or(&[][..], |blank| &line[blank + 1..]);
-        let end = path.iter().position(|&byte| byte == b'?');
-        let path = &path[..end.unwrap_or(path.len())];
-        let mut segments = path.split(|&byte| byte == b'/').skip(1);
-        let first = segments.next().unwrap_or_default();
-        let account = self.account.as_deref().unwrap_or_default().as_bytes();
-        let is_account = !account.is_empty() && first.starts_with(account);
-        let name = if is_account {
-            segments.next().unwrap_or_default()
-        } else {
-            first
-        };
-        let end = name.iter().position(|&byte| byte == b'(');
-        let name = &name[..end.unwrap_or(name.len())];
+        let line = String::from_utf8_lossy(&self.head[..line.unwrap_or(self.head.len())]);
+        let target = line.split_once(' ').map_or("", |(_, target)| target);
+        let path = self.below_account(target.split('?').next().unwrap_or_default());
+        let name = path.split(['/', '(']).next().unwrap_or_default();
         if name.is_empty() {
             return 0;
         }
-        xxh3_64_with_seed(name, self.service as u64).max(1)
+        let account = self.account.as_deref().unwrap_or_default();
+        let name = [account, "/", name].concat();
+        xxh3_64_with_seed(name.as_bytes(), self.service as u64).max(1)
+    }
+
+    /// The part of a path that stands behind the account of the request, without slashes around it. A host with dots may name the account
+    /// instead, as in `request/address.rs`.
+    pub fn below_account<'p>(&self, path: &'p str) -> &'p str {
+        let path = path.trim_matches('/');
+        let account = self.account.as_deref().unwrap_or_default();
+        let names = |name: &str| names_account(name, account);
+        let host = self.header("host").unwrap_or_default();
+        let label = host.split(['.', ':']).next().unwrap_or_default();
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        if host.contains('.') && names(label) || !names(first) {
+            return path;
+        }
+        let rest = rest.trim_start_matches('/');
+        // azure-data-tables for Python writes the account behind its secondary location.
+        let is_location = self.service == ServiceKind::Table && first.ends_with(SECONDARY);
+        match rest.split_once('/') {
+            Some((second, rest)) if is_location && names(second) => rest,
+            _ => rest,
+        }
     }
 
     /// Memory that the record takes, without the bodies.
     pub fn bytes(&self) -> usize {
-        let refusal = self.refusal.as_ref().map_or(0, |why| {
-            let details = why.details.iter().map(|(_, text)| text.capacity() + 40);
-            let signed = why.client_signed.as_ref();
-            let signed = signed.map_or(0, |signed| signed.text.capacity());
-            why.reason.capacity() + why.code.capacity() + details.sum::<usize>() + signed
-        });
-        RECORD_BYTES + self.head.capacity() + self.request_id.capacity() + refusal
+        let account = self.account.as_ref().map_or(0, String::capacity);
+        let texts = self.head.capacity() + self.request_id.capacity() + account;
+        let refusal = self.refusal.as_ref().map_or(0, |why| why.bytes());
+        RECORD_BYTES + texts + self.operation.len() + refusal
     }
 }
 
@@ -244,9 +252,10 @@ pub fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
     Some(format!("{plan}, {examined} examined"))
 }
 
-/// The value of the first line that has this name.
+/// The value of the first line that has this name, before the first empty one.
 fn value_in(lines: &[u8], name: &str) -> Option<String> {
-    let mut lines = lines.split(|&byte| byte == b'\n');
+    let lines = lines.split(|&byte| byte == b'\n');
+    let mut lines = lines.take_while(|line| !line.is_empty());
     let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
     Some(String::from_utf8_lossy(value).into_owned())
 }
@@ -595,11 +604,18 @@ impl Ring {
         }
     }
 
-    /// The newest records behind position `after`, at most `count_max`, newest first.
-    pub fn newest(&self, after: u64, count_max: usize) -> Vec<Arc<Record>> {
+    /// The newest records behind position `after` that `is_wanted` accepts, at most `count_max`, newest first; and the position of the
+    /// newest of all. `is_wanted` is asked under the lock of all requests.
+    pub fn newest(
+        &self,
+        after: u64,
+        count_max: usize,
+        is_wanted: impl Fn(&Record) -> bool,
+    ) -> (u64, Vec<Arc<Record>>) {
         let kept = self.kept();
-        let newest = kept.behind(after).rev().take(count_max);
-        newest.cloned().collect()
+        let newest = kept.behind(after).rev();
+        let wanted = newest.filter(|record| is_wanted(record)).take(count_max);
+        (kept.newest, wanted.cloned().collect())
     }
 
     /// The last records that `is_shown` accepts, newest first.
@@ -639,13 +655,16 @@ pub struct Answer<'a> {
     pub response: &'a Response<Body>,
 }
 
-/// The first line of a head.
+/// The first line of a head. Secrets are cut.
 pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
     head.extend_from_slice(method.as_str().as_bytes());
     head.push(b' ');
-    if let Some(target) = target.path_and_query() {
-        head.extend_from_slice(target.as_str().as_bytes());
+    let target = target.path_and_query().map_or("", PathAndQuery::as_str);
+    if may_have_secret(target.as_bytes()) {
+        head.extend_from_slice(without_credentials(target).as_bytes());
+    } else {
+        head.extend_from_slice(target.as_bytes());
     }
     head.truncate(HEAD_BYTES_MAX);
     head.push(b'\n');
@@ -666,8 +685,8 @@ pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
             name if is_secret(name) => {
                 head.extend_from_slice(without_secret(name, &text_of(value)).as_bytes());
             }
-            _ if may_have_signature(value.as_bytes()) => {
-                head.extend_from_slice(without_signatures(&text_of(value)).as_bytes());
+            _ if may_have_secret(value.as_bytes()) => {
+                head.extend_from_slice(without_secret_parameters(&text_of(value)).as_bytes());
             }
             _ => head.extend_from_slice(value.as_bytes()),
         }
@@ -694,6 +713,18 @@ fn without_secret(name: &str, value: &str) -> String {
 }
 
 impl WhyRefused {
+    /// Memory that it takes.
+    fn bytes(&self) -> usize {
+        let texts = self.details.iter();
+        let texts = texts.map(|(name, text)| name.len() + text.capacity());
+        let details = self.details.capacity() * size_of::<(Cow<'static, str>, String)>();
+        let signed = self.client_signed.as_ref().map_or(0, |signed| {
+            size_of::<ClientSigned>() + signed.text.capacity() + signed.mistake.len()
+        });
+        let own = size_of::<WhyRefused>() + self.code.capacity() + self.reason.capacity();
+        own + details + texts.sum::<usize>() + signed
+    }
+
     /// The reason of a failure, in the words of its response. Signatures in them are cut.
     pub fn of(failure: &Failure) -> Box<WhyRefused> {
         let details: Vec<_> = failure
@@ -704,7 +735,7 @@ impl WhyRefused {
         let detail = REASONS
             .into_iter()
             .find_map(|reason| details.iter().find(|(name, _)| *name == reason));
-        let message = without_signatures(&failure.message);
+        let message = without_secret_parameters(&failure.message);
         let first = detail.map_or(&*message, |(_, text)| text.as_str());
         let phrase = first.lines().next().unwrap_or_default();
         let phrase = phrase
@@ -728,33 +759,17 @@ impl WhyRefused {
 }
 
 /// A text without what opens something: the signatures that a refusal quotes, for that of another request could be a good one, the values
-/// of secret headers, and signatures of SAS. For details of refusals, strings to sign and bodies. In JSON, line breaks are escaped.
+/// of secret headers, and secret parameters. For details of refusals, strings to sign and bodies. In JSON, line breaks are escaped.
 pub fn without_secrets(text: &str) -> String {
     let line = |line: &str| {
         let parts: Vec<_> = line.split("\\n").map(without_secret_value).collect();
         parts.join("\\n")
     };
     let lines: Vec<_> = text.split('\n').map(line).collect();
-    without_account_keys(&without_quoted_signatures(&lines.join("\n")))
+    without_quoted_signatures(&lines.join("\n"))
 }
 
-/// A text without the keys of connection strings.
-fn without_account_keys(text: &str) -> String {
-    let name = "accountkey=";
-    let lower = text.to_ascii_lowercase();
-    let (mut shown, mut from) = (String::with_capacity(text.len()), 0);
-    while let Some(at) = lower[from..].find(name) {
-        let value = from + at + name.len();
-        shown.push_str(&text[from..value]);
-        shown.push('…');
-        let is_key = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
-        let end = text[value..].find(|c| !is_key(c));
-        from = end.map_or(text.len(), |end| value + end);
-    }
-    shown + &text[from..]
-}
-
-/// A line without the value of a header that opens something, and without signatures of SAS.
+/// A line without the value of a header that opens something, and without secret parameters.
 fn without_secret_value(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
@@ -770,7 +785,7 @@ fn without_secret_value(line: &str) -> String {
             let shown = without_secret(&name.to_ascii_lowercase(), value);
             format!("{name}:{shown}{end}")
         }
-        _ => without_signatures(line),
+        _ => without_secret_parameters(line),
     }
 }
 
@@ -786,238 +801,4 @@ fn without_quoted_signatures(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_connection_strings_are_cut_wherever_they_stand() {
-        let text = r#"{"s":"AccountName=a;AccountKey=S3C+/==;EndpointSuffix=x"} accountkey=T"#;
-        let cut = r#"{"s":"AccountName=a;AccountKey=…;EndpointSuffix=x"} accountkey=…"#;
-        assert_eq!(without_secrets(text), cut);
-    }
-
-    fn origin(id: u64) -> RequestOrigin {
-        RequestOrigin {
-            service: ServiceKind::Blob,
-            now: SystemTime::UNIX_EPOCH,
-            system_now: SystemTime::UNIX_EPOCH,
-            sas_now: SystemTime::UNIX_EPOCH,
-            peer: "127.0.0.1:1".parse().unwrap(),
-            secure: false,
-            request_id: format!("id-{id}"),
-        }
-    }
-
-    fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
-        let mut request = Request::builder().uri(target);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(()).unwrap();
-        let log = RequestLog::new(&request);
-        let mut response = Response::new(Body::from("hello"));
-        *response.status_mut() = status.try_into().unwrap();
-        let answer = Answer {
-            account: Some("a".to_owned()),
-            is_of_fork: false,
-            operation: "GetBlob",
-            refusal: None,
-            response: &response,
-        };
-        if let Some(begun) = ring.begin(&request, log.started()) {
-            ring.end(begun, &origin(id), &log, answer);
-        }
-    }
-
-    #[test]
-    fn requests_that_come_too_fast_are_counted_and_their_errors_kept() {
-        let ring = Ring::new(100_000, usize::MAX);
-        let all = 20 * u64::from(SECOND_RECORDS_MAX);
-        for id in 0..all {
-            serve(&ring, id, "/a/c/b?sig=x", &[("user-agent", "test")], 200);
-        }
-        serve(&ring, all, "/a/c/b?sig=x", &[("user-agent", "test")], 404);
-        let totals = ring.totals();
-        assert_eq!((totals.seen, totals.errors), (all + 1, 1));
-        assert_eq!(totals.skipped + totals.kept, all + 1);
-        assert!(totals.skipped > 0, "{totals:?}");
-        let error = &ring.latest(1, |_| true)[0];
-        assert_eq!(
-            (error.status, &*error.target()),
-            (404, "/a/c/b?sig=REDACTED")
-        );
-        assert_eq!(error.number, totals.newest);
-    }
-
-    #[test]
-    fn oldest_requests_are_dropped_and_counted() {
-        let ring = Ring::new(3, usize::MAX);
-        for id in 1..=5 {
-            serve(&ring, id, "/a/c/b", &[], if id == 5 { 404 } else { 200 });
-        }
-        let totals = ring.totals();
-        assert_eq!((totals.seen, totals.errors, totals.kept), (5, 1, 3));
-        let batch = ring.after(0, 10, |_| true);
-        let numbers: Vec<_> = batch.records.iter().map(|record| record.number).collect();
-        assert_eq!((numbers, batch.missed, batch.next), (vec![3, 4, 5], 2, 5));
-        let batch = ring.after(4, 10, |_| true);
-        assert_eq!((batch.records.len(), batch.missed, batch.next), (1, 0, 5));
-        assert_eq!(ring.after(5, 10, |_| true).next, 5);
-        assert_eq!(ring.after(u64::MAX, 10, |_| true).next, 5);
-        assert_eq!(ring.after(0, 2, |_| true).next, 4);
-        assert!(ring.find("id-2").is_none());
-        assert_eq!(ring.find("id-4").unwrap().response_bytes, Some(5));
-        assert_eq!(ring.latest_errors(9, |_| true)[0].number, 5);
-    }
-
-    #[test]
-    fn a_busy_resource_leaves_the_last_requests_of_others() {
-        let ring = Ring::new(100, usize::MAX);
-        for id in 0..30 {
-            serve(&ring, id, "/a/quiet/b?x=1", &[], 200);
-        }
-        for id in 30..35 {
-            serve(&ring, id, "/a/Rare(PartitionKey='p',RowKey='r')", &[], 404);
-        }
-        for id in 35..500 {
-            let target = if id % 2 == 0 {
-                "/a/busy"
-            } else {
-                "/a?comp=list"
-            };
-            serve(&ring, id, target, &[], 200);
-        }
-        assert_eq!(ring.totals().kept, 100);
-        let ids = |targets: &str| {
-            let of = |record: &Record| record.target().starts_with(targets);
-            let records = ring.latest(usize::MAX, of);
-            let ids = records.iter().rev().map(|record| record.number - 1);
-            ids.collect::<Vec<_>>()
-        };
-        assert_eq!(ids("/a/quiet"), (10..30).collect::<Vec<_>>());
-        assert_eq!(ids("/a/Rare"), (30..35).collect::<Vec<_>>());
-        assert!(ring.find("id-10").is_some() && ring.find("id-9").is_none());
-        // Page by page, each dropped one is counted once.
-        let (mut after, mut seen, mut missed) = (0, Vec::new(), 0);
-        loop {
-            let batch = ring.after(after, 7, |_| true);
-            seen.extend(batch.records.iter().map(|record| record.number));
-            missed += batch.missed;
-            if batch.next == after {
-                break;
-            }
-            after = batch.next;
-        }
-        assert!(seen.is_sorted() && seen.len() == 100, "{seen:?}");
-        assert_eq!((after, missed), (500, 400));
-    }
-
-    #[test]
-    fn resources_that_are_many_keep_a_share_of_the_ring() {
-        let ring = Ring::new(100, usize::MAX);
-        for id in 0..1000 {
-            serve(&ring, id, &format!("/a/c{id}/b"), &[], 200);
-        }
-        for id in 1000..1500 {
-            serve(&ring, id, "/a/busy/b", &[], 200);
-        }
-        let busy = ring.latest(usize::MAX, |record| record.target() == "/a/busy/b");
-        assert!((75..=100).contains(&busy.len()), "{}", busy.len());
-        assert_eq!(ring.totals().kept, 100);
-        let none = Ring::new(1, usize::MAX);
-        for id in 0..3 {
-            serve(&none, id, &format!("/a/c{id}/b"), &[], 200);
-        }
-        assert_eq!((none.totals().kept, none.totals().newest), (1, 3));
-    }
-
-    #[test]
-    fn ring_stays_within_its_bytes() {
-        let ring = Ring::new(1000, 64 << 10);
-        let long = "x".repeat(4000);
-        for id in 0..100 {
-            serve(&ring, id, &format!("/a/c/{long}"), &[], 200);
-        }
-        assert!(ring.totals().kept < 20);
-        assert!(ring.kept().bytes <= 64 << 10);
-        let huge = "y".repeat(100_000);
-        serve(&ring, 0, "/a", &[("x-huge", &huge)], 200);
-        assert_eq!(ring.latest(1, |_| true)[0].header("x-huge"), None);
-    }
-
-    #[test]
-    fn secrets_do_not_reach_the_ring() {
-        let ring = Ring::new(10, usize::MAX);
-        let headers = [
-            ("authorization", "SharedKey devstoreaccount1:c2VjcmV0"),
-            ("cookie", "session=c2VjcmV0"),
-            ("x-functions-key", "c2VjcmV0"),
-            ("x-api-key", "c2VjcmV0"),
-            ("x-forwarded-authorization", "Bearer c2VjcmV0"),
-            ("x-ms-authorization-auxiliary", "Bearer c2VjcmV0"),
-            ("x-ms-encryption-key", "c2VjcmV0"),
-            ("x-ms-copy-source", "http://h/a/c/b?sv=1&sig=c2VjcmV0"),
-            ("x-ms-copy-source-authorization", "Bearer c2VjcmV0"),
-            ("user-agent", "test"),
-            ("x-other", "http://h/a?SIG=c2VjcmV0"),
-            ("x-encoded", "http%3A%2F%2Fh%2Fa%3Fsig%3Dc2VjcmV0"),
-        ];
-        serve(&ring, 1, "/a/c/b?sv=1&sig=c2VjcmV0", &headers, 200);
-        let record = ring.find("id-1").unwrap();
-        assert_eq!(record.target(), "/a/c/b?sv=1&sig=REDACTED");
-        assert_eq!(
-            record.header("authorization").unwrap(),
-            "SharedKey devstoreaccount1:…"
-        );
-        assert_eq!(record.header("user-agent").unwrap(), "test");
-        let shown = format!("{:?} {}", record.headers(), record.target());
-        assert!(!shown.contains("c2VjcmV0"), "{shown}");
-    }
-
-    #[test]
-    fn details_of_a_refusal_hold_no_secrets() {
-        let text = "Server used following string to sign: 'PUT\n\nx-ms-copy-source:http://h/a/c/b?sv=1&sig=c2VjcmV0\n\
-                    x-ms-copy-source-authorization:Bearer c2VjcmV0\nx-ms-encryption-key:c2VjcmV0\nx-ms-version:2021-12-02\n/a/a/c/b'.";
-        let refused = || {
-            crate::response::error::common::AUTHENTICATION_FAILED
-                .with("AuthenticationErrorDetail", text)
-                .with("HeaderValue", "/a/c/b?sig=c2VjcmV0")
-        };
-        let failure = Failure {
-            client_signed: Some(Box::new(ClientSigned {
-                text: text.to_owned(),
-                mistake: "A mistake.".into(),
-            })),
-            ..refused()
-        };
-        let why = format!("{:?}", WhyRefused::of(&failure));
-        assert!(!why.contains("c2VjcmV0"), "{why}");
-        assert!(why.contains("x-ms-version:2021-12-02"), "{why}");
-    }
-
-    #[test]
-    fn reason_of_a_refused_signature_is_a_phrase_without_the_signature() {
-        let failure = crate::response::error::common::AUTHENTICATION_FAILED.with(
-            "AuthenticationErrorDetail",
-            "The MAC signature found in the HTTP request 'c2ln' is not the same as any computed signature. Server used following string to \
-             sign: 'GET\n\n'.",
-        );
-        let why = WhyRefused::of(&failure);
-        assert_eq!(why.code, "AuthenticationFailed");
-        assert_eq!(
-            why.reason,
-            "The MAC signature found in the HTTP request '…' is not the same as any computed signature."
-        );
-        assert!(why.details[0].1.contains("GET\n") && !why.details[0].1.contains("c2ln"));
-    }
-
-    #[test]
-    fn pages_of_the_console_are_not_kept() {
-        let ring = Ring::new(10, usize::MAX);
-        serve(&ring, 1, "/_lazurite/requests", &[], 200);
-        assert_eq!(ring.totals().seen, 0);
-        let none = Ring::new(0, usize::MAX);
-        serve(&none, 1, "/a/c", &[], 200);
-        assert_eq!(none.totals().seen, 0);
-    }
-}
+mod tests;

@@ -22,6 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The end of a parameter whose value was cut.
+const REDACTED: &str = "=REDACTED";
 /// Longest body that the form is filled with.
 const BODY_BYTES_MAX: usize = 16 << 10;
 /// Headers that are written anew.
@@ -51,11 +53,12 @@ pub fn form(console: &Console, record: &Record) -> Markup {
         ..
     } = Sending::of(record);
     let is_missing = body.is_none();
+    let is_cut = is_cut(&target, &headers);
     let action = layout::path(&["requests", &record.request_id, "again"], &[]);
     html! {
         form.actions method="post" action=(action) {
             (layout::token(console))
-            button name="unchanged" value="yes" disabled[is_missing] { "Send again" }
+            button name="unchanged" value="yes" disabled[is_missing || is_cut] { "Send again" }
         }
         details {
             summary { "Edit and send again" }
@@ -67,6 +70,7 @@ pub fn form(console: &Console, record: &Record) -> Markup {
                 // The first line break in a text area is dropped by browsers.
                 label.wide { "Body " textarea name="body" rows="3" { "\n" (body.unwrap_or_default()) } }
                 @if is_missing { p.limits { "The body of the request is not kept as a whole text of at most 16 KiB: write one." } }
+                @if is_cut { p.limits { "A secret was cut from the path, the query or the headers: write it in the place of " code { (REDACTED) } "." } }
                 p.limits { "Signed with a key of the account, whatever the request was signed with." }
                 button { "Send" }
             }
@@ -115,6 +119,11 @@ impl Sending {
     }
 }
 
+/// Whether a secret was cut from what would be sent.
+fn is_cut(target: &str, headers: &str) -> bool {
+    target.contains(REDACTED) || headers.contains(REDACTED)
+}
+
 /// A target without the parameters of a SAS, if it has one.
 fn without_sas(target: &str) -> String {
     let Some((path, query)) = target.split_once('?') else {
@@ -161,6 +170,11 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
         Some(_) => Sending::of(record),
         None => Sending::edited(form)?,
     };
+    if form.get("unchanged").is_some() && is_cut(&sending.target, &sending.headers) {
+        return Err(wrong(
+            "A secret of the request is not kept: edit it and send it.",
+        ));
+    }
     let line = request_line(&sending)?;
     let mut headers = headers_of(&sending.headers)
         .ok_or_else(|| wrong("Each line of the headers is 'name: value'."))?;
@@ -266,6 +280,13 @@ mod tests {
         );
         assert_eq!(without_sas("/a/c/b?sv=1&sig=REDACTED"), "/a/c/b");
         assert_eq!(without_sas("/a/c?sp=1"), "/a/c?sp=1");
+    }
+
+    #[test]
+    fn a_request_from_which_secrets_were_cut_is_not_sent_unchanged() {
+        assert!(is_cut("/a/c?access_token=REDACTED", ""));
+        assert!(is_cut("/a/c", "x-ms-meta-url: http://h/a?sig=REDACTED\n"));
+        assert!(!is_cut(&without_sas("/a/c?sv=1&sig=REDACTED"), "a: b\n"));
     }
 
     #[test]

@@ -345,7 +345,7 @@ fn row(record: &Record) -> Markup {
     let why = record.refusal.as_ref();
     html! {
         tr data-number=(record.number) {
-            td { (layout::time_of_day(record.at)) @if record.is_earlier { " " small { "earlier run" } } }
+            td { (layout::time_of_day(record.at)) @if record.is_earlier { " " small { "earlier run, " (date(record)) } } }
             td { span.status.{ "s" (record.status / 100) } { (record.status) } }
             td {
                 a href=(layout::path(&["requests", &record.request_id], &[])) { @if record.operation.is_empty() { (record.method()) } @else { (record.operation) } }
@@ -365,6 +365,12 @@ fn row(record: &Record) -> Markup {
             }
         }
     }
+}
+
+/// The date of a request of an earlier run, which may have come on another day.
+fn date(record: &Record) -> String {
+    let at = crate::codec::date::iso8601(record.at);
+    at.split('T').next().unwrap_or_default().to_owned()
 }
 
 /// A target without its percent encoding, so that filters and names can be read; as it was sent if decoding would hide something.

@@ -30,20 +30,15 @@ const CONDITIONS: [&str; 5] = [
     "x-ms-lease-id",
 ];
 
-/// The path that a request addressed below its account, decoded, without a slash at its start.
+/// The path that a request addressed below its account, decoded, without slashes around it.
 pub fn resource(record: &Record) -> String {
     let target = record.target();
     below_account(record, target.split('?').next().unwrap_or_default())
 }
 
 fn below_account(record: &Record, path: &str) -> String {
-    let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
-    let path = path.trim_start_matches('/');
-    let account = record.account.as_deref().unwrap_or_default();
-    let rest = path.strip_prefix(account).filter(|_| !account.is_empty());
-    let rest = rest.map(|rest| rest.strip_prefix("-secondary").unwrap_or(rest));
-    let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    rest.unwrap_or(path).trim_matches('/').to_owned()
+    let path = percent_decode_str(record.below_account(path));
+    path.decode_utf8_lossy().trim_matches('/').to_owned()
 }
 
 /// What a request changed: its own path, or the entity that it inserted below that of a table.

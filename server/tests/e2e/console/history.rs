@@ -71,7 +71,7 @@ fn requests_are_there_after_a_restart_and_count_in_no_figure() {
         text.contains("3 of them from earlier runs") && !text.contains("3 errors"),
         "{text}"
     );
-    assert_eq!(text.matches("<small>earlier run</small>").count(), 3);
+    assert_eq!(text.matches("<small>earlier run, 20").count(), 3);
     let now = id(&get("/none/later").send(&server));
     wait_for_history(location.path(), &now);
     let found = file(location.path()).metadata().unwrap();
@@ -92,7 +92,7 @@ fn requests_are_there_after_a_restart_and_count_in_no_figure() {
         "{text}"
     );
     let (_, printed) = printed(&server, &[]);
-    assert_eq!(printed.matches(" [earlier run]\n").count(), 3, "{printed}");
+    assert_eq!(printed.matches(" [earlier run, 20").count(), 3, "{printed}");
 
     // A third run has both.
     server.signal("TERM");
@@ -118,6 +118,60 @@ fn a_killed_server_has_written_its_requests_within_a_second_or_so() {
     server.kill();
     let server = Launch::on(location.path()).start();
     assert_eq!(listed(&server).len(), 4);
+}
+
+#[test]
+fn both_files_are_private_from_the_start_on() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).start();
+    ask(&server);
+    server.signal("TERM");
+    let files = [
+        file(location.path()),
+        location.path().join("REQUESTS.older.log"),
+    ];
+    std::fs::copy(&files[0], &files[1]).unwrap();
+    for file in &files {
+        std::fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+    }
+    let server = Launch::on(location.path()).start();
+    for file in &files {
+        let mode = file.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    assert_eq!(listed(&server).len(), 6);
+}
+
+/// Secrets in the target and in a header.
+fn ask_with_secrets(server: &Server) -> String {
+    let target =
+        "/none/b?access_token=c2VjcmV0&code=c2VjcmV0&u=http%3A%2F%2Fh%3Fclient_secret%3Dc2VjcmV0";
+    let request = get(target)
+        .header("x-ms-meta-url", "http://h/a?sig=c2VjcmV0")
+        .header("x-ms-meta-store", "AccountName=a;AccountKey=c2VjcmV0==;X=y");
+    id(request.send(server).is(404))
+}
+
+#[test]
+fn secret_parameters_are_neither_kept_nor_logged_nor_sent_again() {
+    let location = TempDir::new().unwrap();
+    let mut server = Launch::on(location.path()).start();
+    let request_id = ask_with_secrets(&server);
+    let line = server.wait_for_line("/none/b");
+    assert!(!line.contains("c2VjcmV0"), "{line}");
+    let detail = format!("requests/{request_id}");
+    let text = html(&detail).send(&server).text();
+    assert!(!text.contains("c2VjcmV0"), "{text}");
+    assert!(text.contains("AccountKey=REDACTED;X=y"), "{text}");
+    assert!(
+        text.contains(r#"value="yes" disabled"#) && text.contains("write it in the place of"),
+        "{text}"
+    );
+    let refused = submit(&server, &format!("{detail}/again"), "unchanged=yes");
+    assert!(refused.is(400).text().contains("is not kept"));
+    server.signal("TERM");
+    let history = std::fs::read(file(location.path())).unwrap();
+    assert!(!String::from_utf8_lossy(&history).contains("c2VjcmV0"));
 }
 
 #[test]

@@ -4,14 +4,17 @@
 //! requests, and nothing if there are none. Requests do nothing for it, and the lock of the ring is not held over I/O. Requests of forks,
 //! which end with the process, are left out, and so are bodies. Secrets are cut as on the pages.
 //!
-//! The file is replaced when it has grown; one older file is kept. Nothing is synced: a power cut takes more than a kill, and costs no
-//! request but those of the history. A file that does not begin as the history does is left alone, and no history is kept.
+//! The file is replaced when it has grown; one older file is kept. Neither takes the room that the store reserves for deletions. Nothing is
+//! synced: a power cut takes more than a kill, and costs no request but those of the history. A file that does not begin as the history
+//! does is left alone, and no history is kept.
 
 mod bytes;
 
 use crate::platform;
 use crate::requests::{Record, Ring};
 use bytes::{Frames, HEADER, MAGIC_BYTES, push_frame};
+use lazurite_engine::fs::Fs;
+use lazurite_engine::{Config, Durability, Environment};
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -72,10 +75,10 @@ async fn keep(mut writer: Writer, mut stopped: oneshot::Receiver<()>) {
             _ = interval.tick() => false,
             _ = &mut stopped => true,
         };
-        let records = writer.next_records();
-        if !records.is_empty() {
+        let (newest, records) = writer.next_records();
+        if newest > writer.position {
             let writing = spawn_blocking(move || {
-                writer.write(&records);
+                writer.write(newest, &records);
                 writer
             });
             match writing.await {
@@ -95,10 +98,10 @@ async fn keep(mut writer: Writer, mut stopped: oneshot::Receiver<()>) {
 struct Writer {
     ring: Arc<Ring>,
     directory: PathBuf,
+    /// Answers how much space there is.
+    fs: Arc<dyn Fs>,
     /// The position in the ring up to which records are written, or left out.
     position: u64,
-    /// `None` until there is something to write, and after an error.
-    file: Option<File>,
     /// Bytes of the file that are ours and whole.
     length: u64,
     has_failed: bool,
@@ -115,19 +118,16 @@ impl Writer {
             position: ring.totals().newest,
             ring,
             directory: directory.to_owned(),
-            file: None,
+            fs: Environment::system(Durability::Process).fs,
             length,
             has_failed: false,
         })
     }
 
-    /// The newest records that are to be written, oldest first.
-    fn next_records(&mut self) -> Vec<Arc<Record>> {
-        let mut records = self.ring.newest(self.position, RECORDS_MAX);
-        self.position = records
-            .first()
-            .map_or(self.position, |newest| newest.number);
-        records.retain(|record| !record.is_of_fork);
+    /// The newest records that are to be written, oldest first, and the position of the newest of all.
+    fn next_records(&self) -> (u64, Vec<Arc<Record>>) {
+        let is_kept = |record: &Record| !record.is_of_fork;
+        let (newest, mut records) = self.ring.newest(self.position, RECORDS_MAX, is_kept);
         let mut bytes = 0;
         let fits = |record: &&Arc<Record>| {
             bytes += record.bytes();
@@ -136,55 +136,71 @@ impl Writer {
         let count = records.iter().take_while(fits).count();
         records.truncate(count);
         records.reverse();
-        records
+        (newest, records)
     }
 
-    /// Logs the first of several failures in a row. Records that could not be written are left out.
-    fn write(&mut self, records: &[Arc<Record>]) {
+    /// Writes the records up to position `newest`. If that fails, the next look takes them again. Logs the first of several failures in a
+    /// row.
+    fn write(&mut self, newest: u64, records: &[Arc<Record>]) {
         let written = self.append(records);
         let failed_before = std::mem::replace(&mut self.has_failed, written.is_err());
-        if let Err(error) = written {
-            self.file = None;
-            if !failed_before {
+        match written {
+            Ok(()) => self.position = newest,
+            Err(error) if !failed_before => {
                 tracing::warn!(%error, "the history of requests is not written");
             }
+            Err(_) => {}
         }
     }
 
     fn append(&mut self, records: &[Arc<Record>]) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
         if self.length >= FILE_BYTES_MAX {
-            self.file = None;
             match fs::rename(self.directory.join(FILE), self.directory.join(FILE_OLDER)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => self.length = 0,
             }
         }
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => self.opened()?,
-        };
+        if !self.has_room() {
+            let error = "the rest of the disk is reserved for the store";
+            return Err(io::Error::new(ErrorKind::StorageFull, error));
+        }
+        let mut file = self.opened()?;
         let mut frames = Vec::new();
         for record in records {
             let offset = self.length + frames.len() as u64;
             push_frame(record, offset, &mut frames);
         }
-        file.write_all(&frames)?;
-        self.length += frames.len() as u64;
-        self.file = Some(file);
-        Ok(())
+        let written = file.write_all(&frames);
+        if written.is_ok() {
+            self.length += frames.len() as u64;
+        } else {
+            // The room that a part of the frames took.
+            let _ = file.set_len(self.length);
+        }
+        written
     }
 
-    /// The file with nothing but its whole frames.
+    /// Whether a write leaves the reserve of the store free: a store without it cannot give back the space of what is deleted.
+    fn has_room(&self) -> bool {
+        let reserve_bytes = Config::default().reserve_bytes;
+        let space = self.fs.space(&self.directory);
+        space
+            .is_none_or(|space| space.free >= space.reserve(reserve_bytes) + WRITE_BYTES_MAX as u64)
+    }
+
+    /// The file with nothing but its whole frames. It is opened for each write: in between, a user may have emptied or removed it.
     fn opened(&mut self) -> io::Result<File> {
         let mut file = platform::append_private(&self.directory.join(FILE), false)?;
-        // A copy of the directory may have wider rights.
-        platform::make_private(&file)?;
         let found = file.metadata()?.len();
         if found < self.length {
-            // Another program has cut it.
             self.length = 0;
         }
-        file.set_len(self.length)?;
+        if found != self.length {
+            file.set_len(self.length)?;
+        }
         if self.length == 0 {
             file.write_all(&HEADER)?;
             self.length = HEADER.len() as u64;
@@ -197,7 +213,15 @@ impl Writer {
 /// not ours.
 fn fill(path: &Path, ring: &Ring) -> Result<u64, String> {
     let read = read(path, |_, record| ring.restore(record));
-    let (offset, damage) = read.map_err(|reason| format!("{}: {reason}", path.display()))?;
+    let refused = |reason| format!("{}: {reason}", path.display());
+    let (offset, damage) = read.map_err(refused)?;
+    // A copy of the directory may have wider rights.
+    match File::open(path).and_then(|file| platform::make_private(&file)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(refused(error.to_string()));
+        }
+        _ => {}
+    }
     if let Some(reason) = damage {
         tracing::info!(path = %path.display(), offset, "the history of requests ends early: {reason}");
     }
@@ -266,6 +290,7 @@ pub fn is_history(path: &Path) -> bool {
 mod tests {
     use super::bytes::tests::record;
     use super::*;
+    use lazurite_engine::fs::MemoryFs;
     use std::io::Seek;
     use std::ops::Range;
     use tempfile::TempDir;
@@ -283,10 +308,8 @@ mod tests {
 
     /// Writes what is new, as the task does.
     fn look(writer: &mut Writer) -> usize {
-        let records = writer.next_records();
-        if !records.is_empty() {
-            writer.write(&records);
-        }
+        let (newest, records) = writer.next_records();
+        writer.write(newest, &records);
         assert!(!writer.has_failed);
         records.len()
     }
@@ -326,6 +349,79 @@ mod tests {
         assert_eq!(look(&mut writer), 0);
         let newest = ids(9 * RECORDS_MAX..10 * RECORDS_MAX);
         assert_eq!(kept(directory.path())[4..], newest);
+    }
+
+    #[test]
+    fn requests_of_a_busy_fork_do_not_displace_those_of_the_store() {
+        let directory = TempDir::new().unwrap();
+        let ring = ring();
+        let mut writer = Writer::open(directory.path(), ring.clone()).unwrap();
+        serve(&ring, 0..1);
+        for _ in 0..2 * RECORDS_MAX {
+            ring.restore(Record {
+                is_of_fork: true,
+                ..record("fork")
+            });
+        }
+        assert_eq!(look(&mut writer), 1);
+        assert_eq!(kept(directory.path()), ids(0..1));
+    }
+
+    #[test]
+    fn the_reserve_of_the_store_stays_free_and_requests_follow_once_there_is_room() {
+        let directory = TempDir::new().unwrap();
+        let ring = ring();
+        let mut writer = Writer::open(directory.path(), ring.clone()).unwrap();
+        let disk = Arc::new(MemoryFs::volatile_up_to(16 << 20));
+        writer.fs = disk.clone();
+        serve(&ring, 0..1);
+        assert_eq!(look(&mut writer), 1);
+        disk.create_directory("/data".as_ref()).unwrap();
+        let store = disk.create("/data/1".as_ref()).unwrap();
+        store.write_at(&vec![0; 15 << 20], 0).unwrap();
+        serve(&ring, 1..3);
+        let (newest, records) = writer.next_records();
+        writer.write(newest, &records);
+        assert!(writer.has_failed);
+        assert_eq!(kept(directory.path()), ids(0..1));
+        store.set_length(0).unwrap();
+        serve(&ring, 3..4);
+        assert_eq!(look(&mut writer), 3);
+        assert_eq!(kept(directory.path()), ids(0..4));
+    }
+
+    #[test]
+    fn requests_that_could_not_be_written_are_written_later() {
+        let directory = TempDir::new().unwrap();
+        let ring = ring();
+        let mut writer = Writer::open(directory.path(), ring.clone()).unwrap();
+        fs::create_dir(directory.path().join(FILE)).unwrap();
+        serve(&ring, 0..2);
+        let (newest, records) = writer.next_records();
+        writer.write(newest, &records);
+        assert!(writer.has_failed);
+        fs::remove_dir(directory.path().join(FILE)).unwrap();
+        assert_eq!(look(&mut writer), 2);
+        assert_eq!(look(&mut writer), 0);
+        assert_eq!(kept(directory.path()), ids(0..2));
+    }
+
+    #[test]
+    fn a_file_that_is_emptied_or_removed_while_the_server_runs_is_begun_again() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join(FILE);
+        let ring = ring();
+        let mut writer = Writer::open(directory.path(), ring.clone()).unwrap();
+        serve(&ring, 0..1);
+        look(&mut writer);
+        File::create(&path).unwrap();
+        serve(&ring, 1..2);
+        look(&mut writer);
+        assert_eq!(kept(directory.path()), ids(1..2));
+        fs::remove_file(&path).unwrap();
+        serve(&ring, 2..3);
+        look(&mut writer);
+        assert_eq!(kept(directory.path()), ids(2..3));
     }
 
     #[test]

@@ -1,0 +1,449 @@
+//! The rules of the ring: what is kept, dropped and counted, and the secrets that are cut.
+
+use super::*;
+
+fn origin(id: u64) -> RequestOrigin {
+    RequestOrigin {
+        service: ServiceKind::Blob,
+        now: SystemTime::UNIX_EPOCH,
+        system_now: SystemTime::UNIX_EPOCH,
+        sas_now: SystemTime::UNIX_EPOCH,
+        peer: "127.0.0.1:1".parse().unwrap(),
+        secure: false,
+        request_id: format!("id-{id}"),
+    }
+}
+
+fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
+    let mut request = Request::builder().uri(target);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(()).unwrap();
+    let log = RequestLog::new(&request);
+    let mut response = Response::new(Body::from("hello"));
+    *response.status_mut() = status.try_into().unwrap();
+    let answer = Answer {
+        account: Some("a".to_owned()),
+        is_of_fork: false,
+        operation: "GetBlob",
+        refusal: None,
+        response: &response,
+    };
+    if let Some(begun) = ring.begin(&request, log.started()) {
+        ring.end(begun, &origin(id), &log, answer);
+    }
+}
+
+#[test]
+fn requests_that_come_too_fast_are_counted_and_their_errors_kept() {
+    let ring = Ring::new(100_000, usize::MAX);
+    let all = 20 * u64::from(SECOND_RECORDS_MAX);
+    for id in 0..all {
+        serve(&ring, id, "/a/c/b?sig=x", &[("user-agent", "test")], 200);
+    }
+    serve(&ring, all, "/a/c/b?sig=x", &[("user-agent", "test")], 404);
+    let totals = ring.totals();
+    assert_eq!((totals.seen, totals.errors), (all + 1, 1));
+    assert_eq!(totals.skipped + totals.kept, all + 1);
+    assert!(totals.skipped > 0, "{totals:?}");
+    let error = &ring.latest(1, |_| true)[0];
+    assert_eq!(
+        (error.status, &*error.target()),
+        (404, "/a/c/b?sig=REDACTED")
+    );
+    assert_eq!(error.number, totals.newest);
+}
+
+#[test]
+fn oldest_requests_are_dropped_and_counted() {
+    let ring = Ring::new(3, usize::MAX);
+    for id in 1..=5 {
+        serve(&ring, id, "/a/c/b", &[], if id == 5 { 404 } else { 200 });
+    }
+    let totals = ring.totals();
+    assert_eq!((totals.seen, totals.errors, totals.kept), (5, 1, 3));
+    let batch = ring.after(0, 10, |_| true);
+    let numbers: Vec<_> = batch.records.iter().map(|record| record.number).collect();
+    assert_eq!((numbers, batch.missed, batch.next), (vec![3, 4, 5], 2, 5));
+    let batch = ring.after(4, 10, |_| true);
+    assert_eq!((batch.records.len(), batch.missed, batch.next), (1, 0, 5));
+    assert_eq!(ring.after(5, 10, |_| true).next, 5);
+    assert_eq!(ring.after(u64::MAX, 10, |_| true).next, 5);
+    assert_eq!(ring.after(0, 2, |_| true).next, 4);
+    assert!(ring.find("id-2").is_none());
+    assert_eq!(ring.find("id-4").unwrap().response_bytes, Some(5));
+    assert_eq!(ring.latest_errors(9, |_| true)[0].number, 5);
+}
+
+#[test]
+fn a_busy_resource_leaves_the_last_requests_of_others() {
+    let ring = Ring::new(100, usize::MAX);
+    for id in 0..30 {
+        serve(&ring, id, "/a/quiet/b?x=1", &[], 200);
+    }
+    for id in 30..35 {
+        serve(&ring, id, "/a/Rare(PartitionKey='p',RowKey='r')", &[], 404);
+    }
+    for id in 35..500 {
+        let target = if id % 2 == 0 {
+            "/a/busy"
+        } else {
+            "/a?comp=list"
+        };
+        serve(&ring, id, target, &[], 200);
+    }
+    assert_eq!(ring.totals().kept, 100);
+    let ids = |targets: &str| {
+        let of = |record: &Record| record.target().starts_with(targets);
+        let records = ring.latest(usize::MAX, of);
+        let ids = records.iter().rev().map(|record| record.number - 1);
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(ids("/a/quiet"), (10..30).collect::<Vec<_>>());
+    assert_eq!(ids("/a/Rare"), (30..35).collect::<Vec<_>>());
+    assert!(ring.find("id-10").is_some() && ring.find("id-9").is_none());
+    // Page by page, each dropped one is counted once.
+    let (mut after, mut seen, mut missed) = (0, Vec::new(), 0);
+    loop {
+        let batch = ring.after(after, 7, |_| true);
+        seen.extend(batch.records.iter().map(|record| record.number));
+        missed += batch.missed;
+        if batch.next == after {
+            break;
+        }
+        after = batch.next;
+    }
+    assert!(seen.is_sorted() && seen.len() == 100, "{seen:?}");
+    assert_eq!((after, missed), (500, 400));
+}
+
+#[test]
+fn resources_that_are_many_keep_a_share_of_the_ring() {
+    let ring = Ring::new(100, usize::MAX);
+    for id in 0..1000 {
+        serve(&ring, id, &format!("/a/c{id}/b"), &[], 200);
+    }
+    for id in 1000..1500 {
+        serve(&ring, id, "/a/busy/b", &[], 200);
+    }
+    let busy = ring.latest(usize::MAX, |record| record.target() == "/a/busy/b");
+    assert!((75..=100).contains(&busy.len()), "{}", busy.len());
+    assert_eq!(ring.totals().kept, 100);
+    let none = Ring::new(1, usize::MAX);
+    for id in 0..3 {
+        serve(&none, id, &format!("/a/c{id}/b"), &[], 200);
+    }
+    assert_eq!((none.totals().kept, none.totals().newest), (1, 3));
+}
+
+/// A record as it is read from a file of the history.
+fn record(account: &str, service: ServiceKind, head: &str) -> Record {
+    Record {
+        number: 0,
+        at: SystemTime::UNIX_EPOCH,
+        took: Duration::ZERO,
+        service,
+        peer: [127, 0, 0, 1].into(),
+        secure: false,
+        request_id: "id".to_owned(),
+        account: Some(account.to_owned()),
+        operation: "GetBlob".into(),
+        status: 200,
+        refusal: None,
+        request_bytes: None,
+        response_bytes: None,
+        is_of_fork: false,
+        is_earlier: true,
+        resource: 0,
+        head: head.into(),
+        bodies: None,
+    }
+}
+
+#[test]
+fn a_resource_is_the_same_however_its_account_is_addressed() {
+    use ServiceKind::{Blob, Table};
+    let of = |account, service, host: &str, path: &str| {
+        let head = format!("GET {path}?x=/\nhost:{host}\n\n");
+        record(account, service, &head)
+    };
+    let photos = of("acct", Blob, "127.0.0.1:1", "/acct/photos/b").resource_number();
+    for (host, path, resource) in [
+        ("127.0.0.1:1", "/acct/photos/a/b", "photos/a/b"),
+        ("127.0.0.1:1", "/acct-secondary/photos", "photos"),
+        ("127.0.0.1:1", "/acct--pr-42/photos/b", "photos/b"),
+        ("127.0.0.1:1", "/acct//photos//b", "photos//b"),
+        ("acct.blob.localhost:1", "/photos/b", "photos/b"),
+        ("ACCT-secondary.blob.localhost", "/photos/b", "photos/b"),
+        ("acct:1", "/acct/photos/b", "photos/b"),
+    ] {
+        let record = of("acct", Blob, host, path);
+        assert_eq!(record.below_account(path), resource, "{host} {path}");
+        assert_eq!(record.resource_number(), photos, "{host} {path}");
+    }
+    for (service, host, path, resource) in [
+        // Containers whose names begin as that of the account does.
+        (Blob, "acct.blob.localhost:1", "/accts/b", "accts/b"),
+        (Blob, "acct.blob.localhost:1", "/acct/b", "acct/b"),
+        (Blob, "127.0.0.1:1", "/acct/accts/b", "accts/b"),
+        (Blob, "127.0.0.1:1", "/acct-secondary/acct/b", "acct/b"),
+        (Blob, "127.0.0.1:1", "/other/photos/b", "other/photos/b"),
+        (Table, "127.0.0.1:1", "/acct-secondary/acct/T(x)", "T(x)"),
+        (Table, "127.0.0.1:1", "/acct/photos/b", "photos/b"),
+    ] {
+        let record = of("acct", service, host, path);
+        assert_eq!(record.below_account(path), resource, "{host} {path}");
+        assert!(![0, photos].contains(&record.resource_number()), "{path}");
+    }
+    let other = of("other", Blob, "127.0.0.1:1", "/other/photos/b");
+    assert_ne!(other.resource_number(), photos);
+    for path in ["/acct", "/acct/", "/acct-secondary"] {
+        let account = of("acct", Blob, "127.0.0.1:1", path);
+        assert_eq!(account.resource_number(), 0, "{path}");
+    }
+}
+
+#[test]
+fn restored_requests_stay_within_the_bytes() {
+    let long = || "x".repeat(4000);
+    let refusal = |details, mistake: String| {
+        Some(Box::new(WhyRefused {
+            code: String::new(),
+            reason: String::new(),
+            details,
+            client_signed: Some(Box::new(ClientSigned {
+                text: String::new(),
+                mistake: mistake.into(),
+            })),
+        }))
+    };
+    let plain = || record("a", ServiceKind::Blob, "GET /a/c/b\n\n");
+    let texts: [&dyn Fn() -> Record; 5] = [
+        &|| Record {
+            operation: long().into(),
+            ..plain()
+        },
+        &|| Record {
+            account: Some(long()),
+            ..plain()
+        },
+        &|| Record {
+            refusal: refusal(vec![(long().into(), String::new())], String::new()),
+            ..plain()
+        },
+        &|| Record {
+            refusal: refusal(vec![(Cow::Borrowed(""), String::new()); 100], String::new()),
+            ..plain()
+        },
+        &|| Record {
+            refusal: refusal(Vec::new(), long()),
+            ..plain()
+        },
+    ];
+    for (field, text) in texts.iter().enumerate() {
+        let ring = Ring::new(1000, 64 << 10);
+        for _ in 0..100 {
+            ring.restore(text());
+        }
+        let kept = ring.totals().kept;
+        assert!((1..=16).contains(&kept), "{field}: {kept}");
+    }
+}
+
+/// The counts of a ring, made anew.
+fn check_counts(ring: &Ring) {
+    let kept = ring.kept();
+    let all: Vec<_> = kept.behind(0).collect();
+    let bytes: usize = all.iter().map(|record| record.bytes()).sum();
+    assert_eq!((kept.bytes, kept.len()), (bytes, all.len()));
+    assert!(all.is_sorted_by(|a, b| a.number < b.number));
+    assert_eq!(all.last().map(|newest| newest.number), Some(kept.newest));
+    assert!(kept.len() <= ring.count_max && kept.aside.len() <= ring.count_max / ASIDE_SHARE);
+    assert!(kept.bytes <= ring.bytes_max || kept.len() == 1);
+    let mut of_resource = HashMap::new();
+    for record in kept.records.iter().filter(|record| record.resource != 0) {
+        *of_resource.entry(record.resource).or_default() += 1;
+    }
+    assert_eq!(kept.of_resource, of_resource);
+}
+
+#[test]
+fn counts_hold_whatever_comes_and_each_resource_keeps_its_newest() {
+    let mut random = 7_u64;
+    let mut next = |below: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % below
+    };
+    for (count_max, bytes_max) in [(1, 4000), (40, usize::MAX), (40, 20_000), (400, 20_000)] {
+        let ring = Ring::new(count_max, bytes_max);
+        let mut served: HashMap<u64, Vec<u64>> = HashMap::new();
+        for number in 1..=2000 {
+            // One of them is as busy as all others.
+            let name = if next(2) == 0 { 0 } else { next(12) };
+            let length = next(3000) as usize;
+            let head = format!("GET /a/c{name}/{}\n\n", "x".repeat(length));
+            ring.restore(record("a", ServiceKind::Blob, &head));
+            let resource = ring.kept().records.back().unwrap().resource;
+            served.entry(resource).or_default().push(number);
+            check_counts(&ring);
+        }
+        for (resource, served) in served {
+            let kept = ring.latest(usize::MAX, |record| record.resource == resource);
+            let kept: Vec<_> = kept.iter().rev().map(|record| record.number).collect();
+            assert!(served.ends_with(&kept), "{kept:?} of {served:?}");
+        }
+    }
+}
+
+#[test]
+fn bodies_of_the_oldest_go_before_requests_do() {
+    let ring = Ring::new(100, 64 << 10).with_bodies(8 << 10);
+    for id in 0..10 {
+        let request = Request::builder().uri("/a/c/b").body(()).unwrap();
+        let log = RequestLog::new(&request);
+        let begun = ring.begin(&request, log.started()).unwrap();
+        begun.request_copy().unwrap().take(&[b'x'; 8 << 10]);
+        let response = Response::new(Body::empty());
+        let answer = Answer {
+            account: Some("a".to_owned()),
+            is_of_fork: false,
+            operation: "PutBlob",
+            refusal: None,
+            response: &response,
+        };
+        ring.end(begun, &origin(id), &log, answer);
+    }
+    let records = ring.latest(usize::MAX, |_| true);
+    assert_eq!(records.len(), 10);
+    let has_body = |record: &Arc<Record>| !record.bodies().unwrap()[0].bytes.is_empty();
+    let newest = records.iter().take_while(|record| has_body(record));
+    assert_eq!(newest.count(), 4, "half of the bytes");
+    assert!(!records[4..].iter().any(has_body));
+    assert_eq!(records[9].bodies().unwrap()[0].passed, 8 << 10);
+}
+
+#[test]
+fn restored_requests_are_dropped_first_and_never_counted() {
+    let ring = Ring::new(4, usize::MAX);
+    for _ in 0..3 {
+        ring.restore(Record {
+            status: 500,
+            ..record("a", ServiceKind::Blob, "GET /a\n\n")
+        });
+    }
+    let counts = || {
+        let totals = ring.totals();
+        (totals.seen, totals.errors, totals.kept, totals.kept_earlier)
+    };
+    assert_eq!(counts(), (0, 0, 3, 3));
+    serve(&ring, 1, "/a?comp=list", &[], 404);
+    assert_eq!(counts(), (1, 1, 4, 3));
+    serve(&ring, 2, "/a?comp=list", &[], 200);
+    assert_eq!(counts(), (2, 1, 4, 2));
+    for id in 3..10 {
+        serve(&ring, id, "/a?comp=list", &[], 200);
+    }
+    assert_eq!(counts(), (9, 1, 4, 0));
+}
+
+#[test]
+fn ring_stays_within_its_bytes() {
+    let ring = Ring::new(1000, 64 << 10);
+    let long = "x".repeat(4000);
+    for id in 0..100 {
+        serve(&ring, id, &format!("/a/c/{long}"), &[], 200);
+    }
+    assert!(ring.totals().kept < 20);
+    assert!(ring.kept().bytes <= 64 << 10);
+    let huge = "y".repeat(100_000);
+    serve(&ring, 0, "/a", &[("x-huge", &huge)], 200);
+    assert_eq!(ring.latest(1, |_| true)[0].header("x-huge"), None);
+}
+
+#[test]
+fn secrets_do_not_reach_the_ring() {
+    let ring = Ring::new(10, usize::MAX);
+    let headers = [
+        ("authorization", "SharedKey devstoreaccount1:c2VjcmV0"),
+        ("cookie", "session=c2VjcmV0"),
+        ("x-functions-key", "c2VjcmV0"),
+        ("x-api-key", "c2VjcmV0"),
+        ("api-key", "c2VjcmV0"),
+        ("ocp-apim-subscription-key", "c2VjcmV0"),
+        ("x-forwarded-authorization", "Bearer c2VjcmV0"),
+        ("x-ms-authorization-auxiliary", "Bearer c2VjcmV0"),
+        ("x-ms-encryption-key", "c2VjcmV0"),
+        ("x-ms-copy-source", "http://h/a/c/b?sv=1&sig=c2VjcmV0"),
+        ("x-ms-copy-source-authorization", "Bearer c2VjcmV0"),
+        ("user-agent", "test"),
+        ("x-other", "http://h/a?SIG=c2VjcmV0"),
+        ("x-encoded", "http%3A%2F%2Fh%2Fa%3Fsig%3Dc2VjcmV0"),
+        ("x-ms-meta-s", "AccountName=a;AccountKey=c2VjcmV0==;X=y"),
+    ];
+    let target = "/a/c/b?sv=1&sig=c2VjcmV0&code=c2VjcmV0&access_token=c2VjcmV0";
+    serve(&ring, 1, target, &headers, 200);
+    let record = ring.find("id-1").unwrap();
+    assert_eq!(
+        record.target(),
+        "/a/c/b?sv=1&sig=REDACTED&code=REDACTED&access_token=REDACTED"
+    );
+    let memory = String::from_utf8_lossy(&record.head).into_owned();
+    assert!(!memory.contains("c2VjcmV0"), "{memory}");
+    assert_eq!(
+        record.header("authorization").unwrap(),
+        "SharedKey devstoreaccount1:…"
+    );
+    assert_eq!(record.header("user-agent").unwrap(), "test");
+    let shown = format!("{:?} {}", record.headers(), record.target());
+    assert!(!shown.contains("c2VjcmV0"), "{shown}");
+}
+
+#[test]
+fn details_of_a_refusal_hold_no_secrets() {
+    let text = "Server used following string to sign: 'PUT\n\nx-ms-copy-source:http://h/a/c/b?sv=1&sig=c2VjcmV0\n\
+                x-ms-copy-source-authorization:Bearer c2VjcmV0\nx-ms-encryption-key:c2VjcmV0\nx-ms-version:2021-12-02\n/a/a/c/b'.";
+    let refused = || {
+        crate::response::error::common::AUTHENTICATION_FAILED
+            .with("AuthenticationErrorDetail", text)
+            .with("HeaderValue", "/a/c/b?sig=c2VjcmV0")
+    };
+    let failure = Failure {
+        client_signed: Some(Box::new(ClientSigned {
+            text: text.to_owned(),
+            mistake: "A mistake.".into(),
+        })),
+        ..refused()
+    };
+    let why = format!("{:?}", WhyRefused::of(&failure));
+    assert!(!why.contains("c2VjcmV0"), "{why}");
+    assert!(why.contains("x-ms-version:2021-12-02"), "{why}");
+}
+
+#[test]
+fn reason_of_a_refused_signature_is_a_phrase_without_the_signature() {
+    let failure = crate::response::error::common::AUTHENTICATION_FAILED.with(
+        "AuthenticationErrorDetail",
+        "The MAC signature found in the HTTP request 'c2ln' is not the same as any computed signature. Server used following string to \
+         sign: 'GET\n\n'.",
+    );
+    let why = WhyRefused::of(&failure);
+    assert_eq!(why.code, "AuthenticationFailed");
+    assert_eq!(
+        why.reason,
+        "The MAC signature found in the HTTP request '…' is not the same as any computed signature."
+    );
+    assert!(why.details[0].1.contains("GET\n") && !why.details[0].1.contains("c2ln"));
+}
+
+#[test]
+fn pages_of_the_console_are_not_kept() {
+    let ring = Ring::new(10, usize::MAX);
+    serve(&ring, 1, "/_lazurite/requests", &[], 200);
+    assert_eq!(ring.totals().seen, 0);
+    let none = Ring::new(0, usize::MAX);
+    serve(&none, 1, "/a/c", &[], 200);
+    assert_eq!(none.totals().seen, 0);
+}
