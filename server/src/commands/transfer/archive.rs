@@ -1,6 +1,6 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
-use crate::commands::transfer::{ImportError, at, is_no_space};
+use crate::commands::transfer::{Error, ImportError, Result};
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -28,32 +28,34 @@ pub fn is_name(path: &Path) -> bool {
 }
 
 /// Error: a path whose name is that of another kind of archive, of which an export would make a directory.
-pub fn check_name(path: &Path) -> Result<(), String> {
+pub fn check_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
     let mut others = OTHER_ENDINGS.iter();
     if is_name(path) || !others.any(|ending| name.ends_with(ending)) {
         return Ok(());
     }
-    Err(format!(
-        "{}: an export is a directory, or an archive whose name ends with {ENDING}",
-        path.display()
-    ))
+    let place = path.display();
+    Err(
+        format!("{place}: an export is a directory, or an archive whose name ends with {ENDING}")
+            .into(),
+    )
 }
 
 /// Packs a directory into a new file, which is on the disk on return.
-pub fn pack(root: &Path, target: &Path) -> Result<(), String> {
-    let unwritten = |error| at(target, error);
+pub fn pack(root: &Path, target: &Path) -> Result<()> {
+    let unwritten = |error| Error::of_file(target, error);
     let file = File::create_new(target).map_err(unwritten)?;
     let packed = pack_into(root, BufWriter::new(file));
-    let file = packed.map_err(|error| format!("{}: {error}", target.display()))?;
+    let file = packed.map_err(|error| error.within(target.display()))?;
     file.get_ref().sync_all().map_err(unwritten)
 }
 
 /// Packs a directory that holds files and directories alone, in the order of their names: of equal directories, all bytes are equal.
 /// Returns the target, which is flushed.
-pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W, String> {
-    let unwritten = |error: io::Error| format!("the archive cannot be written: {error}");
+pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W> {
+    let unwritten =
+        |error: io::Error| Error::of_file(Path::new("the archive cannot be written"), error);
     let encoder = zstd::Encoder::new(target, LEVEL).map_err(unwritten)?;
     let mut archive = tar::Builder::new(encoder);
     archive.mode(tar::HeaderMode::Deterministic);
@@ -64,13 +66,13 @@ pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W, String> {
     Ok(target)
 }
 
-fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Result<(), String> {
+fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Result<()> {
     let directory = root.join(below);
-    let entries = fs::read_dir(&directory).map_err(|error| at(&directory, error))?;
+    let entries = fs::read_dir(&directory).map_err(|error| Error::of_file(&directory, error))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
     let mut names: Vec<_> = names
         .collect::<Result<_, _>>()
-        .map_err(|error| at(&directory, error))?;
+        .map_err(|error| Error::of_file(&directory, error))?;
     names.sort();
     for name in names {
         let path = below.join(&name);
@@ -78,9 +80,9 @@ fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Re
         if whole.is_dir() {
             add(archive, root, &path)?;
         } else {
-            let mut file = File::open(&whole).map_err(|error| at(&whole, error))?;
+            let mut file = File::open(&whole).map_err(|error| Error::of_file(&whole, error))?;
             let added = archive.append_file(&path, &mut file);
-            added.map_err(|error| at(&whole, error))?;
+            added.map_err(|error| Error::of_file(&whole, error))?;
         }
     }
     Ok(())
@@ -103,7 +105,8 @@ pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), Im
         let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(unread)?;
         let name = entry.path().map_err(unread)?.into_owned();
-        let refused = |reason: &str| Err(ImportError::Content(format!("{name:?}: {reason}")));
+        let refused =
+            |reason: &str| Err(ImportError::Content(format!("{name:?}: {reason}").into()));
         match entry.header().entry_type() {
             tar::EntryType::Regular => {}
             tar::EntryType::Directory => continue,
@@ -136,23 +139,22 @@ pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), Im
 
 fn unread(error: io::Error) -> ImportError {
     ImportError::Content(match error.kind() {
-        ErrorKind::UnexpectedEof => "it ends early".to_owned(),
-        _ => format!("it cannot be read as an archive: {error}"),
+        ErrorKind::UnexpectedEof => "it ends early".into(),
+        _ => format!("it cannot be read as an archive: {error}").into(),
     })
 }
 
 /// Why the disk does not take an unpacked file.
 fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
-    let at_place = |error| at(&target.join(name), error);
     match error.kind() {
-        _ if is_no_space(&error) => ImportError::NoSpace(at_place(error)),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            ImportError::NotBegun(at_place(error))
-        }
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-            ImportError::Content(format!("{name:?}: it comes twice, or as a directory too"))
+            let reason = format!("{name:?}: it comes twice, or as a directory too");
+            ImportError::Content(reason.into())
         }
-        _ => ImportError::Content(format!("{name:?}: {error}")),
+        ErrorKind::InvalidFilename | ErrorKind::InvalidInput => {
+            ImportError::Content(format!("{name:?}: {error}").into())
+        }
+        _ => ImportError::NotBegun(Error::of_file(&target.join(name), error)),
     }
 }
 
@@ -278,7 +280,7 @@ mod tests {
     #[test]
     fn names_of_other_archives_are_refused() {
         for name in ["data", "data.d", "x/data.tar.zst", "x.zip/data", ".."] {
-            assert_eq!(check_name(Path::new(name)), Ok(()), "{name}");
+            assert!(check_name(Path::new(name)).is_ok(), "{name}");
         }
         for name in ["data.zip", "data.tar", "x/data.tar.gz", "data.TAR.ZST"] {
             assert!(check_name(Path::new(name)).is_err(), "{name}");

@@ -5,8 +5,8 @@ use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    FORMAT, ImportError, MANIFEST, archive, at, blobs, code_of, declaration,
-    export::properties_path, is_refusal, queues, scratch_directory, scratch_in, send, tables,
+    Error, FORMAT, ImportError, MANIFEST, Result, archive, blobs, declaration,
+    export::properties_path, queues, scratch_directory, scratch_in, send, tables,
 };
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
@@ -57,7 +57,7 @@ pub struct Imported {
 
 impl Import<'_> {
     /// The names of the containers, queues or tables: directories, and files with one of these endings.
-    pub fn resources(&self, directory: &str, endings: &[&str]) -> Result<Vec<String>, String> {
+    pub fn resources(&self, directory: &str, endings: &[&str]) -> Result<Vec<String>> {
         let mut names = BTreeSet::new();
         for (name, is_file) in self.source.list(directory)? {
             let by_ending = || {
@@ -73,7 +73,8 @@ impl Import<'_> {
             } else {
                 (directory == "blobs").then(|| name.clone())
             };
-            names.insert(found.ok_or_else(|| outside_layout(&format!("{directory}/{name}")))?);
+            let found = found.ok_or_else(|| outside_layout(&format!("{directory}/{name}")));
+            names.insert(found?);
         }
         Ok(names.into_iter().collect())
     }
@@ -84,15 +85,15 @@ impl Import<'_> {
         kind: &str,
         name: &str,
         settings: &str,
-        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
-    ) -> Result<Option<bool>, String> {
+        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool>,
+    ) -> Result<Option<bool>> {
         let mut fields = self.source.read_settings(settings)?;
         let mut made = make(self.client, name, &fields);
         let what = match self.foreign {
             Some(_) => format!("{kind} {name}"),
             None => settings.to_owned(),
         };
-        let is_forbidden = |refusal: &String| code_of(refusal) == "PublicAccessNotPermitted";
+        let is_forbidden = |error: &Error| error.code() == "PublicAccessNotPermitted";
         if self.foreign.is_some() && made.as_ref().is_err_and(is_forbidden) {
             fields.remove("publicAccess");
             self.progress.leave_out(format!(
@@ -113,19 +114,20 @@ impl Import<'_> {
     }
 
     /// Notes what is refused and left out; `None` then. The error begins with the name.
-    pub fn or_leave_out<T>(
-        &self,
-        what: &str,
-        outcome: Result<T, String>,
-    ) -> Result<Option<T>, String> {
+    pub fn or_leave_out<T>(&self, what: &str, outcome: Result<T>) -> Result<Option<T>> {
         match outcome {
             Ok(done) => Ok(Some(done)),
-            Err(error) if self.foreign.is_some() && is_refusal(&error) => {
-                self.progress.leave_out(format!("{what}: {error}"));
+            Err(error) if self.leaves_out(&error) => {
+                self.progress.leave_out(error.within(what).to_string());
                 Ok(None)
             }
-            Err(error) => Err(format!("{what}: {error}")),
+            Err(error) => Err(error.within(what)),
         }
+    }
+
+    /// Whether the import goes on without the item of this error.
+    pub fn leaves_out(&self, error: &Error) -> bool {
+        self.foreign.is_some() && !error.is_fatal()
     }
 
     pub fn note_existing(&self, kind: &str, name: &str, what: &str) {
@@ -145,11 +147,11 @@ impl Import<'_> {
         {
             return Err(ImportError::InUse(name));
         }
-        begin().map_err(ImportError::NotBegun)?;
+        begin()?;
         self.write_all().map_err(ImportError::Begun)
     }
 
-    fn write_all(&self) -> Result<(), String> {
+    fn write_all(&self) -> Result<()> {
         blobs::import(self)?;
         queues::import(self)?;
         tables::import(self)?;
@@ -179,16 +181,16 @@ pub fn import(
     existing: Existing,
     begin: &dyn Fn() -> Result<(), String>,
 ) -> Result<Imported, ImportError> {
-    let at_path = |error| ImportError::NotBegun(at(path, error));
+    let at_path = |error| Error::of_file(path, error);
     if fs::metadata(path).map_err(at_path)?.is_dir() {
         return import_directory(client, path, existing, Progress::new(), begin);
     }
     if declaration::is_name(path) {
         let place = std::env::temp_dir();
-        let layout = scratch_in(&place, SCRATCH, ImportError::NoSpace)?;
+        let layout = scratch_in(&place, SCRATCH)?;
         let target = Target::new(layout.path());
         declaration::convert(path, &target)
-            .map_err(|error| ImportError::Content(error).of(path))?;
+            .map_err(|error| ImportError::Content(error.into()).of(path))?;
         return import_directory(client, layout.path(), existing, Progress::new(), begin);
     }
     let parent = path.parent();
@@ -210,7 +212,7 @@ pub fn unpack(archive: impl Read, root: &Path, bytes_max: u64) -> Result<(), Imp
     let manifest = Source { root }.read(MANIFEST);
     if manifest.map_err(ImportError::Content)?.is_none() {
         let reason = format!("it is no whole export: {MANIFEST} is missing");
-        return Err(ImportError::Content(reason));
+        return Err(ImportError::Content(reason.into()));
     }
     Ok(())
 }
@@ -265,7 +267,7 @@ pub fn import_converted(
     foreign: &Path,
     existing: Existing,
     progress: &Progress,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, ImportError> {
     let source = Source { root };
     let import = Import {
         client,
@@ -281,21 +283,22 @@ pub fn import_converted(
 }
 
 /// A directory without a manifest was written by people.
-fn check_format(source: &Source<'_>) -> Result<(), String> {
+fn check_format(source: &Source<'_>) -> Result<()> {
     let manifest = source.read_settings(MANIFEST)?;
     match manifest.get("format").and_then(serde_json::Value::as_u64) {
         Some(FORMAT) => Ok(()),
         None if manifest.is_empty() => Ok(()),
-        Some(format) => Err(format!(
-            "{MANIFEST}: its format is {format}, and this release reads {FORMAT}"
-        )),
-        None => Err(format!("{MANIFEST}: format: it is no number")),
+        Some(format) => {
+            let reason = format!("its format is {format}, and this release reads {FORMAT}");
+            Err(Error::from(reason).within(MANIFEST))
+        }
+        None => Err(Error::from("format: it is no number").within(MANIFEST)),
     }
 }
 
 /// Refuses names at the top and among the service properties that no import reads: they would be left out silently. People keep notes and
 /// hidden files beside their data.
-fn check_places(source: &Source<'_>) -> Result<(), String> {
+fn check_places(source: &Source<'_>) -> Result<()> {
     for (name, is_file) in source.list_top()? {
         let is_known = if is_file {
             name == MANIFEST || name.ends_with(".md")
@@ -316,24 +319,24 @@ fn check_places(source: &Source<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_all_service_properties(source: &Source<'_>) -> Result<(), String> {
+fn check_all_service_properties(source: &Source<'_>) -> Result<()> {
     for service in ServiceKind::ALL {
         let path = properties_path(service);
         if let Some(document) = source.read(&path)? {
             check_service_properties(service, &document)
-                .map_err(|error| format!("{path}: {error}"))?;
+                .map_err(|error| Error::from(error).within(&path))?;
         }
     }
     Ok(())
 }
 
-fn outside_layout(path: &str) -> String {
-    format!("{path}: it is no part of the layout of an export")
+fn outside_layout(path: &str) -> Error {
+    Error::from("it is no part of the layout of an export").within(path)
 }
 
 /// The first container, queue or table that is to be imported and holds something.
-fn find_in_use(import: &Import<'_>) -> Result<Option<String>, String> {
-    type IsInUse = fn(&Client, &str) -> Result<bool, String>;
+fn find_in_use(import: &Import<'_>) -> Result<Option<String>> {
+    type IsInUse = fn(&Client, &str) -> Result<bool>;
     let kinds: [(&str, &str, [&str; 2], IsInUse); 3] = [
         ("container", "blobs", blobs::ENDINGS, blobs::is_in_use),
         ("queue", "queues", queues::ENDINGS, queues::is_in_use),

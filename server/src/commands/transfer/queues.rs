@@ -8,7 +8,7 @@ use crate::commands::transfer::files::Target;
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    Resource, ask, ask_xml, blobs, code_of, header, in_query, metadata_headers, patiently,
+    Error, Resource, Result, ask, ask_xml, blobs, header, in_query, metadata_headers, patiently,
     policies, send, text_field,
 };
 use crate::http_client::Upload;
@@ -35,7 +35,7 @@ fn text<'a>(element: &'a Element, name: &str) -> &'a str {
 }
 
 /// Writes all queues.
-pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for (name, mut settings) in queues(client)? {
         settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
         target.write_settings(&format!("queues/{name}.json"), settings)?;
@@ -46,7 +46,7 @@ pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Resu
 }
 
 /// All queues with their settings, without policies.
-pub fn queues(client: &Client) -> Result<Vec<Resource>, String> {
+pub fn queues(client: &Client) -> Result<Vec<Resource>> {
     let mut queues = Vec::new();
     let mut marker = String::new();
     loop {
@@ -66,7 +66,7 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>, String> {
 }
 
 /// The stored access policies of a queue.
-pub fn policies_of(client: &Client, queue: &str) -> Result<Vec<Value>, String> {
+pub fn policies_of(client: &Client, queue: &str) -> Result<Vec<Value>> {
     let acl = format!("{}?comp=acl", encode(queue));
     let acl = ask_xml(client, ServiceKind::Queue, &acl)?;
     Ok(policies::to_json(&acl))
@@ -77,16 +77,16 @@ fn export_messages(
     queue: &str,
     target: &Target<'_>,
     progress: &Progress,
-) -> Result<(), String> {
+) -> Result<()> {
     let mut lines = target.create(&format!("queues/{queue}.messages.jsonl"))?;
     let listed = each_message(client, queue, &mut |line| {
         progress.add(&progress.messages, 1);
-        writeln!(lines, "{line}").map_err(|error| format!("{queue}: {error}"))
+        writeln!(lines, "{line}").map_err(Error::of_named_file)
     })?;
     if listed == PEEKED_MAX {
         check_all_were_peeked(client, queue, progress)?;
     }
-    lines.flush().map_err(|error| format!("{queue}: {error}"))
+    lines.flush().map_err(Error::of_named_file)
 }
 
 /// Hands on the lines of all messages that the service shows, and returns their number: all of Lazurite, the first [`PEEKED_MAX`] of
@@ -94,8 +94,8 @@ fn export_messages(
 pub fn each_message(
     client: &Client,
     queue: &str,
-    take: &mut dyn FnMut(&Value) -> Result<(), String>,
-) -> Result<usize, String> {
+    take: &mut dyn FnMut(&Value) -> Result<()>,
+) -> Result<usize> {
     let mut from = "start".to_owned();
     let mut count = 0;
     loop {
@@ -114,7 +114,7 @@ pub fn each_message(
 }
 
 /// A page of messages, and where the next one begins.
-fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<String>), String> {
+fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<String>)> {
     let resource = format!(
         "{}/messages?peekonly=true&numofmessages={PEEKED_MAX}",
         encode(queue)
@@ -128,12 +128,12 @@ fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<Str
         };
         let reply = client.send(call, Upload::empty())?;
         let next = reply.header(PEEK_NEXT).map(str::to_owned);
-        Ok((reply.xml()?, next))
+        Ok::<_, Error>((reply.xml()?, next))
     })
 }
 
 /// The protocol shows the first messages only.
-fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> Result<(), String> {
+fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> Result<()> {
     let count = messages_in(client, queue)?;
     if count > PEEKED_MAX {
         progress.leave_out(format!(
@@ -145,7 +145,7 @@ fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> R
 }
 
 /// How many messages a queue holds, hidden ones too.
-pub fn messages_in(client: &Client, queue: &str) -> Result<usize, String> {
+pub fn messages_in(client: &Client, queue: &str) -> Result<usize> {
     let resource = format!("{}?comp=metadata", encode(queue));
     let reply = ask(client, ServiceKind::Queue, "GET", &resource)?;
     let count = reply.header("x-ms-approximate-messages-count");
@@ -164,20 +164,21 @@ fn lifetime(message: &Element) -> i64 {
 }
 
 /// As `blobs::check`.
-pub fn check(import: &Import<'_>) -> Result<(), String> {
+pub fn check(import: &Import<'_>) -> Result<()> {
     for queue in import.resources("queues", &ENDINGS)? {
-        check_queue_name(&queue).map_err(|error| format!("queues/{queue}: {error}"))?;
+        check_queue_name(&queue)
+            .map_err(|error| Error::from(error).within(format_args!("queues/{queue}")))?;
         QUEUE_RULES.check(import.source, &format!("queues/{queue}.json"))?;
         let lines = format!("queues/{queue}.messages.jsonl");
         import
             .source
-            .lines(&lines, |line| Line::parse(line)?.check())?;
+            .lines(&lines, |line| Ok(Line::parse(line)?.check()?))?;
     }
     Ok(())
 }
 
 /// Makes all queues of the directory, with their messages. They are checked.
-pub fn import(import: &Import<'_>) -> Result<(), String> {
+pub fn import(import: &Import<'_>) -> Result<()> {
     for queue in import.resources("queues", &ENDINGS)? {
         let settings = format!("queues/{queue}.json");
         let Some(is_new) = import.make("queue", &queue, &settings, make_queue)? else {
@@ -202,11 +203,7 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
 }
 
 /// Whether the queue is new.
-pub fn make_queue(
-    client: &Client,
-    queue: &str,
-    fields: &Map<String, Value>,
-) -> Result<bool, String> {
+pub fn make_queue(client: &Client, queue: &str, fields: &Map<String, Value>) -> Result<bool> {
     let path = encode(queue);
     let exists = match ask(
         client,
@@ -215,8 +212,8 @@ pub fn make_queue(
         &format!("{path}?comp=metadata"),
     ) {
         Ok(_) => true,
-        Err(refusal) if code_of(&refusal) == "QueueNotFound" => false,
-        Err(refusal) => return Err(refusal),
+        Err(error) if error.code() == "QueueNotFound" => false,
+        Err(error) => return Err(error),
     };
     if exists {
         return Ok(false);
@@ -242,14 +239,14 @@ pub fn make_queue(
     Ok(true)
 }
 
-fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<(), String> {
+fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<()> {
     put_message(import.client, queue, line)?;
     import.progress.add(&import.progress.messages, 1);
     Ok(())
 }
 
 /// Puts the message of a line.
-pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<(), String> {
+pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<()> {
     let message = Line::parse(line)?;
     let path = format!("{}/messages{}", encode(queue), message.query());
     let count = message.dequeue_count;
@@ -267,7 +264,7 @@ pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<(), Strin
 }
 
 /// Deletes all messages of a queue.
-pub fn clear(client: &Client, queue: &str) -> Result<(), String> {
+pub fn clear(client: &Client, queue: &str) -> Result<()> {
     let messages = format!("{}/messages", encode(queue));
     ask(client, ServiceKind::Queue, "DELETE", &messages).map(drop)
 }
@@ -367,14 +364,14 @@ fn field(parameter: &str) -> &'static str {
 }
 
 /// Whether the service has a queue of that name that holds messages.
-pub fn is_in_use(client: &Client, queue: &str) -> Result<bool, String> {
+pub fn is_in_use(client: &Client, queue: &str) -> Result<bool> {
     let path = format!("{}?comp=metadata", encode(queue));
     match ask(client, ServiceKind::Queue, "GET", &path) {
         Ok(reply) => {
             let count = reply.header("x-ms-approximate-messages-count");
             Ok(count.is_some_and(|count| count != "0"))
         }
-        Err(refusal) if refusal.starts_with("404 ") => Ok(false),
-        Err(refusal) => Err(refusal),
+        Err(error) if error.status() == Some(404) => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::codec::odata::read_entity;
 use crate::commands::client::{Call, Client, Reply, encode};
+use crate::commands::request_error::Refusal;
 use crate::commands::transfer::checks::TABLE_RULES;
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::import::Import;
@@ -10,7 +11,7 @@ use crate::commands::transfer::key_hashes::KeyHashes;
 use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::{
-    ImportError, ask_xml, code_of, header, in_query, is_refusal, of_disk, patiently, policies, send,
+    Error, ImportError, Result, ask_xml, header, in_query, patiently, policies, send,
 };
 use crate::http_client::Upload;
 use crate::resource_names::check_table_name;
@@ -36,33 +37,32 @@ const BATCH_BYTES_MAX: usize = 3 << 20;
 /// Fields of an entity by their names.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-fn get(client: &Client, resource: &str) -> Result<Reply, String> {
+fn get(client: &Client, resource: &str) -> Result<Reply> {
     let headers = [header("Accept", JSON)];
     send(client, ServiceKind::Table, "GET", resource, &headers, &[])
 }
 
 /// Writes all tables.
-pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for table in tables(client)? {
         let mut settings = Map::new();
         settings.insert("policies".to_owned(), policies_of(client, &table)?.into());
         target.write_settings(&format!("tables/{table}.json"), settings)?;
         progress.add(&progress.tables, 1);
         export_entities(client, &table, target, progress)
-            .map_err(|error| format!("table {table}: {error}"))?;
+            .map_err(|error| error.within(format_args!("table {table}")))?;
     }
     Ok(())
 }
 
 /// The names of all tables.
-pub fn tables(client: &Client) -> Result<Vec<String>, String> {
+pub fn tables(client: &Client) -> Result<Vec<String>> {
     let mut more = String::new();
     let mut tables = Vec::new();
     loop {
         let reply = get(client, &format!("Tables?$top=1000{more}"))?;
         more = reply.continuation();
-        let document: Value = serde_json::from_str(&reply.text()?)
-            .map_err(|error| format!("the answer cannot be read: {error}"))?;
+        let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;
         let names = document["value"].as_array().into_iter().flatten();
         let names = names.filter_map(|table| table["TableName"].as_str());
         tables.extend(names.map(str::to_owned));
@@ -73,7 +73,7 @@ pub fn tables(client: &Client) -> Result<Vec<String>, String> {
 }
 
 /// The stored access policies of a table.
-pub fn policies_of(client: &Client, table: &str) -> Result<Vec<Value>, String> {
+pub fn policies_of(client: &Client, table: &str) -> Result<Vec<Value>> {
     let acl = format!("{table}?comp=acl");
     let acl = ask_xml(client, ServiceKind::Table, &acl)?;
     Ok(policies::to_json(&acl))
@@ -84,7 +84,7 @@ fn export_entities(
     table: &str,
     target: &Target<'_>,
     progress: &Progress,
-) -> Result<(), String> {
+) -> Result<()> {
     let mut lines = target.create(&format!("tables/{table}.entities.jsonl"))?;
     let mut more = String::new();
     loop {
@@ -93,21 +93,17 @@ fn export_entities(
         for line in &page {
             lines
                 .write_all(line.as_bytes())
-                .map_err(|error| error.to_string())?;
+                .map_err(Error::of_named_file)?;
         }
         progress.add(&progress.entities, page.len() as u64);
         if more.is_empty() {
-            return lines.flush().map_err(|error| error.to_string());
+            return lines.flush().map_err(Error::of_named_file);
         }
     }
 }
 
 /// The lines of a page of entities, and the parameters of the next page; these are empty before the first page and after the last.
-pub fn read_page(
-    client: &Client,
-    table: &str,
-    more: &str,
-) -> Result<(Vec<String>, String), String> {
+pub fn read_page(client: &Client, table: &str, more: &str) -> Result<(Vec<String>, String)> {
     let resource = format!("{}()?$top=1000{more}", encode(table));
     let (page, more) = patiently(client, || {
         let call = Call {
@@ -118,13 +114,17 @@ pub fn read_page(
         };
         let reply = client.send(call, Upload::empty())?;
         let more = reply.continuation();
-        Ok((reply.text()?, more))
+        Ok::<_, Error>((reply.text()?, more))
     })?;
-    let unreadable = |error: serde_json::Error| format!("the answer cannot be read: {error}");
     let document: Fields<'_> = serde_json::from_str(&page).map_err(unreadable)?;
     let entities = document.get("value").map_or("[]", |value| value.get());
     let entities: Vec<Fields<'_>> = serde_json::from_str(entities).map_err(unreadable)?;
     Ok((entities.iter().map(line_of).collect(), more))
+}
+
+/// The error of an answer that is no such document.
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::broken(format!("the answer cannot be read: {error}"))
 }
 
 /// The keys, and then all other properties in the order of their names.
@@ -153,15 +153,15 @@ pub fn check(import: &Import<'_>) -> Result<(), ImportError> {
 }
 
 /// The names of the tables, which are checked as their settings are.
-fn check_settings(import: &Import<'_>) -> Result<Vec<String>, String> {
+fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
     let tables = import.resources("tables", &ENDINGS)?;
     let mut names = BTreeMap::new();
     for table in &tables {
-        check_table_name(table).map_err(|error| format!("tables/{table}: {error}"))?;
+        let in_table = |error: String| Error::from(format!("tables/{table}: {error}"));
+        check_table_name(table).map_err(in_table)?;
         if let Some(other) = names.insert(table.to_ascii_lowercase(), table) {
-            return Err(format!(
-                "tables/{table}: it is the same table as {other}, as case does not matter"
-            ));
+            let reason = format!("it is the same table as {other}, as case does not matter");
+            return Err(in_table(reason));
         }
         TABLE_RULES.check(import.source, &format!("tables/{table}.json"))?;
     }
@@ -198,12 +198,12 @@ fn check_keys_differ(source: &Source<'_>, path: &str) -> Result<(), ImportError>
     read.map_err(ImportError::Content)?;
     let repeated = hashes.first_repeated();
     let place = std::env::temp_dir();
-    let repeated = repeated.map_err(|error| of_disk(&place, error, ImportError::NoSpace));
-    match repeated? {
+    match repeated.map_err(|error| Error::of_file(&place, error))? {
         None => Ok(()),
-        Some((earlier, line)) => Err(ImportError::Content(format!(
-            "{path}, line {line}: line {earlier} has the same keys"
-        ))),
+        Some((earlier, line)) => {
+            let reason = format!("{path}, line {line}: line {earlier} has the same keys");
+            Err(ImportError::Content(reason.into()))
+        }
     }
 }
 
@@ -221,7 +221,7 @@ fn check_entity(line: &str, (partition_key, row_key): (String, String)) -> Resul
 }
 
 /// Makes all tables of the directory, with their entities. They are checked.
-pub fn import(import: &Import<'_>) -> Result<(), String> {
+pub fn import(import: &Import<'_>) -> Result<()> {
     for table in import.resources("tables", &ENDINGS)? {
         let settings = format!("tables/{table}.json");
         let Some(is_new) = import.make("table", &table, &settings, make_table)? else {
@@ -237,11 +237,7 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
 }
 
 /// Whether the table is new.
-pub fn make_table(
-    client: &Client,
-    table: &str,
-    fields: &Map<String, Value>,
-) -> Result<bool, String> {
+pub fn make_table(client: &Client, table: &str, fields: &Map<String, Value>) -> Result<bool> {
     let body = json!({ "TableName": table }).to_string();
     let headers = [
         header("Content-Type", "application/json"),
@@ -257,8 +253,8 @@ pub fn make_table(
         body.as_bytes(),
     ) {
         Ok(_) => {}
-        Err(refusal) if code_of(&refusal) == "TableAlreadyExists" => return Ok(false),
-        Err(refusal) => return Err(refusal),
+        Err(error) if error.code() == "TableAlreadyExists" => return Ok(false),
+        Err(error) => return Err(error),
     }
     let policies = fields.get("policies").unwrap_or(&Value::Null);
     if policies
@@ -300,10 +296,10 @@ pub fn write_lines(
     lines: &[String],
     threads: usize,
     progress: &Progress,
-) -> Result<u64, String> {
+) -> Result<u64> {
     let refused = AtomicU64::new(0);
     let produce = |hand: &mut Hand<'_, Batch>| {
-        let each = |take: &mut dyn FnMut(&str) -> Result<(), String>| {
+        let each = |take: &mut dyn FnMut(&str) -> Result<()>| {
             let mut lines = lines.iter();
             lines.try_for_each(|line| take(&with_types_of_doubles(line)?))
         };
@@ -325,15 +321,15 @@ pub fn write_lines(
 fn each_refused(
     client: &Client,
     operations: &[Operation],
-    refuse: &mut dyn FnMut(&Operation, String),
-) -> Result<(), String> {
+    refuse: &mut dyn FnMut(&Operation, Error),
+) -> Result<()> {
     match apply(client, operations) {
-        Err(error) if is_refusal(&error) => {}
+        Err(error) if !error.is_fatal() => {}
         applied => return applied,
     }
     for operation in operations {
         match apply(client, std::slice::from_ref(operation)) {
-            Err(error) if is_refusal(&error) => refuse(operation, error),
+            Err(error) if !error.is_fatal() => refuse(operation, error),
             applied => applied?,
         }
     }
@@ -360,9 +356,9 @@ fn with_types_of_doubles(line: &str) -> Result<String, String> {
 /// Hands on the lines that `each` takes from somewhere, as transactions.
 fn each_batch(
     table: &str,
-    each: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), String>) -> Result<(), String>,
+    each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,
     hand: &mut Hand<'_, Batch>,
-) -> Result<(), String> {
+) -> Result<()> {
     let mut batch = Batch::default();
     each(&mut |line| {
         let (partition_key, row_key) = keys_of(line)?;
@@ -378,7 +374,7 @@ fn each_batch(
     Ok(())
 }
 
-fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
+fn import_entities(import: &Import<'_>, table: &str) -> Result<()> {
     let lines = format!("tables/{table}.entities.jsonl");
     let produce = |hand: &mut Hand<'_, Batch>| {
         each_batch(table, |take| import.source.lines(&lines, take), hand)
@@ -386,10 +382,8 @@ fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
     in_parallel(produce, |batch: Batch| {
         let what = format!("table {table}, partition {:?}", batch.partition_key);
         match apply(import.client, &batch.operations) {
-            Err(error) if import.foreign.is_some() && is_refusal(&error) => {
-                apply_each(import, &what, &batch.operations)
-            }
-            Err(error) => Err(format!("{what}: {error}")),
+            Err(error) if import.leaves_out(&error) => apply_each(import, &what, &batch.operations),
+            Err(error) => Err(error.within(what)),
             Ok(()) => {
                 let count = batch.operations.len() as u64;
                 import.progress.add(&import.progress.entities, count);
@@ -400,7 +394,7 @@ fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
 }
 
 /// Writes the entities of a refused transaction one by one, and leaves out those that are refused.
-fn apply_each(import: &Import<'_>, what: &str, operations: &[Operation]) -> Result<(), String> {
+fn apply_each(import: &Import<'_>, what: &str, operations: &[Operation]) -> Result<()> {
     for operation in operations {
         let what = format!("{what}, row {:?}", operation.row_key);
         let applied = apply(import.client, std::slice::from_ref(operation));
@@ -448,7 +442,7 @@ impl Batch {
 }
 
 /// Writes the entities, in place of those that have the same keys.
-fn apply(client: &Client, operations: &[Operation]) -> Result<(), String> {
+fn apply(client: &Client, operations: &[Operation]) -> Result<()> {
     let mut body =
         format!("--{BOUNDARY}\r\nContent-Type: multipart/mixed; boundary={CHANGES}\r\n\r\n");
     for operation in operations {
@@ -479,26 +473,29 @@ fn apply(client: &Client, operations: &[Operation]) -> Result<(), String> {
                 .as_str()
                 .unwrap_or_default();
             let message = message.lines().next().unwrap_or_default();
-            Err(format!(
-                "{}: {message}",
-                status.trim_start_matches("HTTP/1.1 ")
-            ))
+            let status = status.trim_start_matches("HTTP/1.1 ");
+            let (number, phrase) = status.split_once(' ').unwrap_or((status, ""));
+            let refusal = Refusal {
+                status: number.parse().unwrap_or(0),
+                code: phrase.trim_end().to_owned(),
+                message: message.to_owned(),
+            };
+            Err(refusal.into())
         }
     }
 }
 
 /// Whether the service has a table of that name that holds entities.
-pub fn is_in_use(client: &Client, table: &str) -> Result<bool, String> {
+pub fn is_in_use(client: &Client, table: &str) -> Result<bool> {
     match get(client, &format!("{}()?$top=1", encode(table))) {
         Ok(reply) => {
-            let document: Value = serde_json::from_str(&reply.text()?)
-                .map_err(|error| format!("the answer cannot be read: {error}"))?;
+            let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;
             Ok(document["value"]
                 .as_array()
                 .is_some_and(|page| !page.is_empty()))
         }
-        Err(refusal) if refusal.starts_with("404 ") => Ok(false),
-        Err(refusal) => Err(refusal),
+        Err(error) if error.status() == Some(404) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

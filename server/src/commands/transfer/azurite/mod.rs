@@ -186,7 +186,7 @@ impl<'a> Conversion<'a> {
         let file = match self.source.open(database) {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(()),
-            Err(error) => return self.leave_out_unopened(error),
+            Err(error) => return self.leave_out_unopened(error.to_string()),
         };
         let damage = database::read(file, &mut |collection, json: &RawValue, end| {
             let document = Document {

@@ -3,13 +3,13 @@
 use crate::codec::xml::Element;
 use crate::commands::client::{Client, encode};
 use crate::commands::transfer::{
-    Resource, ask, ask_xml, code_of, header, in_query, metadata_headers, policies, send, text_field,
+    Resource, Result, ask, ask_xml, header, in_query, metadata_headers, policies, send, text_field,
 };
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 
 /// All containers with their settings, without policies.
-pub fn containers(client: &Client) -> Result<Vec<Resource>, String> {
+pub fn containers(client: &Client) -> Result<Vec<Resource>> {
     let mut containers = Vec::new();
     pages(client, "?comp=list&include=metadata", |page| {
         for container in page
@@ -25,7 +25,7 @@ pub fn containers(client: &Client) -> Result<Vec<Resource>, String> {
 }
 
 /// The stored access policies of a container.
-pub fn policies_of(client: &Client, container: &str) -> Result<Vec<Value>, String> {
+pub fn policies_of(client: &Client, container: &str) -> Result<Vec<Value>> {
     let acl = format!("{}?restype=container&comp=acl", encode(container));
     let acl = ask_xml(client, ServiceKind::Blob, &acl)?;
     Ok(policies::to_json(&acl))
@@ -36,8 +36,8 @@ pub fn each_listed(
     client: &Client,
     container: &str,
     include: &str,
-    take: &mut dyn FnMut(&Element) -> Result<(), String>,
-) -> Result<(), String> {
+    take: &mut dyn FnMut(&Element) -> Result<()>,
+) -> Result<()> {
     let path = encode(container);
     let base = format!("{path}?restype=container&comp=list&include={include}");
     pages(client, &base, |page| {
@@ -48,7 +48,7 @@ pub fn each_listed(
 }
 
 /// Whether the service has a container of that name that holds anything.
-pub fn is_in_use(client: &Client, container: &str) -> Result<bool, String> {
+pub fn is_in_use(client: &Client, container: &str) -> Result<bool> {
     let resource = format!(
         "{}?restype=container&comp=list&maxresults=1",
         encode(container)
@@ -58,8 +58,8 @@ pub fn is_in_use(client: &Client, container: &str) -> Result<bool, String> {
             .xml()?
             .child("Blobs")
             .is_some_and(|blobs| !blobs.children.is_empty())),
-        Err(refusal) if refusal.starts_with("404 ") => Ok(false),
-        Err(refusal) => Err(refusal),
+        Err(error) if error.status() == Some(404) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -68,7 +68,7 @@ pub fn make_container(
     client: &Client,
     container: &str,
     fields: &Map<String, Value>,
-) -> Result<bool, String> {
+) -> Result<bool> {
     let mut headers = metadata_headers(fields)?;
     for (name, field) in [
         ("x-ms-blob-public-access", "publicAccess"),
@@ -83,8 +83,8 @@ pub fn make_container(
     let path = format!("{}?restype=container", encode(container));
     match send(client, ServiceKind::Blob, "PUT", &path, &headers, b"") {
         Ok(_) => {}
-        Err(refusal) if code_of(&refusal) == "ContainerAlreadyExists" => return Ok(false),
-        Err(refusal) => return Err(refusal),
+        Err(error) if error.code() == "ContainerAlreadyExists" => return Ok(false),
+        Err(error) => return Err(error),
     }
     let policies = fields.get("policies").unwrap_or(&Value::Null);
     if policies
@@ -109,11 +109,7 @@ pub fn make_container(
 }
 
 /// The names of items of a listing, page by page.
-fn pages(
-    client: &Client,
-    base: &str,
-    mut read: impl FnMut(&Element) -> Result<(), String>,
-) -> Result<(), String> {
+fn pages(client: &Client, base: &str, mut read: impl FnMut(&Element) -> Result<()>) -> Result<()> {
     let mut marker = String::new();
     loop {
         let resource = match marker.as_str() {

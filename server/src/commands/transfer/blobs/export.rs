@@ -10,14 +10,14 @@ use crate::commands::transfer::blobs::resource;
 use crate::commands::transfer::files::{BlobFiles, Target};
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::progress::Progress;
-use crate::commands::transfer::{code_of, header, patiently};
+use crate::commands::transfer::{Error, Result, header, patiently};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::Value;
 use std::io::{self, Write};
 
 /// Writes all containers.
-pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for (name, mut settings) in containers(client)? {
         settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
         target.write_settings(&format!("blobs/{name}.json"), settings)?;
@@ -40,7 +40,7 @@ fn export_container(
     container: &str,
     target: &Target<'_>,
     progress: &Progress,
-) -> Result<(), String> {
+) -> Result<()> {
     let lines_path = format!("blobs/{container}.blobs.jsonl");
     let produce = |hand: &mut Hand<'_, Job>| {
         let mut lines = target.create(&lines_path)?;
@@ -53,7 +53,7 @@ fn export_container(
             }
             let file = files.choose(name);
             let line = line_of(blob, name, &file);
-            writeln!(lines, "{}", Value::from(line)).map_err(|error| error.to_string())?;
+            writeln!(lines, "{}", Value::from(line)).map_err(Error::of_named_file)?;
             hand(Job {
                 name: name.to_owned(),
                 etag: property(blob, "Etag").to_owned(),
@@ -61,7 +61,7 @@ fn export_container(
                 path: format!("blobs/{container}/{file}"),
             })
         })?;
-        lines.flush().map_err(|error| error.to_string())
+        lines.flush().map_err(Error::of_named_file)
     };
     in_parallel(produce, |job| {
         read_content(client, container, job, target, progress)
@@ -86,8 +86,8 @@ fn read_content(
     job: Job,
     target: &Target<'_>,
     progress: &Progress,
-) -> Result<(), String> {
-    let at_blob = |error: String| format!("{container}/{}: {error}", job.name);
+) -> Result<()> {
+    let at_blob = |error: Error| error.within(format_args!("{container}/{}", job.name));
     let mut file = target.create(&job.path)?;
     if job.bytes > 0 {
         let headers = vec![header("If-Match", &quoted(&job.etag))];
@@ -101,21 +101,21 @@ fn read_content(
             };
             client.send(call, Upload::empty())
         });
-        let mut reply = reply.map_err(|error| match code_of(&error) {
+        let mut reply = reply.map_err(|error| match error.code() {
             "ConditionNotMet" | "BlobNotFound" => {
-                at_blob("it was changed while it was exported: export again".to_owned())
+                at_blob("it was changed while it was exported: export again".into())
             }
             _ => at_blob(error),
         })?;
-        let read = io::copy(reply.body(), &mut file).map_err(|error| at_blob(error.to_string()))?;
+        let read = io::copy(reply.body(), &mut file);
+        let read = read.map_err(|error| at_blob(Error::of_named_file(error)))?;
         if read != job.bytes {
-            return Err(at_blob(format!(
-                "it ended after {read} of {} bytes",
-                job.bytes
-            )));
+            let reason = format!("it ended after {read} of {} bytes", job.bytes);
+            return Err(at_blob(Error::broken(reason)));
         }
     }
-    file.flush().map_err(|error| at_blob(error.to_string()))?;
+    file.flush()
+        .map_err(|error| at_blob(Error::of_named_file(error)))?;
     progress.add(&progress.bytes, job.bytes);
     progress.add(&progress.blobs, 1);
     Ok(())

@@ -11,28 +11,29 @@ use crate::commands::transfer::content::{Content, Part};
 use crate::commands::transfer::files::{Source, hash, name_of};
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::parallel::{Hand, in_parallel};
-use crate::commands::transfer::text_field;
+use crate::commands::transfer::{Error, Result, text_field};
 use crate::resource_names::check_container_name;
 use lazurite_blob::PAGE_BLOB_BYTES_MAX;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 /// Reads everything that stands in lines and settings. Errors: what an import would refuse without asking the service.
-pub fn check(import: &Import<'_>) -> Result<(), String> {
+pub fn check(import: &Import<'_>) -> Result<()> {
     for container in import.resources("blobs", &ENDINGS)? {
-        check_container_name(&container).map_err(|error| format!("blobs/{container}: {error}"))?;
+        let root = format!("blobs/{container}");
+        check_container_name(&container).map_err(|error| Error::from(error).within(&root))?;
         if lazurite_blob::is_system_container(&container) {
-            return Err(format!("blobs/{container}: the service makes it itself"));
+            return Err(Error::from("the service makes it itself").within(root));
         }
         CONTAINER_RULES.check(import.source, &format!("blobs/{container}.json"))?;
         each_blob(import, &container, &mut |put| {
-            check_blob(import, &put).map_err(|error| format!("{}: {error}", put.path))
+            check_blob(import, &put).map_err(|error| error.within(&put.path))
         })?;
     }
     Ok(())
 }
 
-fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
+fn check_blob(import: &Import<'_>, put: &Put) -> Result<()> {
     lazurite_blob::check_blob_name(&put.name).map_err(|error| match error {
         lazurite_blob::Error::OutOfRangeInput { reason } => format!("name: {reason}"),
         _ => format!("name: {:?} cannot be a blob's", put.name),
@@ -43,9 +44,10 @@ fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
     if matches!(kind, Kind::Page)
         && !(length.is_multiple_of(PAGE_BYTES as u64) && length <= PAGE_BLOB_BYTES_MAX)
     {
-        return Err(format!(
-            "{length} bytes: a page blob has a multiple of {PAGE_BYTES}, and at most {PAGE_BLOB_BYTES_MAX}"
-        ));
+        let rule = format!(
+            "a page blob has a multiple of {PAGE_BYTES}, and at most {PAGE_BLOB_BYTES_MAX}"
+        );
+        return Err(format!("{length} bytes: {rule}").into());
     }
     let upload = BlobImport {
         import,
@@ -57,7 +59,7 @@ fn check_blob(import: &Import<'_>, put: &Put) -> Result<(), String> {
 }
 
 /// Makes all containers of the directory, with their blobs. They are checked.
-pub fn import(import: &Import<'_>) -> Result<(), String> {
+pub fn import(import: &Import<'_>) -> Result<()> {
     for container in import.resources("blobs", &ENDINGS)? {
         let settings = format!("blobs/{container}.json");
         let Some(is_new) = import.make("container", &container, &settings, make_container)? else {
@@ -85,7 +87,7 @@ pub(super) struct Put {
     pub(super) path: String,
 }
 
-fn import_container(import: &Import<'_>, container: &str) -> Result<(), String> {
+fn import_container(import: &Import<'_>, container: &str) -> Result<()> {
     let produce = |hand: &mut Hand<'_, Put>| each_blob(import, container, hand);
     in_parallel(produce, |put| {
         let imported = import_blob(import, container, &put);
@@ -94,7 +96,7 @@ fn import_container(import: &Import<'_>, container: &str) -> Result<(), String> 
 }
 
 /// Hands on the blobs that lines name, and then all other files.
-fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> Result<(), String> {
+fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> Result<()> {
     let source = import.source;
     let root = format!("blobs/{container}");
     let lines = format!("{root}.blobs.jsonl");
@@ -108,7 +110,7 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
             return hand(Put::of_parts(fields, container, name, parts)?);
         }
         if !names.insert(hash_of_name(&name)) {
-            return Err(format!("name: an earlier line has {name:?} too"));
+            return Err(format!("name: an earlier line has {name:?} too").into());
         }
         let known = OTHER_FIELDS.into_iter();
         check_names(&fields, known.chain(PROPERTIES.map(|(field, ..)| field)))?;
@@ -121,12 +123,12 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
             return Ok(());
         }
         let Some(name) = name_of(path) else {
-            return Err(format!("{root}/{path}: no line of {lines} names it"));
+            return Err(format!("{root}/{path}: no line of {lines} names it").into());
         };
         if !names.insert(hash_of_name(&name)) {
-            return Err(format!(
-                "{root}/{path}: no line of {lines} names it, and another blob has its name, {name:?}"
-            ));
+            let reason =
+                format!("no line of {lines} names it, and another blob has its name, {name:?}");
+            return Err(format!("{root}/{path}: {reason}").into());
         }
         let mut fields = Map::new();
         fields.insert("contentType".to_owned(), content_type(&name).into());
@@ -155,7 +157,7 @@ impl Put {
         container: &str,
         name: String,
         parts: Value,
-    ) -> Result<Put, String> {
+    ) -> Result<Put> {
         let parts = serde_json::from_value::<Vec<Part>>(parts);
         Ok(Put {
             fields,
@@ -171,8 +173,8 @@ fn other_files(
     source: &Source<'_>,
     root: &str,
     below: &str,
-    take: &mut dyn FnMut(&str) -> Result<(), String>,
-) -> Result<(), String> {
+    take: &mut dyn FnMut(&str) -> Result<()>,
+) -> Result<()> {
     let join = |one: &str, other: &str| match one {
         "" => other.to_owned(),
         one => format!("{one}/{other}"),
@@ -209,7 +211,7 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<(), String> {
+fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<()> {
     let expires = text_field(&put.fields, "expires")?.and_then(date::parse_http);
     if expires.is_some_and(|at| at <= system_time()) {
         import.note(format!("{}: it is expired, and left out", put.path));

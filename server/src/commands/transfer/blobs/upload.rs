@@ -3,9 +3,7 @@
 use crate::commands::transfer::blobs::import::Put;
 use crate::commands::transfer::blobs::line::{MD5_HEADER, headers_of, property_headers};
 use crate::commands::transfer::import::{Existing, Import};
-use crate::commands::transfer::{
-    ask, code_of, header, in_query, is_refusal, send, send_opened, text_field,
-};
+use crate::commands::transfer::{Result, ask, header, in_query, send, send_opened, text_field};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
@@ -34,7 +32,7 @@ impl BlobImport<'_> {
     }
 
     /// The headers of the request that makes the blob, which refuses an MD5 of another length: [`finish`](Self::finish) sets it.
-    pub(super) fn headers(&self) -> Result<Vec<(String, String)>, String> {
+    pub(super) fn headers(&self) -> Result<Vec<(String, String)>> {
         let mut headers = headers_of(&self.put.fields)?;
         if self.has_odd_md5()? {
             headers.retain(|(name, _)| name != MD5_HEADER);
@@ -43,23 +41,20 @@ impl BlobImport<'_> {
     }
 
     /// Whether the MD5 has another length than an MD5. Services keep any that a client sets.
-    fn has_odd_md5(&self) -> Result<bool, String> {
+    fn has_odd_md5(&self) -> Result<bool> {
         let md5 = self.field("contentMD5")?.map(|md5| STANDARD.decode(md5));
         Ok(md5.is_some_and(|md5| md5.is_ok_and(|md5| md5.len() != MD5_BYTES)))
     }
 
     /// The tier, which append blobs do not have.
-    fn with_tier(
-        &self,
-        mut headers: Vec<(String, String)>,
-    ) -> Result<Vec<(String, String)>, String> {
+    fn with_tier(&self, mut headers: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
         if let Some(tier) = self.field("tier")? {
             headers.push(header("x-ms-access-tier", tier));
         }
         Ok(headers)
     }
 
-    fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<(), String> {
+    fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<()> {
         let resource = format!("{}{query}", self.resource);
         send(
             self.import.client,
@@ -79,7 +74,7 @@ impl BlobImport<'_> {
         headers: &[(String, String)],
         offset: u64,
         length: u64,
-    ) -> Result<(), String> {
+    ) -> Result<()> {
         let resource = format!("{}{query}", self.resource);
         let open = || {
             let content = self.put.content.open(self.import, offset)?;
@@ -89,7 +84,7 @@ impl BlobImport<'_> {
         send_opened(client, ServiceKind::Blob, "PUT", &resource, headers, open).map(drop)
     }
 
-    pub(super) fn put_block_blob(&self) -> Result<(), String> {
+    pub(super) fn put_block_blob(&self) -> Result<()> {
         let headers = self.with_tier(self.headers()?)?;
         // Put Blob would make an MD5 of its own.
         if self.field("contentMD5")?.is_some() && self.length <= PUT_BYTES_MAX {
@@ -97,7 +92,7 @@ impl BlobImport<'_> {
             headers.push(header("x-ms-blob-type", "BlockBlob"));
             match self.send_part("", &headers, 0, self.length) {
                 // A service keeps any MD5 that a client sets later. That of blocks is not compared with the content.
-                Err(refusal) if code_of(&refusal) == "Md5Mismatch" => self.import.note(format!(
+                Err(error) if error.code() == "Md5Mismatch" => self.import.note(format!(
                     "{}: its contentMD5 is not that of its content",
                     self.put.path
                 )),
@@ -113,9 +108,9 @@ impl BlobImport<'_> {
             let send = || self.send_part(&query, &self.scope()?, offset, length);
             match send() {
                 // Blocks that somebody has left there uncommitted have ids of another length.
-                Err(refusal)
+                Err(error)
                     if self.import.existing == Existing::Replace
-                        && code_of(&refusal) == "InvalidBlobOrBlock" =>
+                        && error.code() == "InvalidBlobOrBlock" =>
                 {
                     self.put_empty()?;
                     send()?;
@@ -130,20 +125,20 @@ impl BlobImport<'_> {
     }
 
     /// Replaces what is there, uncommitted blocks included.
-    fn put_empty(&self) -> Result<(), String> {
+    fn put_empty(&self) -> Result<()> {
         let mut headers = self.scope()?;
         headers.push(header("x-ms-blob-type", "BlockBlob"));
         self.send("", &headers, b"")
     }
 
     /// The encryption scope, which every write of such a blob names.
-    fn scope(&self) -> Result<Vec<(String, String)>, String> {
+    fn scope(&self) -> Result<Vec<(String, String)>> {
         let scope = self.field("encryptionScope")?;
         let scope = scope.map(|scope| header("x-ms-encryption-scope", scope));
         Ok(scope.into_iter().collect())
     }
 
-    pub(super) fn put_append_blob(&self) -> Result<(), String> {
+    pub(super) fn put_append_blob(&self) -> Result<()> {
         let mut headers = self.headers()?;
         headers.push(header("x-ms-blob-type", "AppendBlob"));
         self.send("", &headers, b"")?;
@@ -151,7 +146,7 @@ impl BlobImport<'_> {
         self.delete_if_refused(written)
     }
 
-    fn append_content(&self) -> Result<(), String> {
+    fn append_content(&self) -> Result<()> {
         let scope = self.scope()?;
         let mut content = self.put.content.open(self.import, 0)?;
         while let Some(piece) = next_piece(&mut content)? {
@@ -160,7 +155,7 @@ impl BlobImport<'_> {
         Ok(())
     }
 
-    pub(super) fn put_page_blob(&self) -> Result<(), String> {
+    pub(super) fn put_page_blob(&self) -> Result<()> {
         let mut headers = self.with_tier(self.headers()?)?;
         headers.push(header("x-ms-blob-type", "PageBlob"));
         headers.push(header("x-ms-blob-content-length", &self.length.to_string()));
@@ -174,8 +169,11 @@ impl BlobImport<'_> {
     }
 
     /// Deletes a blob that was made and whose content is refused, if the import goes on without it.
-    fn delete_if_refused(&self, written: Result<(), String>) -> Result<(), String> {
-        if self.import.foreign.is_some() && written.as_ref().is_err_and(|error| is_refusal(error)) {
+    fn delete_if_refused(&self, written: Result<()>) -> Result<()> {
+        if written
+            .as_ref()
+            .is_err_and(|error| self.import.leaves_out(error))
+        {
             let _ = ask(
                 self.import.client,
                 ServiceKind::Blob,
@@ -187,7 +185,7 @@ impl BlobImport<'_> {
     }
 
     /// Writes the pages of a range that hold anything but zeros.
-    fn put_pages(&self, mut offset: u64, length: u64) -> Result<(), String> {
+    fn put_pages(&self, mut offset: u64, length: u64) -> Result<()> {
         let scope = self.scope()?;
         let content = self.put.content.open(self.import, offset)?;
         let mut content = content.take(length);
@@ -209,7 +207,7 @@ impl BlobImport<'_> {
     }
 
     /// Sets what no request that makes a blob can set.
-    pub(super) fn finish(&self) -> Result<(), String> {
+    pub(super) fn finish(&self) -> Result<()> {
         if self.has_odd_md5()? {
             // Set Blob Properties clears those that it is not given.
             self.send(
@@ -233,7 +231,7 @@ impl BlobImport<'_> {
 }
 
 /// The next piece of a content; `None` at its end.
-fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>, String> {
+fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>> {
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     let read = content.take(PIECE_BYTES as u64).read_to_end(&mut piece);
     read.map_err(|error| error.to_string())?;

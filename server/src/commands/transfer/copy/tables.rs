@@ -1,20 +1,21 @@
 //! Tables: a page of entities at a time, written in transactions that replace what has the same keys, so that any of them can be sent
 //! again. The journal notes where the next page begins.
 
+use crate::commands::transfer::Result;
 use crate::commands::transfer::copy::journal::TablePlace;
 use crate::commands::transfer::copy::{CopyRun, Made, Resource, exists};
 use crate::commands::transfer::tables::{
     is_in_use, make_table, policies_of, read_page, write_lines,
 };
 
-pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<(), String> {
+pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<()> {
     tables.iter().try_for_each(|resource| {
         let name = &resource.0;
         copy_table(copy, resource).or_else(|error| copy.leave_out(&format!("table {name}"), error))
     })
 }
 
-fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
+fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     let name = &resource.0;
     let Some(mut place) = place_of(copy, name)? else {
         copy.add_known();
@@ -45,7 +46,7 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
 }
 
 /// Copies the pages from a place on, and counts there. False if something was refused: a later run begins again at the first such page.
-fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool, String> {
+fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool> {
     let (progress, threads) = (&copy.progress, copy.options.parallel);
     let mut is_whole = true;
     loop {
@@ -67,7 +68,7 @@ fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result
 }
 
 /// Where the copy of a table begins. `None`: an earlier run has copied it as a whole, and it is still there.
-fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>, String> {
+fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>> {
     match copy.journal.table(table) {
         Some(place) if exists(&copy.to, "table", table)? => {
             Ok(place.next.is_some().then(|| place.clone()))
@@ -77,7 +78,7 @@ fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>, Strin
 }
 
 /// Whether the destination has as many entities as were copied.
-fn has_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<bool, String> {
+fn has_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<bool> {
     let (mut more, mut arrived) = (String::new(), 0);
     loop {
         let lines;
