@@ -1,6 +1,7 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
 use crate::commands::transfer::{Error, ImportError, Result};
+use crate::platform;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -126,6 +127,7 @@ pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), Im
             ));
         }
         bytes_left -= length;
+        check_space(target, &name, length)?;
         left.set(HEAD_BYTES_MAX + length);
         if write(&mut entry, target, &name)? != length {
             return refused("it ends early");
@@ -135,6 +137,17 @@ pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), Im
     left.set(HEAD_BYTES_MAX);
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(unread)?;
     Ok(())
+}
+
+/// Error: the disk has no room for a file, which is then not begun. A small archive can hold files of many gigabytes.
+fn check_space(target: &Path, name: &Path, length: u64) -> Result<()> {
+    match platform::free_bytes(target) {
+        Some(free) if free < length => Err(Error::no_space(format!(
+            "{}: it has {length} bytes, and the disk has {free} left",
+            target.join(name).display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn unread(error: io::Error) -> ImportError {

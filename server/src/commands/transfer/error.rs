@@ -44,6 +44,11 @@ impl Error {
         cause.into()
     }
 
+    /// A disk that has no room for a file that is announced.
+    pub fn no_space(sentence: String) -> Error {
+        Cause::NoSpace(sentence).into()
+    }
+
     /// A connection that breaks within the body of a response, or brings other bytes than it announces.
     pub fn broken(sentence: String) -> Error {
         RequestError::Unanswered(sentence).into()

@@ -3,8 +3,9 @@
 use crate::commands::client::Client;
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::scratch::Scratch;
 use crate::commands::transfer::{
-    Error, FORMAT, MANIFEST, Result, archive, ask, blobs, plain, queues, scratch_directory, tables,
+    Error, FORMAT, MANIFEST, Result, archive, ask, blobs, plain, queues, tables,
 };
 use crate::platform::keep_private;
 use crate::service_kind::ServiceKind;
@@ -73,9 +74,8 @@ fn write_beside(
     let is_archive = archive::is_name(path);
     let parent = parent_of(path)?;
     // Beside its place, so that it can be renamed; gone if this fails.
-    let scratch = scratch_directory(".lazurite-export-")
-        .tempdir_in(&parent)
-        .map_err(|error| Error::of_file(&parent, error))?;
+    let scratch = Scratch::new(&parent, ".lazurite-export-");
+    let scratch = scratch.map_err(|error| Error::of_file(&parent, error))?;
     let root = scratch.path().join("export");
     let progress = Progress::new();
     write(client, &Target::new(&root), &progress)?;

@@ -4,13 +4,15 @@ use crate::commands::client::Client;
 use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::scratch::Scratch;
 use crate::commands::transfer::{
     Error, FORMAT, ImportError, MANIFEST, Result, archive, blobs, declaration,
-    export::properties_path, queues, scratch_directory, scratch_in, send, tables,
+    export::properties_path, policies, queues, send, tables,
 };
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
@@ -56,8 +58,9 @@ pub struct Imported {
 }
 
 impl Import<'_> {
-    /// The names of the containers, queues or tables: directories, and files with one of these endings.
-    pub fn resources(&self, directory: &str, endings: &[&str]) -> Result<Vec<String>> {
+    /// The names of the containers, queues or tables: those of directories, and of files with the endings of the kind.
+    pub fn resources(&self, kind: ResourceKind) -> Result<Vec<String>> {
+        let (directory, endings) = (kind.directory(), kind.endings());
         let mut names = BTreeSet::new();
         for (name, is_file) in self.source.list(directory)? {
             let by_ending = || {
@@ -71,7 +74,7 @@ impl Import<'_> {
             let found = if is_file {
                 by_ending()
             } else {
-                (directory == "blobs").then(|| name.clone())
+                (kind == ResourceKind::Container).then(|| name.clone())
             };
             let found = found.ok_or_else(|| outside_layout(&format!("{directory}/{name}")));
             names.insert(found?);
@@ -80,18 +83,13 @@ impl Import<'_> {
     }
 
     /// Makes a container, queue or table by its settings. Answers whether it is new; `None` if it is there and stays as it is.
-    pub fn make(
-        &self,
-        kind: &str,
-        name: &str,
-        settings: &str,
-        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool>,
-    ) -> Result<Option<bool>> {
-        let mut fields = self.source.read_settings(settings)?;
-        let mut made = make(self.client, name, &fields);
+    pub fn make(&self, kind: ResourceKind, name: &str) -> Result<Option<bool>> {
+        let settings = kind.settings(name);
+        let mut fields = self.source.read_settings(&settings)?;
+        let mut made = kind.make(self.client, name, &fields);
         let what = match self.foreign {
             Some(_) => format!("{kind} {name}"),
-            None => settings.to_owned(),
+            None => settings,
         };
         let is_forbidden = |error: &Error| error.code() == "PublicAccessNotPermitted";
         if self.foreign.is_some() && made.as_ref().is_err_and(is_forbidden) {
@@ -99,7 +97,7 @@ impl Import<'_> {
             self.progress.leave_out(format!(
                 "{what}: its public access, which the server does not permit"
             ));
-            made = make(self.client, name, &fields);
+            made = kind.make(self.client, name, &fields);
         }
         let Some(is_new) = self.or_leave_out(&what, made)? else {
             // It may have been made, without its policies.
@@ -109,6 +107,10 @@ impl Import<'_> {
             self.note_existing(kind, name, "left as it is");
             let _ = self.skipped.set(format!("{kind} {name}"));
             return Ok(None);
+        }
+        if !is_new {
+            let completed = policies::complete(self.client, kind, name, &fields);
+            self.or_leave_out(&what, completed)?;
         }
         Ok(Some(is_new))
     }
@@ -130,7 +132,7 @@ impl Import<'_> {
         self.foreign.is_some() && !error.is_fatal()
     }
 
-    pub fn note_existing(&self, kind: &str, name: &str, what: &str) {
+    pub fn note_existing(&self, kind: ResourceKind, name: &str, what: &str) {
         self.note(format!("{kind} {name} is there: {what}"));
     }
 
@@ -187,7 +189,8 @@ pub fn import(
     }
     if declaration::is_name(path) {
         let place = std::env::temp_dir();
-        let layout = scratch_in(&place, SCRATCH)?;
+        let layout =
+            Scratch::new(&place, SCRATCH).map_err(|error| Error::of_file(&place, error))?;
         let target = Target::new(layout.path());
         declaration::convert(path, &target)
             .map_err(|error| ImportError::Content(error.into()).of(path))?;
@@ -195,11 +198,9 @@ pub fn import(
     }
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
-    let place = scratch_directory(SCRATCH);
     // Beside it there is room, unless that is mounted to be read only.
-    let unpacked = place
-        .tempdir_in(parent.unwrap_or(Path::new(".")))
-        .or_else(|_| place.tempdir())
+    let unpacked = Scratch::new(parent.unwrap_or(Path::new(".")), SCRATCH)
+        .or_else(|_| Scratch::new(&std::env::temp_dir(), SCRATCH))
         .map_err(at_path)?;
     let archive = File::open(path).map_err(at_path)?;
     unpack(archive, unpacked.path(), u64::MAX).map_err(|error| error.of(path))?;
@@ -336,15 +337,9 @@ fn outside_layout(path: &str) -> Error {
 
 /// The first container, queue or table that is to be imported and holds something.
 fn find_in_use(import: &Import<'_>) -> Result<Option<String>> {
-    type IsInUse = fn(&Client, &str) -> Result<bool>;
-    let kinds: [(&str, &str, [&str; 2], IsInUse); 3] = [
-        ("container", "blobs", blobs::ENDINGS, blobs::is_in_use),
-        ("queue", "queues", queues::ENDINGS, queues::is_in_use),
-        ("table", "tables", tables::ENDINGS, tables::is_in_use),
-    ];
-    for (kind, directory, endings, is_in_use) in kinds {
-        for name in import.resources(directory, &endings)? {
-            if is_in_use(import.client, &name)? {
+    for kind in ResourceKind::ALL {
+        for name in import.resources(kind)? {
+            if kind.is_in_use(import.client, &name)? {
                 return Ok(Some(format!("{kind} {name}")));
             }
         }

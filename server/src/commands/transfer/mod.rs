@@ -34,19 +34,21 @@ mod parallel;
 mod policies;
 mod progress;
 mod queues;
+mod resource_kind;
+mod scratch;
 mod tables;
 
 pub use archive::{is_name as is_archive_name, pack_into};
 pub use copy::{Options as CopyOptions, run as run_copy};
 pub use error::{Error, Result};
 pub use import::{Existing, Imported, unpack};
+pub use scratch::scratch_in;
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply};
 use crate::commands::request_error::RequestError;
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
-use crate::platform::restrict_to_owner;
 use crate::request::metadata;
 use crate::resource_names;
 use crate::service_kind::ServiceKind;
@@ -58,7 +60,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// The version of the layout.
 const FORMAT: u64 = 1;
@@ -368,20 +369,6 @@ fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
         Some((name, _)) => Err(format!("{name}: it holds a control character")),
         None => Ok(()),
     }
-}
-
-/// Makes directories for intermediate files, which only their owner can enter.
-fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix);
-    restrict_to_owner(&mut builder);
-    builder
-}
-
-/// Makes a directory for intermediate files in `place`.
-pub fn scratch_in(place: &Path, prefix: &str) -> Result<TempDir> {
-    let made = scratch_directory(prefix).tempdir_in(place);
-    made.map_err(|error| Error::of_file(place, error))
 }
 
 /// As [`io::Error`], with the path of the file.

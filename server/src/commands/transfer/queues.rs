@@ -7,6 +7,7 @@ use crate::commands::transfer::checks::{QUEUE_RULES, check_names};
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{
     Error, Resource, Result, ask, ask_xml, blobs, header, in_query, metadata_headers, patiently,
     policies, send, text_field,
@@ -18,8 +19,6 @@ use lazurite_queue::PutMessage;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// The endings of the files of a queue.
-pub const ENDINGS: [&str; 2] = ["json", "messages.jsonl"];
 /// A lifetime of a thousand years is one that does not end.
 const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
 /// Reads all messages of a queue of Lazurite. Other services ignore it.
@@ -37,8 +36,9 @@ fn text<'a>(element: &'a Element, name: &str) -> &'a str {
 /// Writes all queues.
 pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for (name, mut settings) in queues(client)? {
-        settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
-        target.write_settings(&format!("queues/{name}.json"), settings)?;
+        let policies = policies::of(client, ResourceKind::Queue, &name)?;
+        settings.insert("policies".to_owned(), policies.into());
+        target.write_settings(&ResourceKind::Queue.settings(&name), settings)?;
         progress.add(&progress.queues, 1);
         export_messages(client, &name, target, progress)?;
     }
@@ -65,20 +65,13 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>> {
     }
 }
 
-/// The stored access policies of a queue.
-pub fn policies_of(client: &Client, queue: &str) -> Result<Vec<Value>> {
-    let acl = format!("{}?comp=acl", encode(queue));
-    let acl = ask_xml(client, ServiceKind::Queue, &acl)?;
-    Ok(policies::to_json(&acl))
-}
-
 fn export_messages(
     client: &Client,
     queue: &str,
     target: &Target<'_>,
     progress: &Progress,
 ) -> Result<()> {
-    let mut lines = target.create(&format!("queues/{queue}.messages.jsonl"))?;
+    let mut lines = target.create(&ResourceKind::Queue.lines(queue))?;
     let listed = each_message(client, queue, &mut |line| {
         progress.add(&progress.messages, 1);
         writeln!(lines, "{line}").map_err(Error::of_named_file)
@@ -165,11 +158,11 @@ fn lifetime(message: &Element) -> i64 {
 
 /// As `blobs::check`.
 pub fn check(import: &Import<'_>) -> Result<()> {
-    for queue in import.resources("queues", &ENDINGS)? {
+    for queue in import.resources(ResourceKind::Queue)? {
         check_queue_name(&queue)
             .map_err(|error| Error::from(error).within(format_args!("queues/{queue}")))?;
-        QUEUE_RULES.check(import.source, &format!("queues/{queue}.json"))?;
-        let lines = format!("queues/{queue}.messages.jsonl");
+        QUEUE_RULES.check(import.source, &ResourceKind::Queue.settings(&queue))?;
+        let lines = ResourceKind::Queue.lines(&queue);
         import
             .source
             .lines(&lines, |line| Ok(Line::parse(line)?.check()?))?;
@@ -179,17 +172,20 @@ pub fn check(import: &Import<'_>) -> Result<()> {
 
 /// Makes all queues of the directory, with their messages. They are checked.
 pub fn import(import: &Import<'_>) -> Result<()> {
-    for queue in import.resources("queues", &ENDINGS)? {
-        let settings = format!("queues/{queue}.json");
-        let Some(is_new) = import.make("queue", &queue, &settings, make_queue)? else {
+    for queue in import.resources(ResourceKind::Queue)? {
+        let Some(is_new) = import.make(ResourceKind::Queue, &queue)? else {
             continue;
         };
         import.progress.add(&import.progress.queues, 1);
-        if !is_new && is_in_use(import.client, &queue)? {
-            import.note_existing("queue", &queue, "its messages are deleted first");
+        if !is_new && messages_in(import.client, &queue)? > 0 {
+            import.note_existing(
+                ResourceKind::Queue,
+                &queue,
+                "its messages are deleted first",
+            );
             clear(import.client, &queue)?;
         }
-        let lines = format!("queues/{queue}.messages.jsonl");
+        let lines = ResourceKind::Queue.lines(&queue);
         import.source.lines(&lines, |line| {
             let put = put(import, &queue, line);
             if import.foreign.is_none() {
@@ -202,40 +198,14 @@ pub fn import(import: &Import<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the queue is new.
+/// Makes a queue, without its policies. False if it is there.
 pub fn make_queue(client: &Client, queue: &str, fields: &Map<String, Value>) -> Result<bool> {
     let path = encode(queue);
-    let exists = match ask(
-        client,
-        ServiceKind::Queue,
-        "GET",
-        &format!("{path}?comp=metadata"),
-    ) {
-        Ok(_) => true,
-        Err(error) if error.code() == "QueueNotFound" => false,
-        Err(error) => return Err(error),
-    };
-    if exists {
+    if ResourceKind::Queue.exists(client, queue)? {
         return Ok(false);
     }
     let headers = metadata_headers(fields)?;
     send(client, ServiceKind::Queue, "PUT", &path, &headers, b"")?;
-    let policies = fields.get("policies").unwrap_or(&Value::Null);
-    if policies
-        .as_array()
-        .is_some_and(|policies| !policies.is_empty())
-    {
-        let document = policies::to_xml(policies)?;
-        let path = format!("{path}?comp=acl");
-        send(
-            client,
-            ServiceKind::Queue,
-            "PUT",
-            &path,
-            &[],
-            document.as_bytes(),
-        )?;
-    }
     Ok(true)
 }
 
@@ -360,18 +330,5 @@ fn field(parameter: &str) -> &'static str {
         "ttlSeconds"
     } else {
         "hiddenSeconds"
-    }
-}
-
-/// Whether the service has a queue of that name that holds messages.
-pub fn is_in_use(client: &Client, queue: &str) -> Result<bool> {
-    let path = format!("{}?comp=metadata", encode(queue));
-    match ask(client, ServiceKind::Queue, "GET", &path) {
-        Ok(reply) => {
-            let count = reply.header("x-ms-approximate-messages-count");
-            Ok(count.is_some_and(|count| count != "0"))
-        }
-        Err(error) if error.status() == Some(404) => Ok(false),
-        Err(error) => Err(error),
     }
 }

@@ -10,8 +10,9 @@ use crate::commands::transfer::import::Import;
 use crate::commands::transfer::key_hashes::KeyHashes;
 use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{
-    Error, ImportError, Result, ask_xml, header, in_query, patiently, policies, send,
+    Error, ImportError, Result, header, in_query, patiently, policies, send,
 };
 use crate::http_client::Upload;
 use crate::resource_names::check_table_name;
@@ -19,7 +20,7 @@ use crate::service_kind::ServiceKind;
 use lazurite_table::{ENTITY_BYTES_MAX, Entity, Write, entity_bytes};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,11 +29,12 @@ use xxhash_rust::xxh3::xxh3_128;
 const JSON: &str = "application/json;odata=minimalmetadata";
 const BOUNDARY: &str = "batch_lazurite";
 const CHANGES: &str = "changeset_lazurite";
-/// The endings of the files of a table.
-pub const ENDINGS: [&str; 2] = ["json", "entities.jsonl"];
 /// Operations of a transaction, and bytes of its entities. Source: Performing Entity Group Transactions.
 const BATCH_ENTITIES_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 3 << 20;
+/// Bytes of transactions that wait for more entities of their partitions, and of what each takes beside them.
+const OPEN_BYTES_MAX: usize = 32 << 20;
+const OPEN_BATCH_BYTES: usize = 1 << 10;
 
 /// Fields of an entity by their names.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
@@ -46,8 +48,9 @@ fn get(client: &Client, resource: &str) -> Result<Reply> {
 pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for table in tables(client)? {
         let mut settings = Map::new();
-        settings.insert("policies".to_owned(), policies_of(client, &table)?.into());
-        target.write_settings(&format!("tables/{table}.json"), settings)?;
+        let policies = policies::of(client, ResourceKind::Table, &table)?;
+        settings.insert("policies".to_owned(), policies.into());
+        target.write_settings(&ResourceKind::Table.settings(&table), settings)?;
         progress.add(&progress.tables, 1);
         export_entities(client, &table, target, progress)
             .map_err(|error| error.within(format_args!("table {table}")))?;
@@ -72,20 +75,13 @@ pub fn tables(client: &Client) -> Result<Vec<String>> {
     }
 }
 
-/// The stored access policies of a table.
-pub fn policies_of(client: &Client, table: &str) -> Result<Vec<Value>> {
-    let acl = format!("{table}?comp=acl");
-    let acl = ask_xml(client, ServiceKind::Table, &acl)?;
-    Ok(policies::to_json(&acl))
-}
-
 fn export_entities(
     client: &Client,
     table: &str,
     target: &Target<'_>,
     progress: &Progress,
 ) -> Result<()> {
-    let mut lines = target.create(&format!("tables/{table}.entities.jsonl"))?;
+    let mut lines = target.create(&ResourceKind::Table.lines(table))?;
     let mut more = String::new();
     loop {
         let page;
@@ -147,14 +143,14 @@ fn line_of(entity: &Fields<'_>) -> String {
 /// As `blobs::check`.
 pub fn check(import: &Import<'_>) -> Result<(), ImportError> {
     for table in check_settings(import).map_err(ImportError::Content)? {
-        check_entities(import.source, &format!("tables/{table}.entities.jsonl"))?;
+        check_entities(import.source, &ResourceKind::Table.lines(&table))?;
     }
     Ok(())
 }
 
 /// The names of the tables, which are checked as their settings are.
 fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
-    let tables = import.resources("tables", &ENDINGS)?;
+    let tables = import.resources(ResourceKind::Table)?;
     let mut names = BTreeMap::new();
     for table in &tables {
         let in_table = |error: String| Error::from(format!("tables/{table}: {error}"));
@@ -163,7 +159,7 @@ fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
             let reason = format!("it is the same table as {other}, as case does not matter");
             return Err(in_table(reason));
         }
-        TABLE_RULES.check(import.source, &format!("tables/{table}.json"))?;
+        TABLE_RULES.check(import.source, &ResourceKind::Table.settings(table))?;
     }
     Ok(tables)
 }
@@ -222,22 +218,25 @@ fn check_entity(line: &str, (partition_key, row_key): (String, String)) -> Resul
 
 /// Makes all tables of the directory, with their entities. They are checked.
 pub fn import(import: &Import<'_>) -> Result<()> {
-    for table in import.resources("tables", &ENDINGS)? {
-        let settings = format!("tables/{table}.json");
-        let Some(is_new) = import.make("table", &table, &settings, make_table)? else {
+    for table in import.resources(ResourceKind::Table)? {
+        let Some(is_new) = import.make(ResourceKind::Table, &table)? else {
             continue;
         };
         import.progress.add(&import.progress.tables, 1);
         if !is_new {
-            import.note_existing("table", &table, "entities of the same keys are replaced");
+            import.note_existing(
+                ResourceKind::Table,
+                &table,
+                "entities of the same keys are replaced",
+            );
         }
         import_entities(import, &table)?;
     }
     Ok(())
 }
 
-/// Whether the table is new.
-pub fn make_table(client: &Client, table: &str, fields: &Map<String, Value>) -> Result<bool> {
+/// Makes a table, without its policies. False if it is there.
+pub fn make_table(client: &Client, table: &str) -> Result<bool> {
     let body = json!({ "TableName": table }).to_string();
     let headers = [
         header("Content-Type", "application/json"),
@@ -252,31 +251,13 @@ pub fn make_table(client: &Client, table: &str, fields: &Map<String, Value>) -> 
         &headers,
         body.as_bytes(),
     ) {
-        Ok(_) => {}
-        Err(error) if error.code() == "TableAlreadyExists" => return Ok(false),
-        Err(error) => return Err(error),
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == "TableAlreadyExists" => Ok(false),
+        Err(error) => Err(error),
     }
-    let policies = fields.get("policies").unwrap_or(&Value::Null);
-    if policies
-        .as_array()
-        .is_some_and(|policies| !policies.is_empty())
-    {
-        let document = policies::to_xml(policies)?;
-        let path = format!("{table}?comp=acl");
-        send(
-            client,
-            ServiceKind::Table,
-            "PUT",
-            &path,
-            &[],
-            document.as_bytes(),
-        )?;
-    }
-    Ok(true)
 }
 
-/// Consecutive entities of one partition, as a transaction.
-#[derive(Default)]
+/// Entities of one partition, as a transaction.
 struct Batch {
     partition_key: String,
     operations: Vec<Operation>,
@@ -353,29 +334,39 @@ fn with_types_of_doubles(line: &str) -> Result<String, String> {
     Ok(typed + "}")
 }
 
-/// Hands on the lines that `each` takes from somewhere, as transactions.
+/// Hands on the lines that `each` takes from somewhere, as transactions. Lines of a partition need not follow each other.
 fn each_batch(
     table: &str,
     each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,
     hand: &mut Hand<'_, Batch>,
 ) -> Result<()> {
-    let mut batch = Batch::default();
+    let mut open: HashMap<String, Batch> = HashMap::new();
+    let mut bytes = 0;
     each(&mut |line| {
         let (partition_key, row_key) = keys_of(line)?;
-        if !batch.operations.is_empty() && !batch.takes(&partition_key, line) {
-            hand(std::mem::take(&mut batch))?;
+        if let Some(batch) = open.remove(&partition_key) {
+            bytes -= batch.memory();
+            if batch.takes(line) {
+                open.insert(partition_key.clone(), batch);
+            } else {
+                hand(batch)?;
+            }
         }
-        batch.add(table, partition_key, row_key, line);
+        let batch = open.entry(partition_key);
+        let batch = batch.or_insert_with_key(|partition_key| Batch::of(partition_key));
+        batch.add(table, row_key, line);
+        bytes += batch.memory();
+        if bytes > OPEN_BYTES_MAX {
+            bytes = 0;
+            open.drain().try_for_each(|(_, batch)| hand(batch))?;
+        }
         Ok(())
     })?;
-    if !batch.operations.is_empty() {
-        hand(batch)?;
-    }
-    Ok(())
+    open.into_values().try_for_each(hand)
 }
 
 fn import_entities(import: &Import<'_>, table: &str) -> Result<()> {
-    let lines = format!("tables/{table}.entities.jsonl");
+    let lines = ResourceKind::Table.lines(table);
     let produce = |hand: &mut Hand<'_, Batch>| {
         each_batch(table, |take| import.source.lines(&lines, take), hand)
     };
@@ -419,23 +410,32 @@ fn key(entity: &Fields<'_>, name: &str) -> Result<String, String> {
 }
 
 impl Batch {
-    fn takes(&self, partition_key: &str, line: &str) -> bool {
-        self.partition_key == partition_key
-            && self.operations.len() < BATCH_ENTITIES_MAX
-            && self.bytes + line.len() < BATCH_BYTES_MAX
+    fn of(partition_key: &str) -> Batch {
+        Batch {
+            partition_key: partition_key.to_owned(),
+            operations: Vec::new(),
+            bytes: 0,
+        }
     }
 
-    fn add(&mut self, table: &str, partition_key: String, row_key: String, line: &str) {
+    fn takes(&self, line: &str) -> bool {
+        self.operations.len() < BATCH_ENTITIES_MAX && self.bytes + line.len() < BATCH_BYTES_MAX
+    }
+
+    fn memory(&self) -> usize {
+        OPEN_BATCH_BYTES + self.bytes
+    }
+
+    fn add(&mut self, table: &str, row_key: String, line: &str) {
         let quoted = |key: &str| in_query(&key.replace('\'', "''"));
         let text = format!(
             "--{CHANGES}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
              PUT http://localhost/{table}(PartitionKey='{}',RowKey='{}') HTTP/1.1\r\n\
              Content-Type: application/json\r\nAccept: {JSON}\r\nContent-Length: {}\r\n\r\n{line}\r\n",
-            quoted(&partition_key),
+            quoted(&self.partition_key),
             quoted(&row_key),
             line.len()
         );
-        self.partition_key = partition_key;
         self.bytes += text.len();
         self.operations.push(Operation { row_key, text });
     }
@@ -485,18 +485,12 @@ fn apply(client: &Client, operations: &[Operation]) -> Result<()> {
     }
 }
 
-/// Whether the service has a table of that name that holds entities.
-pub fn is_in_use(client: &Client, table: &str) -> Result<bool> {
-    match get(client, &format!("{}()?$top=1", encode(table))) {
-        Ok(reply) => {
-            let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;
-            Ok(document["value"]
-                .as_array()
-                .is_some_and(|page| !page.is_empty()))
-        }
-        Err(error) if error.status() == Some(404) => Ok(false),
-        Err(error) => Err(error),
-    }
+/// Whether a table holds any entity.
+pub fn holds_any(client: &Client, table: &str) -> Result<bool> {
+    let reply = get(client, &format!("{}()?$top=1", encode(table)))?;
+    let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;
+    let page = document["value"].as_array();
+    Ok(page.is_some_and(|page| !page.is_empty()))
 }
 
 #[cfg(test)]
@@ -574,16 +568,48 @@ mod tests {
     }
 
     #[test]
-    fn batches_end_with_their_partition_and_at_their_limits() {
-        let mut batch = Batch::default();
-        let add = |batch: &mut Batch, row_key: &str| {
-            batch.add("T", "p".to_owned(), row_key.to_owned(), "{}");
-        };
+    fn batches_end_at_their_limits() {
+        let mut batch = Batch::of("p");
+        let add = |batch: &mut Batch, row_key: &str| batch.add("T", row_key.to_owned(), "{}");
         add(&mut batch, "r");
-        assert!(batch.takes("p", "{}") && !batch.takes("q", "{}"));
-        assert!(!batch.takes("p", &" ".repeat(BATCH_BYTES_MAX)));
+        assert!(batch.takes("{}"));
+        assert!(!batch.takes(&" ".repeat(BATCH_BYTES_MAX)));
         (1..BATCH_ENTITIES_MAX).for_each(|_| add(&mut batch, "a'b"));
-        assert!(!batch.takes("p", "{}"));
+        assert!(!batch.takes("{}"));
         assert!(batch.operations[1].text.contains("RowKey='a%27%27b'"));
+    }
+
+    /// The sizes of the transactions of these lines.
+    fn batches(lines: impl Iterator<Item = String>) -> Vec<usize> {
+        let mut sizes = Vec::new();
+        let each = |take: &mut dyn FnMut(&str) -> Result<()>| {
+            let mut lines = lines;
+            lines.try_for_each(|line| take(&line))
+        };
+        let mut hand = |batch: Batch| {
+            sizes.push(batch.operations.len());
+            Ok(())
+        };
+        each_batch("T", each, &mut hand).unwrap();
+        sizes
+    }
+
+    #[test]
+    fn entities_of_a_partition_that_are_apart_go_in_one_transaction() {
+        let line = |number: u32| {
+            let partition = number % 50;
+            format!("{{\"PartitionKey\":\"p{partition}\",\"RowKey\":\"{number}\"}}")
+        };
+        assert_eq!(batches((0..5000).map(line)), [100; 50]);
+        let long = |number: u32| {
+            line(number).replace('}', &format!(",\"A\":\"{}\"}}", "x".repeat(30_000)))
+        };
+        let sizes = batches((0..5000).map(long));
+        assert_eq!(sizes.iter().sum::<usize>(), 5000);
+        // What waits is bounded: 32 MiB hold some 1100 of them.
+        assert!(
+            sizes.iter().all(|size| (10..=25).contains(size)),
+            "{sizes:?}"
+        );
     }
 }

@@ -19,7 +19,8 @@ use crate::commands::client::Client;
 use crate::commands::transfer::files::Source;
 use crate::commands::transfer::import::{self, Existing};
 use crate::commands::transfer::progress::Progress;
-use crate::commands::transfer::{at, plain, print_line, scratch_directory};
+use crate::commands::transfer::scratch::Scratch;
+use crate::commands::transfer::{at, plain, print_line};
 use serde_json::value::RawValue;
 use staging::Staging;
 use std::collections::BTreeMap;
@@ -76,8 +77,8 @@ pub fn run(
     account: Option<&str>,
     existing: Existing,
 ) -> Result<ExitCode, String> {
-    let staging = scratch_directory(".lazurite-azurite-").tempdir();
-    let staging = staging.map_err(|error| at(&std::env::temp_dir(), error))?;
+    let place = std::env::temp_dir();
+    let staging = Scratch::new(&place, ".lazurite-azurite-").map_err(|error| at(&place, error))?;
     let name = account.unwrap_or_else(|| client.account().unwrap_or(DEFAULT_ACCOUNT));
     let accounts = [Account { name, client }];
     let outcome = import(

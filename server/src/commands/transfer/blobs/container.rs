@@ -3,7 +3,7 @@
 use crate::codec::xml::Element;
 use crate::commands::client::{Client, encode};
 use crate::commands::transfer::{
-    Resource, Result, ask, ask_xml, header, in_query, metadata_headers, policies, send, text_field,
+    Resource, Result, ask_xml, header, in_query, metadata_headers, send, text_field,
 };
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
@@ -24,13 +24,6 @@ pub fn containers(client: &Client) -> Result<Vec<Resource>> {
     Ok(containers)
 }
 
-/// The stored access policies of a container.
-pub fn policies_of(client: &Client, container: &str) -> Result<Vec<Value>> {
-    let acl = format!("{}?restype=container&comp=acl", encode(container));
-    let acl = ask_xml(client, ServiceKind::Blob, &acl)?;
-    Ok(policies::to_json(&acl))
-}
-
 /// Hands on the blobs of a container as a listing shows them with these datasets.
 pub fn each_listed(
     client: &Client,
@@ -47,23 +40,16 @@ pub fn each_listed(
     })
 }
 
-/// Whether the service has a container of that name that holds anything.
-pub fn is_in_use(client: &Client, container: &str) -> Result<bool> {
-    let resource = format!(
-        "{}?restype=container&comp=list&maxresults=1",
-        encode(container)
-    );
-    match ask(client, ServiceKind::Blob, "GET", &resource) {
-        Ok(reply) => Ok(reply
-            .xml()?
-            .child("Blobs")
-            .is_some_and(|blobs| !blobs.children.is_empty())),
-        Err(error) if error.status() == Some(404) => Ok(false),
-        Err(error) => Err(error),
-    }
+/// Whether a container holds any blob.
+pub fn holds_any(client: &Client, container: &str) -> Result<bool> {
+    let path = encode(container);
+    let list = format!("{path}?restype=container&comp=list&maxresults=1");
+    let page = ask_xml(client, ServiceKind::Blob, &list)?;
+    let blobs = page.child("Blobs");
+    Ok(blobs.is_some_and(|blobs| !blobs.children.is_empty()))
 }
 
-/// Whether the container is new.
+/// Makes a container, without its policies. False if it is there.
 pub fn make_container(
     client: &Client,
     container: &str,
@@ -82,30 +68,10 @@ pub fn make_container(
     }
     let path = format!("{}?restype=container", encode(container));
     match send(client, ServiceKind::Blob, "PUT", &path, &headers, b"") {
-        Ok(_) => {}
-        Err(error) if error.code() == "ContainerAlreadyExists" => return Ok(false),
-        Err(error) => return Err(error),
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == "ContainerAlreadyExists" => Ok(false),
+        Err(error) => Err(error),
     }
-    let policies = fields.get("policies").unwrap_or(&Value::Null);
-    if policies
-        .as_array()
-        .is_some_and(|policies| !policies.is_empty())
-    {
-        let document = policies::to_xml(policies)?;
-        let access = text_field(fields, "publicAccess")?;
-        let access = access.map(|access| header("x-ms-blob-public-access", access));
-        let access: Vec<_> = access.into_iter().collect();
-        let path = format!("{path}&comp=acl");
-        send(
-            client,
-            ServiceKind::Blob,
-            "PUT",
-            &path,
-            &access,
-            document.as_bytes(),
-        )?;
-    }
-    Ok(true)
 }
 
 /// The names of items of a listing, page by page.

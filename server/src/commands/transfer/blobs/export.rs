@@ -2,15 +2,14 @@
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client};
-use crate::commands::transfer::blobs::container::{
-    containers, each_listed, policies_of, property, text,
-};
+use crate::commands::transfer::blobs::container::{containers, each_listed, property, text};
 use crate::commands::transfer::blobs::line::line_of;
 use crate::commands::transfer::blobs::resource;
 use crate::commands::transfer::files::{BlobFiles, Target};
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::progress::Progress;
-use crate::commands::transfer::{Error, Result, header, patiently};
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::{Error, Result, header, patiently, policies};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::Value;
@@ -19,8 +18,9 @@ use std::io::{self, Write};
 /// Writes all containers.
 pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for (name, mut settings) in containers(client)? {
-        settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
-        target.write_settings(&format!("blobs/{name}.json"), settings)?;
+        let policies = policies::of(client, ResourceKind::Container, &name)?;
+        settings.insert("policies".to_owned(), policies.into());
+        target.write_settings(&ResourceKind::Container.settings(&name), settings)?;
         progress.add(&progress.containers, 1);
         export_container(client, &name, target, progress)?;
     }
@@ -41,7 +41,7 @@ fn export_container(
     target: &Target<'_>,
     progress: &Progress,
 ) -> Result<()> {
-    let lines_path = format!("blobs/{container}.blobs.jsonl");
+    let lines_path = ResourceKind::Container.lines(container);
     let produce = |hand: &mut Hand<'_, Job>| {
         let mut lines = target.create(&lines_path)?;
         let mut files = BlobFiles::default();

@@ -2,15 +2,15 @@
 
 use crate::clock::system_time;
 use crate::codec::date;
-use crate::commands::transfer::blobs::container::make_container;
-use crate::commands::transfer::blobs::line::{Kind, OTHER_FIELDS, PROPERTIES, kind_of};
+use crate::commands::transfer::blobs::line::{Kind, OTHER_FIELDS, PROPERTIES, headers_of, kind_of};
+use crate::commands::transfer::blobs::resource;
 use crate::commands::transfer::blobs::upload::{BlobImport, PAGE_BYTES};
-use crate::commands::transfer::blobs::{ENDINGS, resource};
 use crate::commands::transfer::checks::{CONTAINER_RULES, check_names, check_properties_of_blob};
 use crate::commands::transfer::content::{Content, Part};
 use crate::commands::transfer::files::{Source, hash, name_of};
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::parallel::{Hand, in_parallel};
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{Error, Result, text_field};
 use crate::resource_names::check_container_name;
 use lazurite_blob::PAGE_BLOB_BYTES_MAX;
@@ -19,13 +19,13 @@ use std::collections::HashSet;
 
 /// Reads everything that stands in lines and settings. Errors: what an import would refuse without asking the service.
 pub fn check(import: &Import<'_>) -> Result<()> {
-    for container in import.resources("blobs", &ENDINGS)? {
+    for container in import.resources(ResourceKind::Container)? {
         let root = format!("blobs/{container}");
         check_container_name(&container).map_err(|error| Error::from(error).within(&root))?;
         if lazurite_blob::is_system_container(&container) {
             return Err(Error::from("the service makes it itself").within(root));
         }
-        CONTAINER_RULES.check(import.source, &format!("blobs/{container}.json"))?;
+        CONTAINER_RULES.check(import.source, &ResourceKind::Container.settings(&container))?;
         each_blob(import, &container, &mut |put| {
             check_blob(import, &put).map_err(|error| error.within(&put.path))
         })?;
@@ -49,26 +49,19 @@ fn check_blob(import: &Import<'_>, put: &Put) -> Result<()> {
         );
         return Err(format!("{length} bytes: {rule}").into());
     }
-    let upload = BlobImport {
-        import,
-        put,
-        resource: String::new(),
-        length,
-    };
-    upload.headers().map(drop)
+    Ok(headers_of(&put.fields).map(drop)?)
 }
 
 /// Makes all containers of the directory, with their blobs. They are checked.
 pub fn import(import: &Import<'_>) -> Result<()> {
-    for container in import.resources("blobs", &ENDINGS)? {
-        let settings = format!("blobs/{container}.json");
-        let Some(is_new) = import.make("container", &container, &settings, make_container)? else {
+    for container in import.resources(ResourceKind::Container)? {
+        let Some(is_new) = import.make(ResourceKind::Container, &container)? else {
             continue;
         };
         import.progress.add(&import.progress.containers, 1);
         if !is_new {
             import.note_existing(
-                "container",
+                ResourceKind::Container,
                 &container,
                 "blobs of the same names are replaced",
             );
@@ -99,7 +92,7 @@ fn import_container(import: &Import<'_>, container: &str) -> Result<()> {
 fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> Result<()> {
     let source = import.source;
     let root = format!("blobs/{container}");
-    let lines = format!("{root}.blobs.jsonl");
+    let lines = ResourceKind::Container.lines(container);
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     source.lines(&lines, |line| {
         let mut fields: Map<String, Value> =

@@ -5,6 +5,8 @@ use crate::commands::transfer::blobs::container::{put_metadata, text};
 use crate::commands::transfer::{
     cannot_be_sent, header, in_query, metadata_headers, text_field, texts_field,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 /// Fields of a line with the element of a listing and the header of a request that they stand for.
@@ -28,7 +30,8 @@ pub(super) const PROPERTIES: [(&str, &str, &str); 6] = [
     ("cacheControl", "Cache-Control", "x-ms-blob-cache-control"),
     ("contentMD5", "Content-MD5", MD5_HEADER),
 ];
-pub(super) const MD5_HEADER: &str = "x-ms-blob-content-md5";
+const MD5_HEADER: &str = "x-ms-blob-content-md5";
+const MD5_BYTES: usize = 16;
 
 /// The fields of a line beside [`PROPERTIES`].
 pub(super) const OTHER_FIELDS: [&str; 10] = [
@@ -87,6 +90,8 @@ pub fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
             "sequenceNumber" => value != "0",
             _ => true,
         });
+        // Without the field, a service chooses a type.
+        let value = value.or_else(|| (field == "contentType").then(String::new));
         if let Some(value) = value {
             fields.insert(field.to_owned(), value.into());
         }
@@ -111,10 +116,13 @@ pub fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
     }
 }
 
-/// The headers of everything that is stored with a blob, in the request that makes it.
+/// The headers of what is stored with a blob, in the request that makes it; but for what [`later_property_headers`] sets.
 pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let mut headers = metadata_headers(fields)?;
     headers.extend(property_headers(fields)?);
+    if has_odd_md5(fields)? {
+        headers.retain(|(name, _)| name != MD5_HEADER);
+    }
     headers.extend(header_of(
         fields,
         "encryptionScope",
@@ -130,9 +138,26 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
     Ok(headers)
 }
 
-pub(super) fn property_headers(
+/// The headers of the Set Blob Properties that a blob needs once it is made; `None` if it needs none. The request that makes it refuses an
+/// MD5 of another length, and chooses a type for a blob that has none.
+pub fn later_property_headers(
     fields: &Map<String, Value>,
-) -> Result<Vec<(String, String)>, String> {
+) -> Result<Option<Vec<(String, String)>>, String> {
+    let has_no_type = text_field(fields, "contentType")? == Some("");
+    if !has_no_type && !has_odd_md5(fields)? {
+        return Ok(None);
+    }
+    // The request clears properties that it is not given.
+    property_headers(fields).map(Some)
+}
+
+/// Whether the MD5 has another length than an MD5. Services keep any that a client sets.
+fn has_odd_md5(fields: &Map<String, Value>) -> Result<bool, String> {
+    let md5 = text_field(fields, "contentMD5")?.map(|md5| STANDARD.decode(md5));
+    Ok(md5.is_some_and(|md5| md5.is_ok_and(|md5| md5.len() != MD5_BYTES)))
+}
+
+fn property_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let headers = PROPERTIES
         .iter()
         .filter_map(|(field, _, name)| header_of(fields, field, name).transpose());
@@ -149,6 +174,8 @@ fn header_of(
         Some(value) if value.chars().any(cannot_be_sent) => {
             Err(format!("{field}: it holds a control character"))
         }
-        value => Ok(value.map(|value| header(name, value))),
+        value => Ok(value
+            .filter(|value| !value.is_empty())
+            .map(|value| header(name, value))),
     }
 }

@@ -1,7 +1,7 @@
 //! The requests that put one blob of an import.
 
 use crate::commands::transfer::blobs::import::Put;
-use crate::commands::transfer::blobs::line::{MD5_HEADER, headers_of, property_headers};
+use crate::commands::transfer::blobs::line::{headers_of, later_property_headers};
 use crate::commands::transfer::import::{Existing, Import};
 use crate::commands::transfer::{Result, ask, header, in_query, send, send_opened, text_field};
 use crate::http_client::Upload;
@@ -16,7 +16,6 @@ const BLOCK_BYTES: u64 = 64 << 20;
 /// Source: Append Block, and Put Page, "Request headers", `Content-Length`.
 const PIECE_BYTES: usize = 4 << 20;
 pub(super) const PAGE_BYTES: usize = 512;
-const MD5_BYTES: usize = 16;
 
 /// One blob that is put.
 pub(super) struct BlobImport<'a> {
@@ -29,21 +28,6 @@ pub(super) struct BlobImport<'a> {
 impl BlobImport<'_> {
     fn field(&self, name: &str) -> Result<Option<&str>, String> {
         text_field(&self.put.fields, name)
-    }
-
-    /// The headers of the request that makes the blob, which refuses an MD5 of another length: [`finish`](Self::finish) sets it.
-    pub(super) fn headers(&self) -> Result<Vec<(String, String)>> {
-        let mut headers = headers_of(&self.put.fields)?;
-        if self.has_odd_md5()? {
-            headers.retain(|(name, _)| name != MD5_HEADER);
-        }
-        Ok(headers)
-    }
-
-    /// Whether the MD5 has another length than an MD5. Services keep any that a client sets.
-    fn has_odd_md5(&self) -> Result<bool> {
-        let md5 = self.field("contentMD5")?.map(|md5| STANDARD.decode(md5));
-        Ok(md5.is_some_and(|md5| md5.is_ok_and(|md5| md5.len() != MD5_BYTES)))
     }
 
     /// The tier, which append blobs do not have.
@@ -85,7 +69,7 @@ impl BlobImport<'_> {
     }
 
     pub(super) fn put_block_blob(&self) -> Result<()> {
-        let headers = self.with_tier(self.headers()?)?;
+        let headers = self.with_tier(headers_of(&self.put.fields)?)?;
         // Put Blob would make an MD5 of its own.
         if self.field("contentMD5")?.is_some() && self.length <= PUT_BYTES_MAX {
             let mut headers = headers.clone();
@@ -139,7 +123,7 @@ impl BlobImport<'_> {
     }
 
     pub(super) fn put_append_blob(&self) -> Result<()> {
-        let mut headers = self.headers()?;
+        let mut headers = headers_of(&self.put.fields)?;
         headers.push(header("x-ms-blob-type", "AppendBlob"));
         self.send("", &headers, b"")?;
         let written = self.append_content();
@@ -156,7 +140,7 @@ impl BlobImport<'_> {
     }
 
     pub(super) fn put_page_blob(&self) -> Result<()> {
-        let mut headers = self.with_tier(self.headers()?)?;
+        let mut headers = self.with_tier(headers_of(&self.put.fields)?)?;
         headers.push(header("x-ms-blob-type", "PageBlob"));
         headers.push(header("x-ms-blob-content-length", &self.length.to_string()));
         if let Some(number) = self.field("sequenceNumber")? {
@@ -208,13 +192,8 @@ impl BlobImport<'_> {
 
     /// Sets what no request that makes a blob can set.
     pub(super) fn finish(&self) -> Result<()> {
-        if self.has_odd_md5()? {
-            // Set Blob Properties clears those that it is not given.
-            self.send(
-                "?comp=properties",
-                &property_headers(&self.put.fields)?,
-                b"",
-            )?;
+        if let Some(headers) = later_property_headers(&self.put.fields)? {
+            self.send("?comp=properties", &headers, b"")?;
         }
         if self.field("sealed")? == Some("true") {
             self.send("?comp=seal", &[], b"")?;

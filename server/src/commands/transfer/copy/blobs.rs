@@ -5,12 +5,13 @@ use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply, encode};
 use crate::commands::transfer::blobs::{
-    Kind, each_listed, headers_of, is_in_use, kind_of, line_of, make_container, policies_of,
-    property, quoted, reason_to_leave_out, resource,
+    Kind, each_listed, headers_of, kind_of, later_property_headers, line_of, property, quoted,
+    reason_to_leave_out, resource,
 };
 use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::import::Existing;
 use crate::commands::transfer::parallel::{Hand, on_threads};
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{
     Error, Result, ask, ask_xml, header, in_query, patiently, send, text_field,
 };
@@ -47,8 +48,7 @@ pub fn copy(copy: &CopyRun<'_>, containers: &[Resource]) -> Result<()> {
 
 fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     let name = &resource.0;
-    let policies = policies_of(&copy.from, name);
-    match copy.make("container", resource, policies, is_in_use, make_container)? {
+    match copy.make(ResourceKind::Container, resource)? {
         Made::Left => return Ok(()),
         Made::Others => copy.note(format!(
             "container {name} is there: blobs of the same names are replaced"
@@ -323,6 +323,8 @@ impl<'a> BlobCopy<'a> {
     /// Sets what no request that makes a blob can set. What the service refuses is named by [`BlobCopy::note_lost`].
     fn finish(&self) -> Result<()> {
         let fields = &self.blob.fields;
+        let properties = later_property_headers(fields)?;
+        let properties = properties.map(|headers| ("?comp=properties", headers));
         let is_sealed = text_field(fields, "sealed")? == Some("true");
         let seal = is_sealed.then(|| ("?comp=seal", Vec::new()));
         let expiry = text_field(fields, "expires")?.map(|expires| {
@@ -332,7 +334,7 @@ impl<'a> BlobCopy<'a> {
                 vec![option, header("x-ms-expiry-time", expires)],
             )
         });
-        for (query, headers) in seal.into_iter().chain(expiry) {
+        for (query, headers) in properties.into_iter().chain(seal).chain(expiry) {
             match self.send(query, &headers, b"") {
                 Err(error) if error.is_fatal() => return Err(error),
                 _ => {}
@@ -344,6 +346,7 @@ impl<'a> BlobCopy<'a> {
     /// Names the properties that the destination has refused, or accepted and not kept.
     fn note_lost(&self, head: &Reply) {
         let properties = [
+            ("contentMD5", "content-md5", "Content-MD5"),
             ("sealed", "x-ms-blob-sealed", "seal"),
             ("expires", "x-ms-expiry-time", "expiry"),
             ("tier", "x-ms-access-tier", "tier"),

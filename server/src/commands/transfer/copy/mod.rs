@@ -11,7 +11,9 @@ mod tables;
 use crate::commands::client::Client;
 use crate::commands::transfer;
 use crate::commands::transfer::import::Existing;
+use crate::commands::transfer::policies;
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{Error, Resource, Result, ask, choices_about_existing, send};
 use crate::commands::{plain, print_line};
 use crate::service_kind::ServiceKind;
@@ -187,9 +189,9 @@ impl CopyRun<'_> {
             plan.tables = chosen("table", all, &self.options.tables)?;
         }
         if self.options.existing == Existing::Refuse {
-            self.check_unused("container", &plan.containers, transfer::blobs::is_in_use)?;
-            self.check_unused("queue", &plan.queues, transfer::queues::is_in_use)?;
-            self.check_unused("table", &plan.tables, transfer::tables::is_in_use)?;
+            self.check_unused(ResourceKind::Container, &plan.containers)?;
+            self.check_unused(ResourceKind::Queue, &plan.queues)?;
+            self.check_unused(ResourceKind::Table, &plan.tables)?;
         }
         Ok(plan)
     }
@@ -202,14 +204,11 @@ impl CopyRun<'_> {
     }
 
     /// Error: a destination holds something that this copy has not put there.
-    fn check_unused(
-        &self,
-        kind: &str,
-        resources: &[Resource],
-        is_in_use: fn(&Client, &str) -> Result<bool>,
-    ) -> Result<()> {
+    fn check_unused(&self, kind: ResourceKind, resources: &[Resource]) -> Result<()> {
         for (name, _) in resources {
-            if !self.journal.has_begun(&format!("{kind} {name}")) && is_in_use(&self.to, name)? {
+            if !self.journal.has_begun(&format!("{kind} {name}"))
+                && kind.is_in_use(&self.to, name)?
+            {
                 let choices = choices_about_existing("--existing ");
                 let reason = format!("{kind} {name} is there and holds something");
                 return Err(format!("{reason}. Nothing was copied. {choices}").into());
@@ -219,44 +218,54 @@ impl CopyRun<'_> {
     }
 
     /// Makes a container, queue or table, if it is not there. Error: something was put there after [`CopyRun::check_unused`].
-    fn make(
-        &self,
-        kind: &str,
-        (name, settings): &Resource,
-        policies: Result<Vec<Value>>,
-        is_in_use: fn(&Client, &str) -> Result<bool>,
-        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool>,
-    ) -> Result<Made> {
+    fn make(&self, kind: ResourceKind, (name, settings): &Resource) -> Result<Made> {
         let resource = format!("{kind} {name}");
         let mut settings = settings.clone();
-        match policies {
+        let place = format!("{resource}, its policies");
+        match policies::of(&self.from, kind, name) {
             Ok(policies) => drop(settings.insert("policies".to_owned(), policies.into())),
-            Err(error) => self.refused(&format!("{resource}, its policies"), error)?,
+            Err(error) => self.refused(&place, error)?,
         }
         let is_ours = self.journal.has_begun(&resource);
         let is_refused = self.options.existing == Existing::Refuse;
-        if !is_ours && !is_refused && exists(&self.to, kind, name)? {
+        if !is_ours && !is_refused && kind.exists(&self.to, name)? {
             if self.options.existing == Existing::Skip {
                 self.note(format!("{resource} is there: left as it is"));
                 return Ok(Made::Left);
             }
+            self.complete(kind, name, &settings)?;
             return Ok(Made::Others);
         }
-        if !is_ours && is_refused && is_in_use(&self.to, name)? {
+        if !is_ours && is_refused && kind.is_in_use(&self.to, name)? {
             return Err("something was put there while the copy ran, and stays as it is".into());
         }
         // Before it is made: after a kill, it is known as this copy's.
         self.journal.begin(&resource)?;
-        if let Err(error) = make(&self.to, name, &settings) {
-            // It may have been made, without its policies.
-            let has_policies = settings.remove("policies").is_some();
-            if !has_policies || error.status() != Some(403) {
-                return Err(error);
+        match kind.make(&self.to, name, &settings) {
+            Ok(true) => {}
+            Ok(false) => self.complete(kind, name, &settings)?,
+            Err(error) => {
+                // It may have been made, without its policies.
+                let has_policies = settings.remove("policies").is_some();
+                if !has_policies || error.status() != Some(403) {
+                    return Err(error);
+                }
+                kind.make(&self.to, name, &settings)?;
+                self.refused(&place, error)?;
             }
-            make(&self.to, name, &settings)?;
-            self.refused(&format!("{resource}, its policies"), error)?;
         }
         Ok(if is_ours { Made::Ours } else { Made::New })
+    }
+
+    /// Gives policies to a resource of the destination that is there without them.
+    fn complete(
+        &self,
+        kind: ResourceKind,
+        name: &str,
+        settings: &Map<String, Value>,
+    ) -> Result<()> {
+        let completed = policies::complete(&self.to, kind, name, settings);
+        completed.or_else(|error| self.refused(&format!("{kind} {name}, its policies"), error))
     }
 
     /// The properties of the services, such as CORS rules, of a whole copy into an account of its own.
@@ -379,19 +388,4 @@ fn chosen(kind: &str, all: Vec<Resource>, names: &[String]) -> Result<Vec<Resour
     }
     let chosen = all.into_iter().filter(|(name, _)| names.contains(name));
     Ok(chosen.collect())
-}
-
-/// Whether the service has a container, queue or table of that name.
-fn exists(client: &Client, kind: &str, name: &str) -> Result<bool> {
-    let path = crate::commands::client::encode(name);
-    let (service, resource) = match kind {
-        "container" => (ServiceKind::Blob, format!("{path}?restype=container")),
-        "queue" => (ServiceKind::Queue, format!("{path}?comp=metadata")),
-        _ => (ServiceKind::Table, format!("{path}()?$top=1")),
-    };
-    match ask(client, service, "GET", &resource) {
-        Ok(_) => Ok(true),
-        Err(error) if error.status() == Some(404) => Ok(false),
-        Err(error) => Err(error),
-    }
 }

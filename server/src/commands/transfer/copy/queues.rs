@@ -6,8 +6,9 @@
 use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::queues::{
-    PEEKED_MAX, clear, each_message, is_in_use, make_queue, messages_in, policies_of, put_message,
+    PEEKED_MAX, clear, each_message, messages_in, put_message,
 };
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{Result, patiently};
 use serde_json::Value;
 use std::cell::Cell;
@@ -30,11 +31,10 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     let Some(hidden) = hidden_messages(copy, name)? else {
         return Ok(());
     };
-    let policies = policies_of(&copy.from, name);
-    let made = copy.make("queue", resource, policies, is_in_use, make_queue)?;
+    let made = copy.make(ResourceKind::Queue, resource)?;
     match made {
         Made::Left => return Ok(()),
-        Made::Others if is_in_use(&copy.to, name)? => {
+        Made::Others if messages_in(&copy.to, name)? > 0 => {
             copy.note(format!(
                 "queue {name} is there: its messages are deleted first"
             ));

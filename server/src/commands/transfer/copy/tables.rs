@@ -3,10 +3,9 @@
 
 use crate::commands::transfer::Result;
 use crate::commands::transfer::copy::journal::TablePlace;
-use crate::commands::transfer::copy::{CopyRun, Made, Resource, exists};
-use crate::commands::transfer::tables::{
-    is_in_use, make_table, policies_of, read_page, write_lines,
-};
+use crate::commands::transfer::copy::{CopyRun, Made, Resource};
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::tables::{read_page, write_lines};
 
 pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<()> {
     tables.iter().try_for_each(|resource| {
@@ -21,13 +20,7 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
         copy.add_known();
         return Ok(());
     };
-    let made = copy.make(
-        "table",
-        resource,
-        policies_of(&copy.from, name),
-        is_in_use,
-        make_table,
-    )?;
+    let made = copy.make(ResourceKind::Table, resource)?;
     match made {
         Made::Left => return Ok(()),
         Made::Others => copy.note(format!(
@@ -70,7 +63,7 @@ fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result
 /// Where the copy of a table begins. `None`: an earlier run has copied it as a whole, and it is still there.
 fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>> {
     match copy.journal.table(table) {
-        Some(place) if exists(&copy.to, "table", table)? => {
+        Some(place) if ResourceKind::Table.exists(&copy.to, table)? => {
             Ok(place.next.is_some().then(|| place.clone()))
         }
         _ => Ok(Some(TablePlace::beginning())),
