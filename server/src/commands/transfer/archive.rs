@@ -1,11 +1,12 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
+use crate::commands::transfer::files::SEGMENTS_MAX;
 use crate::commands::transfer::{Error, ImportError, Result};
 use crate::platform;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 const ENDING: &str = ".tar.zst";
@@ -19,6 +20,8 @@ const LEVEL: i32 = 3;
 const FILE_BYTES_MAX: u64 = 200 << 40;
 /// Bytes of the head of an entry, with its long name and what pads the entry before it.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
+/// Segments of the path of a file, with the directory of its container. Directories are made and removed by recursion.
+const DEPTH_MAX: usize = SEGMENTS_MAX + 2;
 /// Bytes of a file that are copied at a time.
 const COPY_BYTES: usize = 64 << 10;
 
@@ -101,42 +104,66 @@ pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), Im
     let mut archive = tar::Archive::new(metered);
     let mut entries = archive.entries().map_err(unread)?;
     let mut bytes_left = bytes_max;
+    let mut last = PathBuf::new();
     loop {
         left.set(HEAD_BYTES_MAX);
+        let behind = |error| behind(&last, unread(error));
         let Some(entry) = entries.next() else { break };
-        let mut entry = entry.map_err(unread)?;
-        let name = entry.path().map_err(unread)?.into_owned();
-        let refused =
-            |reason: &str| Err(ImportError::Content(format!("{name:?}: {reason}").into()));
-        match entry.header().entry_type() {
-            tar::EntryType::Regular => {}
-            tar::EntryType::Directory => continue,
-            _ => return refused("it is neither a file nor a directory"),
+        let mut entry = entry.map_err(behind)?;
+        let name = entry.path().map_err(behind)?.into_owned();
+        let refused = |error: Error| ImportError::Content(error.within(format_args!("{name:?}")));
+        if is_file(&entry, &name).map_err(refused)? {
+            let length = entry.size();
+            bytes_left = check_length(length, bytes_left, bytes_max).map_err(refused)?;
+            check_space(target, &name, length)?;
+            left.set(HEAD_BYTES_MAX + length);
+            if write(&mut entry, target, &name)? != length {
+                return Err(refused("it ends early".into()));
+            }
         }
-        let is_plain = |component| matches!(component, Component::Normal(_));
-        if name.components().next().is_none() || !name.components().all(is_plain) {
-            return refused("it leads out of the archive");
-        }
-        let length = entry.size();
-        if length > FILE_BYTES_MAX {
-            return refused("it is longer than any blob");
-        }
-        if length > bytes_left {
-            return refused(&format!(
-                "with it, the contents have more than {bytes_max} bytes"
-            ));
-        }
-        bytes_left -= length;
-        check_space(target, &name, length)?;
-        left.set(HEAD_BYTES_MAX + length);
-        if write(&mut entry, target, &name)? != length {
-            return refused("it ends early");
-        }
+        last = name;
     }
     // An archive that was cut behind its last entry is not whole either.
     left.set(HEAD_BYTES_MAX);
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(unread)?;
+    let rest = io::copy(&mut archive.into_inner(), &mut io::sink());
+    rest.map_err(|error| behind(&last, unread(error)))?;
     Ok(())
+}
+
+/// Whether an entry is a file rather than a directory. Errors: it is neither; it leads out of the archive; it is too deep.
+fn is_file(entry: &tar::Entry<'_, impl Read>, name: &Path) -> Result<bool> {
+    match entry.header().entry_type() {
+        tar::EntryType::Regular => {}
+        tar::EntryType::Directory => return Ok(false),
+        _ => return Err("it is neither a file nor a directory".into()),
+    }
+    let is_plain = |component| matches!(component, Component::Normal(_));
+    if name.components().next().is_none() || !name.components().all(is_plain) {
+        return Err("it leads out of the archive".into());
+    }
+    if name.components().count() > DEPTH_MAX {
+        return Err("it is deeper than the name of any blob".into());
+    }
+    Ok(true)
+}
+
+/// The bytes of content that are left for other files.
+fn check_length(length: u64, bytes_left: u64, bytes_max: u64) -> Result<u64> {
+    if length > FILE_BYTES_MAX {
+        return Err("it is longer than any blob".into());
+    }
+    let left = bytes_left.checked_sub(length);
+    left.ok_or_else(|| format!("with it, the contents have more than {bytes_max} bytes").into())
+}
+
+/// The error of a head that cannot be read, with the entry before it.
+fn behind(last: &Path, error: ImportError) -> ImportError {
+    match error {
+        ImportError::Content(error) if last != Path::new("") => {
+            ImportError::Content(error.within(format_args!("behind {last:?}")))
+        }
+        error => error,
+    }
 }
 
 /// Error: the disk has no room for a file, which is then not begun. A small archive can hold files of many gigabytes.
@@ -287,6 +314,45 @@ mod tests {
         for length in (1..whole.len()).step_by(97).chain([whole.len() - 1]) {
             let refused = unpacked(&whole[..length]).1.unwrap_err();
             assert!(refused.contains("early"), "{length}: {refused}");
+        }
+    }
+
+    #[test]
+    fn paths_deeper_than_any_blob_are_refused() {
+        let name = |depth: usize| "d/".repeat(depth - 1) + "f";
+        for (depth, is_taken) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false), (2_000, false)] {
+            let bytes = packed(|archive| {
+                let mut header = header("", tar::EntryType::Regular, 1);
+                let appended = archive.append_data(&mut header, name(depth), &b"x"[..]);
+                appended.unwrap();
+            });
+            assert_eq!(unpacked(&bytes).1.is_ok(), is_taken, "{depth}");
+        }
+    }
+
+    #[test]
+    fn place_of_a_broken_head_is_named() {
+        let file = header("blobs/con/a", tar::EntryType::Regular, 1);
+        let bytes = packed(|archive| {
+            archive.append(&file, &b"x"[..]).unwrap();
+            archive.get_mut().extend([b'j'; 512]);
+        });
+        let refused = unpacked(&bytes).1.unwrap_err();
+        assert!(refused.starts_with("behind \"blobs/con/a\": "), "{refused}");
+    }
+
+    #[test]
+    fn file_that_the_disk_has_no_room_for_is_not_begun() {
+        let file = header("huge", tar::EntryType::Regular, FILE_BYTES_MAX);
+        let bytes = packed(|archive| archive.append(&file, &b"x"[..]).unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let refused = unpack(&bytes[..], directory.path(), u64::MAX);
+        if platform::free_bytes(directory.path()).is_some_and(|free| free < FILE_BYTES_MAX) {
+            let Err(ImportError::NotBegun(error)) = refused else {
+                panic!("{refused:?}")
+            };
+            assert!(error.is_no_space(), "{error}");
+            assert!(!directory.path().join("huge").exists());
         }
     }
 

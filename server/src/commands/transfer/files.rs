@@ -11,6 +11,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Bytes of a segment of a path, and of a path: below the limits of file systems.
 const SEGMENT_BYTES_MAX: usize = 200;
 const PATH_BYTES_MAX: usize = 800;
+/// Segments of the path of a content: a name of 1,024 characters has no more that are not empty. Directories are walked by recursion.
+pub const SEGMENTS_MAX: usize = 512;
 /// Where contents lie whose names no file can have: no escaped name is so.
 const OTHERS: &str = "%";
 /// Bytes of a line of JSON, and of a file of settings.
@@ -194,62 +196,41 @@ impl Source<'_> {
         let mut is_file = false;
         for component in relative.components() {
             found.push(component);
-            let metadata = match fs::symlink_metadata(&found) {
-                Ok(metadata) => metadata,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(Error::of_file(&found, error)),
-            };
-            let kind = metadata.file_type();
-            if !kind.is_file() && !kind.is_dir() {
-                let what = if kind.is_symlink() {
-                    "a link"
-                } else {
-                    "no file"
-                };
-                let place = found.display();
-                return Err(format!("{place}: it is {what}, which is not imported").into());
+            match kind_of(&found)? {
+                Some(Kind::File) => is_file = true,
+                Some(Kind::Directory) => is_file = false,
+                None => return Ok(None),
             }
-            is_file = kind.is_file();
         }
         Ok(Some((found, is_file)))
     }
 
     /// The names in a directory with whether they are files, in order; none if it is not there.
     pub fn list(&self, path: &str) -> Result<Vec<(String, bool)>> {
-        match self.find(path)? {
-            Some((directory, false)) => self.names_in(&directory, &format!("{path}/"), |_| true),
-            Some((file, true)) => Err(format!("{}: it is no directory", file.display()).into()),
+        match self.find_directory(path)? {
+            Some(directory) => names_in(&directory, |_| true),
             None => Ok(Vec::new()),
         }
     }
 
     /// As [`list`](Source::list), of the uppermost directory, without hidden names.
     pub fn list_top(&self) -> Result<Vec<(String, bool)>> {
-        self.names_in(self.root, "", |name| !name.starts_with('.'))
+        names_in(self.root, |name| !name.starts_with('.'))
     }
 
-    /// `path` is that of the directory, with the slash behind it.
-    fn names_in(
-        &self,
-        directory: &Path,
-        path: &str,
-        is_wanted: impl Fn(&str) -> bool,
-    ) -> Result<Vec<(String, bool)>> {
-        let mut names = Vec::new();
-        let unread = |error| Error::of_file(directory, error);
-        for entry in fs::read_dir(directory).map_err(unread)? {
-            let entry = entry.map_err(unread)?;
-            let name = entry.file_name().into_string();
-            let name = name
-                .map_err(|name| format!("{}: the name {name:?} is no text", directory.display()))?;
-            if !is_wanted(&name) {
-                continue;
-            }
-            let found = self.find(&format!("{path}{name}"))?;
-            names.extend(found.map(|(_, is_file)| (name, is_file)));
+    /// Hands on all files below a directory, in order, by their paths in it.
+    pub fn files_below(&self, path: &str, take: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        match self.find_directory(path)? {
+            Some(directory) => walk(&directory, "", SEGMENTS_MAX, take),
+            None => Ok(()),
         }
-        names.sort();
-        Ok(names)
+    }
+
+    fn find_directory(&self, path: &str) -> Result<Option<PathBuf>> {
+        match self.find(path)? {
+            Some((file, true)) => Err(format!("{}: it is no directory", file.display()).into()),
+            found => Ok(found.map(|(directory, _)| directory)),
+        }
     }
 
     /// A JSON object; empty if there is no such file.
@@ -315,6 +296,84 @@ impl Source<'_> {
         }
         Ok(())
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Directory,
+}
+
+/// `None` if nothing is there. Error: it is a link, or something else that is not imported.
+fn kind_of(path: &Path) -> Result<Option<Kind>> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::of_file(path, error)),
+    };
+    if kind.is_file() {
+        return Ok(Some(Kind::File));
+    }
+    if kind.is_dir() {
+        return Ok(Some(Kind::Directory));
+    }
+    let what = if kind.is_symlink() {
+        "a link"
+    } else {
+        "no file"
+    };
+    let place = path.display();
+    Err(format!("{place}: it is {what}, which is not imported").into())
+}
+
+/// The names in a directory on whose way no link is, with whether they are files, in order.
+fn names_in(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, bool)>> {
+    let unread = |error| Error::of_file(directory, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unread)? {
+        let entry = entry.map_err(unread)?;
+        let name = entry.file_name().into_string();
+        let name =
+            name.map_err(|name| format!("{}: the name {name:?} is no text", directory.display()))?;
+        if !is_wanted(&name) {
+            continue;
+        }
+        if name.contains('\\') {
+            return Err(format!("{name:?}: it leads out of its directory").into());
+        }
+        let kind = kind_of(&directory.join(&name))?;
+        names.extend(kind.map(|kind| (name, kind == Kind::File)));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Each directory is looked at once: a check of the whole way to each would take minutes at the greatest depth that a system allows.
+fn walk(
+    directory: &Path,
+    below: &str,
+    segments_left: usize,
+    take: &mut dyn FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    let Some(segments_left) = segments_left.checked_sub(1) else {
+        return Err(format!(
+            "{}: it is deeper than the name of any blob",
+            directory.display()
+        )
+        .into());
+    };
+    for (name, is_file) in names_in(directory, |_| true)? {
+        let path = match below {
+            "" => name.clone(),
+            below => format!("{below}/{name}"),
+        };
+        if is_file {
+            take(&path)?;
+        } else {
+            walk(&directory.join(&name), &path, segments_left, take)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -411,5 +470,30 @@ mod tests {
             refused.starts_with("long, line 1: it has more than"),
             "{refused}"
         );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn deep_directory_is_walked_quickly_and_a_deeper_one_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let deep = "d/".repeat(SEGMENTS_MAX - 1);
+        let bottom = directory.path().join("root").join(&deep);
+        fs::create_dir_all(&bottom).unwrap();
+        fs::write(bottom.join("file"), "").unwrap();
+        let source = Source {
+            root: directory.path(),
+        };
+        let mut found = Vec::new();
+        let mut take = |path: &str| {
+            found.push(path.to_owned());
+            Ok(())
+        };
+        let begun = std::time::Instant::now();
+        source.files_below("root", &mut take).unwrap();
+        assert_eq!(found, [deep + "file"]);
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+        fs::create_dir(bottom.join("deeper")).unwrap();
+        let refused = source.files_below("root", &mut |_| Ok(())).unwrap_err();
+        assert!(refused.to_string().contains("deeper than"), "{refused}");
     }
 }

@@ -7,7 +7,7 @@ use crate::commands::transfer::blobs::resource;
 use crate::commands::transfer::blobs::upload::{BlobImport, PAGE_BYTES};
 use crate::commands::transfer::checks::{CONTAINER_RULES, check_names, check_properties_of_blob};
 use crate::commands::transfer::content::{Content, Part};
-use crate::commands::transfer::files::{Source, hash, name_of};
+use crate::commands::transfer::files::{hash, name_of};
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::resource_kind::ResourceKind;
@@ -111,7 +111,7 @@ fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> 
         paths.insert(hash(&path));
         hand(Put::of_file(fields, name, format!("{root}/{path}")))
     })?;
-    other_files(source, &root, "", &mut |path| {
+    source.files_below(&root, &mut |path| {
         if paths.contains(&hash(path)) {
             return Ok(());
         }
@@ -159,28 +159,6 @@ impl Put {
             content: Content::Parts(parts.map_err(|error| error.to_string())?),
         })
     }
-}
-
-/// Hands on the paths of all files below a directory, in order.
-fn other_files(
-    source: &Source<'_>,
-    root: &str,
-    below: &str,
-    take: &mut dyn FnMut(&str) -> Result<()>,
-) -> Result<()> {
-    let join = |one: &str, other: &str| match one {
-        "" => other.to_owned(),
-        one => format!("{one}/{other}"),
-    };
-    for (name, is_file) in source.list(join(root, below).trim_end_matches('/'))? {
-        let path = join(below, &name);
-        if is_file {
-            take(&path)?;
-        } else {
-            other_files(source, root, &path, take)?;
-        }
-    }
-    Ok(())
 }
 
 /// The type of a file that no line names, by its ending.
