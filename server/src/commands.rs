@@ -11,6 +11,7 @@ mod health;
 mod mcp;
 mod messages;
 mod query;
+mod request_error;
 mod requests;
 mod shim;
 mod state;
@@ -18,8 +19,8 @@ mod status;
 mod transfer;
 
 pub use transfer::{
-    Existing, ExportError, ImportError, azurite, carry, choices_about_existing, export_to,
-    import_unpacked, is_archive_name, pack_into, refusal_in, scratch_in, seed, unpack,
+    Error as TransferError, Existing, ImportError, azurite, carry, choices_about_existing,
+    export_to, import_unpacked, is_archive_name, pack_into, scratch_in, seed, unpack,
 };
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};

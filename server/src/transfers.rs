@@ -5,8 +5,8 @@
 //! leaves. When its client leaves, an export ends; an import ends only within its archive.
 
 use crate::commands::{
-    Existing, ExportError, ImportError, choices_about_existing, export_to, import_unpacked,
-    pack_into, refusal_in, scratch_in, unpack,
+    Existing, ImportError, TransferError, choices_about_existing, export_to, import_unpacked,
+    pack_into, scratch_in, unpack,
 };
 use crate::connection::on_blocking_pool;
 use crate::local_services::{LocalAccount, LocalServices, STOPPING};
@@ -104,9 +104,9 @@ impl Transfers {
         let services = self.services.clone();
         let exporting = services.while_served(move |accounts: &[LocalAccount]| {
             let account = find(accounts, &account)?;
-            let files = scratch(directory.as_deref(), ExportError::NoSpace)?;
+            let files = scratch(directory.as_deref())?;
             let left_out = export_to(&account.connection_string_in(&name), files.path())?;
-            Ok((files, left_out))
+            Ok::<_, TransferError>((files, left_out))
         });
         let exported = with_ticks(exporting).await;
         let (files, left_out) = exported.map_err(export_failure)?;
@@ -171,12 +171,9 @@ pub fn remove_left_overs(directory: &Path) {
 }
 
 /// An empty directory for intermediate files, beside the store if that is on a disk.
-fn scratch<E: From<String>>(
-    directory: Option<&Path>,
-    no_space: fn(String) -> E,
-) -> std::result::Result<TempDir, E> {
+fn scratch(directory: Option<&Path>) -> std::result::Result<TempDir, TransferError> {
     let temporary = std::env::temp_dir();
-    scratch_in(directory.unwrap_or(&temporary), SCRATCH, no_space)
+    scratch_in(directory.unwrap_or(&temporary), SCRATCH)
 }
 
 /// A place among those that may work. `refusal` is the sentence if there is none.
@@ -240,29 +237,25 @@ async fn with_ticks<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-fn export_failure(error: ExportError) -> Failure {
-    match error {
-        ExportError::NoSpace(reason) => {
-            let message = format!("There is no space left for the files of the export: {reason}.");
-            Failure::new(507, "InsufficientStorage", message)
-        }
-        ExportError::Failed(reason) => failed("ExportFailed", &reason, ""),
+fn export_failure(error: TransferError) -> Failure {
+    if error.is_no_space() {
+        let message = format!("There is no space left for the files of the export: {error}.");
+        return Failure::new(507, "InsufficientStorage", message);
     }
+    failed("ExportFailed", &error, "")
 }
 
 /// The failure of a request that the server has sent to itself, or of the work around it.
-fn failed(code: &'static str, error: &str, advice: &str) -> Failure {
+fn failed(code: &'static str, error: &TransferError, advice: &str) -> Failure {
     let message = format!("{error}.{advice}");
-    if error == STOPPING {
-        return Failure::busy(message);
-    }
-    match refusal_in(error) {
-        Some((507, _)) => Failure::new(507, "InsufficientStorage", message),
-        Some((503, _)) => Failure::busy(message),
-        Some((409, _)) => Failure::new(409, code, message),
-        Some((400..500, _)) => Failure::new(400, code, message),
+    match error.status() {
+        Some(507) => Failure::new(507, "InsufficientStorage", message),
+        Some(503) => Failure::busy(message),
+        Some(409) => Failure::new(409, code, message),
+        Some(400..500) => Failure::new(400, code, message),
+        None if error.to_string() == STOPPING => Failure::busy(message),
         _ => {
-            tracing::error!(error, code);
+            tracing::error!(%error, code);
             Failure::new(500, code, message)
         }
     }
@@ -275,12 +268,6 @@ fn import_failure(error: ImportError) -> Failure {
                 format!("The archive cannot be imported: {reason}. Nothing was imported.");
             Failure::new(400, "InvalidArchive", message)
         }
-        ImportError::NoSpace(reason) => {
-            let message = format!(
-                "There is no space left for the files of the archive: {reason}. Nothing was imported."
-            );
-            Failure::new(507, "InsufficientStorage", message)
-        }
         ImportError::InUse(name) => {
             let message = format!(
                 "{name} is there and holds something. Nothing was imported. {}.",
@@ -288,10 +275,16 @@ fn import_failure(error: ImportError) -> Failure {
             );
             Failure::new(409, "DestinationNotEmpty", message)
         }
-        ImportError::NotBegun(reason) => failed("ImportFailed", &reason, " Nothing was imported."),
-        ImportError::Begun(reason) => {
+        ImportError::NotBegun(error) if error.is_no_space() => {
+            let message = format!(
+                "There is no space left for the files of the archive: {error}. Nothing was imported."
+            );
+            Failure::new(507, "InsufficientStorage", message)
+        }
+        ImportError::NotBegun(error) => failed("ImportFailed", &error, " Nothing was imported."),
+        ImportError::Begun(error) => {
             let advice = " What came before it is imported; the import can be repeated with existing=replace.";
-            failed("ImportFailed", &reason, advice)
+            failed("ImportFailed", &error, advice)
         }
     }
 }
@@ -304,7 +297,7 @@ async fn receive(directory: Option<PathBuf>, mut body: RequestBody) -> Result<Te
     body.reserve_chunks(PIECES * PIECE_BYTES).await?;
     let (sender, pieces) = channel(PIECES);
     let unpacking = on_blocking_pool(move || {
-        let unpacked = scratch(directory.as_deref(), ImportError::NoSpace);
+        let unpacked = scratch(directory.as_deref()).map_err(ImportError::from);
         let unpacked = unpacked.and_then(|files| {
             let pieces = Pieces::new(pieces);
             unpack(pieces, files.path(), ARCHIVE_BYTES_MAX).map(|()| files)
@@ -378,7 +371,7 @@ impl Export {
             drop((files, turn));
             if let Err(error) = packed {
                 // The receiver is gone if the client has left; else its archive is cut off, as it must see.
-                let _ = sender.blocking_send(Err(io::Error::other(error)));
+                let _ = sender.blocking_send(Err(io::Error::other(error.to_string())));
             }
         });
         Packed(pieces)

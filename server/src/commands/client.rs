@@ -2,6 +2,7 @@
 
 use crate::codec::xml::{self, Element};
 use crate::commands::doctor::{Credentials, Endpoint, Target, VERSION, connection_string};
+use crate::commands::request_error::{Refusal, RequestError};
 use crate::http_client::{self, Upload};
 use crate::local_services::OWN_REQUEST;
 use crate::service_kind::ServiceKind;
@@ -111,6 +112,7 @@ impl Client {
         Ok(self.target.account == other.target.account && own.shares_address(others))
     }
 
+    /// Error: the connection string has none.
     fn endpoint(&self, service: ServiceKind) -> Result<&Endpoint, String> {
         let title = service.title();
         let found = self
@@ -140,9 +142,10 @@ impl Client {
         self.endpoint(service).is_ok()
     }
 
-    /// Sends a request. Errors: sentences, among them refusals of the service.
-    pub fn send(&self, call: Call<'_>, body: Upload) -> Result<Reply, String> {
-        let endpoint = self.endpoint(call.service)?;
+    /// Sends a request. An answer other than a success is an error.
+    pub fn send(&self, call: Call<'_>, body: Upload) -> Result<Reply, RequestError> {
+        let endpoint = self.endpoint(call.service);
+        let endpoint = endpoint.map_err(RequestError::Unsent)?;
         // Slashes in the name of a blob stay: `c//x` is another blob than `c/x`.
         let mut target = match endpoint.path.as_str() {
             "" => format!("/{}", call.resource),
@@ -155,9 +158,8 @@ impl Client {
         }
         match &self.target.credentials {
             Credentials::Key(key) => {
-                let key = STANDARD
-                    .decode(key)
-                    .map_err(|_| "AccountKey is not base64")?;
+                let is_wrong = |_| RequestError::Unsent("AccountKey is not base64".to_owned());
+                let key = STANDARD.decode(key).map_err(is_wrong)?;
                 let account = (self.target.account.as_str(), key.as_slice());
                 let line = (call.method, target.as_str());
                 signed_request::sign(call.service, account, line, body.bytes(), &mut headers);
@@ -172,7 +174,7 @@ impl Client {
         if reply.0.status().is_success() {
             Ok(reply)
         } else {
-            Err(reply.refusal())
+            Err(RequestError::Refused(reply.refusal()))
         }
     }
 
@@ -182,7 +184,7 @@ impl Client {
         service: ServiceKind,
         method: &str,
         resource: String,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, RequestError> {
         // Azurite refuses a request of entities that accepts XML too.
         let accept = if service == ServiceKind::Table && !resource.contains("comp=") {
             "application/json;odata=nometadata"
@@ -210,18 +212,17 @@ impl Reply {
     }
 
     /// The body as text.
-    pub fn text(self) -> Result<String, String> {
+    pub fn text(self) -> Result<String, RequestError> {
         let mut text = String::new();
         let read = self.0.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|error| format!("the answer cannot be read: {error}"))?;
+        read.map_err(|error| unreadable(&error))?;
         Ok(text)
     }
 
     /// The body as a document.
-    pub fn xml(self) -> Result<Element, String> {
+    pub fn xml(self) -> Result<Element, RequestError> {
         let text = self.text()?;
-        xml::parse_response(text.as_bytes())
-            .map_err(|error| format!("the answer cannot be read: {error}"))
+        xml::parse_response(text.as_bytes()).map_err(|error| unreadable(&error))
     }
 
     /// The parameters of the next page of a table, or of the list of tables; empty after the last one.
@@ -234,14 +235,11 @@ impl Reply {
         parts.into_iter().flatten().collect()
     }
 
-    /// Why the service refused, as a sentence.
-    fn refusal(self) -> String {
-        let (status, code) = (
-            self.0.status().as_u16(),
-            self.header("x-ms-error-code")
-                .unwrap_or("no code")
-                .to_owned(),
-        );
+    /// Why the service refused.
+    fn refusal(self) -> Refusal {
+        let status = self.0.status().as_u16();
+        let code = self.header("x-ms-error-code").unwrap_or("no code");
+        let code = code.to_owned();
         let body = self.text().unwrap_or_default();
         let json: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
         let message = json["odata.error"]["message"]["value"]
@@ -249,7 +247,16 @@ impl Reply {
             .map(str::to_owned);
         let in_xml = || xml::parse(body.as_bytes()).ok()?.child_text("Message");
         let message = message.or_else(in_xml).unwrap_or_default();
-        let message = message.lines().next().unwrap_or_default();
-        format!("{status} {code}: {message}")
+        let message = message.lines().next().unwrap_or_default().to_owned();
+        Refusal {
+            status,
+            code,
+            message,
+        }
     }
+}
+
+/// The error of an answer that ends early or is no such document.
+fn unreadable(error: &dyn std::fmt::Display) -> RequestError {
+    RequestError::Unanswered(format!("the answer cannot be read: {error}"))
 }

@@ -9,6 +9,7 @@ use crate::accounts::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::clock;
 use crate::codec::date;
 use crate::commands::print_line;
+use crate::commands::request_error::RequestError;
 use crate::http_client::{self, Reply, Upload};
 use crate::local_services::OWN_SECRET;
 use crate::service_kind::ServiceKind;
@@ -533,32 +534,39 @@ impl Endpoint {
         self.send_at(self.address()?, "GET", target, headers, "")
     }
 
-    /// Sends a request and returns its response, whose body is still to be read. Errors: sentences.
+    /// Sends a request and returns its response, whose body is still to be read.
     pub(super) fn send(
         &self,
         (method, target): (&str, &str),
         headers: &Headers,
         body: Upload,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, RequestError> {
         let authority = self.authority();
         let silent = |reason: String| {
-            format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
+            let sentence =
+                format!("nothing answers on {authority} ({reason}): see `lazurite doctor`");
+            RequestError::Unanswered(sentence)
         };
-        let broken = |error: io::Error| format!("the connection to {authority} broke: {error}");
+        let broken = |error: io::Error| {
+            RequestError::Unanswered(format!("the connection to {authority} broke: {error}"))
+        };
         let address = self.address_or_loopback().map_err(silent)?;
         let request = http_client::request(&authority, (method, target), headers, body);
-        let request = request.map_err(|error| format!("the request cannot be sent: {error}"))?;
+        let request = request.map_err(|error| {
+            RequestError::Unsent(format!("the request cannot be sent: {error}"))
+        })?;
         let runtime = http_client::runtime().map_err(broken)?;
         let response = runtime.block_on(async {
             let stream = match self.open(address).await.map_err(silent)? {
                 Handshake::Ready(stream, None) => stream,
                 Handshake::Ready(_, Some(distrust)) => {
-                    return Err(format!("{authority}: {distrust}"));
+                    let reason = format!("{authority}: {distrust}");
+                    return Err(RequestError::Unanswered(reason));
                 }
                 Handshake::Plain => {
-                    return Err(format!(
+                    return Err(RequestError::Unanswered(format!(
                         "{authority} speaks http, the connection string says https"
-                    ));
+                    )));
                 }
             };
             let response = http_client::send(stream, request, PATIENCE).await;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::azurite_process::{Azurite, NEWEST_RELEASE};
 use crate::blob::account_sas;
 use crate::clients::skips_clients;
-use crate::export::{files, fill, ok};
+use crate::export::{files, fill, ok, put_odd_properties};
 use crate::http::Request;
 use crate::server::{ACCOUNT, KEY, Launch, PATIENCE, Ports, Server, Service};
 use crate::test_clock::page;
@@ -385,6 +385,36 @@ fn connections_that_break_are_tried_again_and_nothing_comes_twice() {
         }
         set_faults(server, &json!([]));
     }
+    assert_equal_exports(&from, &to);
+}
+
+#[test]
+fn md5_of_another_length_and_a_missing_content_type_are_copied() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    put_odd_properties(&from);
+    copied(&from, &to, &[]);
+    assert_equal_exports(&from, &to);
+    for name in ["block", "long", "log", "disk"] {
+        let head = blob("HEAD", &format!("/photos/{name}")).send(&to);
+        head.is(200).has_header("content-md5", "AAEC");
+    }
+}
+
+#[test]
+fn policies_that_a_copy_did_not_come_to_are_set_by_the_next_run() {
+    let (from, to) = (Server::fresh(), Server::fresh());
+    fill(&from);
+    let scratch = TempDir::new().unwrap();
+    let journal = scratch.path().join("journal");
+    let words = ["--retry", "0", "--resume", journal.to_str().unwrap()];
+    set_faults(
+        &to,
+        &json!([{"operation": "SetContainerAcl", "count": 1, "fault": "reset"}]),
+    );
+    let (source, destination) = (from.connection_string(), to.connection_string());
+    not_copied(&source, &destination, &words);
+    blob("GET", "/photos?restype=container").send(&to).is(200);
+    copied(&from, &to, &words);
     assert_equal_exports(&from, &to);
 }
 

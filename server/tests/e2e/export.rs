@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::http::{Request, Response};
 use crate::server::{Server, Service};
-use crate::test_clock::lazurite;
+use crate::test_clock::{lazurite, page};
 
 fn request(service: Service, method: &str, target: &str) -> Request {
     Request::new(service, method, target).header("Accept", "application/json, application/xml")
@@ -258,6 +258,72 @@ fn md5_of_another_length_that_a_client_has_set_comes_back() {
         .has_header("content-md5", "AAEC")
         .has_header("content-type", "text/plain");
     assert_eq!(blob.text(), "content");
+}
+
+/// Blobs of all types whose Content-MD5 has three bytes, and which have no content type.
+pub(crate) fn put_odd_properties(server: &Server) {
+    let container = request(Service::Blob, "PUT", "/photos?restype=container");
+    container.send(server).is(201);
+    put(server, "block", "BlockBlob", &[], b"content");
+    put(server, "long", "BlockBlob", &[], &vec![7; 5 << 20]);
+    put(server, "log", "AppendBlob", &[], b"");
+    let line = request(Service::Blob, "PUT", "/photos/log?comp=appendblock");
+    line.body("line\n").send(server).is(201);
+    let length = [("x-ms-blob-content-length", "1024")];
+    put(server, "disk", "PageBlob", &length, b"");
+    for name in ["block", "long", "log", "disk"] {
+        let target = format!("/photos/{name}?comp=properties");
+        let properties = request(Service::Blob, "PUT", &target);
+        let properties = properties
+            .header("x-ms-blob-content-md5", "AAEC")
+            .header("x-ms-blob-cache-control", "no-cache");
+        properties.send(server).is(200);
+    }
+}
+
+#[test]
+fn blobs_without_a_content_type_have_none_after_an_import() {
+    let scratch = TempDir::new().unwrap();
+    let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::fresh();
+    put_odd_properties(&server);
+    ok(&server, &["export", &path("first")]);
+    let other = Server::fresh();
+    ok(&other, &["import", &path("first")]);
+    ok(&other, &["export", &path("again")]);
+    assert!(files(Path::new(&path("first"))) == files(Path::new(&path("again"))));
+    let blob = get(&other, Service::Blob, "/photos/block");
+    assert!(blob.is(200).header("content-type").is_none());
+}
+
+#[test]
+fn import_that_broke_off_before_policies_sets_them_when_it_is_repeated() {
+    let scratch = TempDir::new().unwrap();
+    let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let server = Server::fresh();
+    fill(&server);
+    ok(&server, &["export", &path("first")]);
+    let other = Server::fresh();
+    let rule = json!({"operation": "SetContainerAcl", "count": 1, "fault": "reset"});
+    let faults = page("PUT", "faults").body(json!({ "rules": [rule] }).to_string());
+    faults.send(&other).is(200);
+    refused(&other, &["import", &path("first")]);
+    ok(&other, &["import", &path("first"), "--existing", "replace"]);
+    ok(&other, &["export", &path("again")]);
+    assert!(files(Path::new(&path("first"))) == files(Path::new(&path("again"))));
+
+    // Those that are there stay.
+    let acl = "/photos?restype=container&comp=acl";
+    let set = request(Service::Blob, "PUT", acl).body(
+        "<SignedIdentifiers><SignedIdentifier><Id>mine</Id></SignedIdentifier></SignedIdentifiers>",
+    );
+    set.send(&other).is(200);
+    ok(&other, &["import", &path("first"), "--existing", "replace"]);
+    let policies = get(&other, Service::Blob, acl).text();
+    assert!(
+        policies.contains(">mine<") && !policies.contains(">readers<"),
+        "{policies}"
+    );
 }
 
 #[test]

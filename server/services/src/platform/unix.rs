@@ -60,6 +60,12 @@ pub fn restrict_to_owner(builder: &mut tempfile::Builder<'_, '_>) {
     builder.permissions(Permissions::from_mode(0o700));
 }
 
+/// Bytes that the file system of a directory has left for this user; `None` if it does not say.
+pub fn free_bytes(directory: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(directory).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Gives a file the mode of the one that it replaces, or 0600.
 pub fn keep_private(file: &Path, replaced: &Path) -> io::Result<()> {
     let permissions = match fs::metadata(replaced) {

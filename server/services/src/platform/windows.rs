@@ -53,6 +53,11 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
 /// Temporary directories inherit their rights.
 pub fn restrict_to_owner(_: &mut tempfile::Builder<'_, '_>) {}
 
+/// Not known: the standard library does not say.
+pub fn free_bytes(_: &Path) -> Option<u64> {
+    None
+}
+
 /// Files inherit their rights.
 pub fn keep_private(_: &Path, _: &Path) -> io::Result<()> {
     Ok(())

@@ -1,10 +1,12 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
-use crate::commands::transfer::{ImportError, at, is_no_space};
+use crate::commands::transfer::files::SEGMENTS_MAX;
+use crate::commands::transfer::{Error, ImportError, Result};
+use crate::platform;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 const ENDING: &str = ".tar.zst";
@@ -18,6 +20,8 @@ const LEVEL: i32 = 3;
 const FILE_BYTES_MAX: u64 = 200 << 40;
 /// Bytes of the head of an entry, with its long name and what pads the entry before it.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
+/// Segments of the path of a file, with the directory of its container. Directories are made and removed by recursion.
+const DEPTH_MAX: usize = SEGMENTS_MAX + 2;
 /// Bytes of a file that are copied at a time.
 const COPY_BYTES: usize = 64 << 10;
 
@@ -28,32 +32,34 @@ pub fn is_name(path: &Path) -> bool {
 }
 
 /// Error: a path whose name is that of another kind of archive, of which an export would make a directory.
-pub fn check_name(path: &Path) -> Result<(), String> {
+pub fn check_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
     let mut others = OTHER_ENDINGS.iter();
     if is_name(path) || !others.any(|ending| name.ends_with(ending)) {
         return Ok(());
     }
-    Err(format!(
-        "{}: an export is a directory, or an archive whose name ends with {ENDING}",
-        path.display()
-    ))
+    let place = path.display();
+    Err(
+        format!("{place}: an export is a directory, or an archive whose name ends with {ENDING}")
+            .into(),
+    )
 }
 
 /// Packs a directory into a new file, which is on the disk on return.
-pub fn pack(root: &Path, target: &Path) -> Result<(), String> {
-    let unwritten = |error| at(target, error);
+pub fn pack(root: &Path, target: &Path) -> Result<()> {
+    let unwritten = |error| Error::of_file(target, error);
     let file = File::create_new(target).map_err(unwritten)?;
     let packed = pack_into(root, BufWriter::new(file));
-    let file = packed.map_err(|error| format!("{}: {error}", target.display()))?;
+    let file = packed.map_err(|error| error.within(target.display()))?;
     file.get_ref().sync_all().map_err(unwritten)
 }
 
 /// Packs a directory that holds files and directories alone, in the order of their names: of equal directories, all bytes are equal.
 /// Returns the target, which is flushed.
-pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W, String> {
-    let unwritten = |error: io::Error| format!("the archive cannot be written: {error}");
+pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W> {
+    let unwritten =
+        |error: io::Error| Error::of_file(Path::new("the archive cannot be written"), error);
     let encoder = zstd::Encoder::new(target, LEVEL).map_err(unwritten)?;
     let mut archive = tar::Builder::new(encoder);
     archive.mode(tar::HeaderMode::Deterministic);
@@ -64,13 +70,13 @@ pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W, String> {
     Ok(target)
 }
 
-fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Result<(), String> {
+fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Result<()> {
     let directory = root.join(below);
-    let entries = fs::read_dir(&directory).map_err(|error| at(&directory, error))?;
+    let entries = fs::read_dir(&directory).map_err(|error| Error::of_file(&directory, error))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
     let mut names: Vec<_> = names
         .collect::<Result<_, _>>()
-        .map_err(|error| at(&directory, error))?;
+        .map_err(|error| Error::of_file(&directory, error))?;
     names.sort();
     for name in names {
         let path = below.join(&name);
@@ -78,9 +84,9 @@ fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Re
         if whole.is_dir() {
             add(archive, root, &path)?;
         } else {
-            let mut file = File::open(&whole).map_err(|error| at(&whole, error))?;
+            let mut file = File::open(&whole).map_err(|error| Error::of_file(&whole, error))?;
             let added = archive.append_file(&path, &mut file);
-            added.map_err(|error| at(&whole, error))?;
+            added.map_err(|error| Error::of_file(&whole, error))?;
         }
     }
     Ok(())
@@ -98,61 +104,97 @@ pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), Im
     let mut archive = tar::Archive::new(metered);
     let mut entries = archive.entries().map_err(unread)?;
     let mut bytes_left = bytes_max;
+    let mut last = PathBuf::new();
     loop {
         left.set(HEAD_BYTES_MAX);
+        let behind = |error| behind(&last, unread(error));
         let Some(entry) = entries.next() else { break };
-        let mut entry = entry.map_err(unread)?;
-        let name = entry.path().map_err(unread)?.into_owned();
-        let refused = |reason: &str| Err(ImportError::Content(format!("{name:?}: {reason}")));
-        match entry.header().entry_type() {
-            tar::EntryType::Regular => {}
-            tar::EntryType::Directory => continue,
-            _ => return refused("it is neither a file nor a directory"),
+        let mut entry = entry.map_err(behind)?;
+        let name = entry.path().map_err(behind)?.into_owned();
+        let refused = |error: Error| ImportError::Content(error.within(format_args!("{name:?}")));
+        if is_file(&entry, &name).map_err(refused)? {
+            let length = entry.size();
+            bytes_left = check_length(length, bytes_left, bytes_max).map_err(refused)?;
+            check_space(target, &name, length)?;
+            left.set(HEAD_BYTES_MAX + length);
+            if write(&mut entry, target, &name)? != length {
+                return Err(refused("it ends early".into()));
+            }
         }
-        let is_plain = |component| matches!(component, Component::Normal(_));
-        if name.components().next().is_none() || !name.components().all(is_plain) {
-            return refused("it leads out of the archive");
-        }
-        let length = entry.size();
-        if length > FILE_BYTES_MAX {
-            return refused("it is longer than any blob");
-        }
-        if length > bytes_left {
-            return refused(&format!(
-                "with it, the contents have more than {bytes_max} bytes"
-            ));
-        }
-        bytes_left -= length;
-        left.set(HEAD_BYTES_MAX + length);
-        if write(&mut entry, target, &name)? != length {
-            return refused("it ends early");
-        }
+        last = name;
     }
     // An archive that was cut behind its last entry is not whole either.
     left.set(HEAD_BYTES_MAX);
-    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(unread)?;
+    let rest = io::copy(&mut archive.into_inner(), &mut io::sink());
+    rest.map_err(|error| behind(&last, unread(error)))?;
     Ok(())
+}
+
+/// Whether an entry is a file rather than a directory. Errors: it is neither; it leads out of the archive; it is too deep.
+fn is_file(entry: &tar::Entry<'_, impl Read>, name: &Path) -> Result<bool> {
+    match entry.header().entry_type() {
+        tar::EntryType::Regular => {}
+        tar::EntryType::Directory => return Ok(false),
+        _ => return Err("it is neither a file nor a directory".into()),
+    }
+    let is_plain = |component| matches!(component, Component::Normal(_));
+    if name.components().next().is_none() || !name.components().all(is_plain) {
+        return Err("it leads out of the archive".into());
+    }
+    if name.components().count() > DEPTH_MAX {
+        return Err("it is deeper than the name of any blob".into());
+    }
+    Ok(true)
+}
+
+/// The bytes of content that are left for other files.
+fn check_length(length: u64, bytes_left: u64, bytes_max: u64) -> Result<u64> {
+    if length > FILE_BYTES_MAX {
+        return Err("it is longer than any blob".into());
+    }
+    let left = bytes_left.checked_sub(length);
+    left.ok_or_else(|| format!("with it, the contents have more than {bytes_max} bytes").into())
+}
+
+/// The error of a head that cannot be read, with the entry before it.
+fn behind(last: &Path, error: ImportError) -> ImportError {
+    match error {
+        ImportError::Content(error) if last != Path::new("") => {
+            ImportError::Content(error.within(format_args!("behind {last:?}")))
+        }
+        error => error,
+    }
+}
+
+/// Error: the disk has no room for a file, which is then not begun. A small archive can hold files of many gigabytes.
+fn check_space(target: &Path, name: &Path, length: u64) -> Result<()> {
+    match platform::free_bytes(target) {
+        Some(free) if free < length => Err(Error::no_space(format!(
+            "{}: it has {length} bytes, and the disk has {free} left",
+            target.join(name).display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn unread(error: io::Error) -> ImportError {
     ImportError::Content(match error.kind() {
-        ErrorKind::UnexpectedEof => "it ends early".to_owned(),
-        _ => format!("it cannot be read as an archive: {error}"),
+        ErrorKind::UnexpectedEof => "it ends early".into(),
+        _ => format!("it cannot be read as an archive: {error}").into(),
     })
 }
 
 /// Why the disk does not take an unpacked file.
 fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
-    let at_place = |error| at(&target.join(name), error);
     match error.kind() {
-        _ if is_no_space(&error) => ImportError::NoSpace(at_place(error)),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            ImportError::NotBegun(at_place(error))
-        }
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-            ImportError::Content(format!("{name:?}: it comes twice, or as a directory too"))
+            let reason = format!("{name:?}: it comes twice, or as a directory too");
+            ImportError::Content(reason.into())
         }
-        _ => ImportError::Content(format!("{name:?}: {error}")),
+        ErrorKind::InvalidFilename | ErrorKind::InvalidInput => {
+            ImportError::Content(format!("{name:?}: {error}").into())
+        }
+        _ => ImportError::NotBegun(Error::of_file(&target.join(name), error)),
     }
 }
 
@@ -276,9 +318,48 @@ mod tests {
     }
 
     #[test]
+    fn paths_deeper_than_any_blob_are_refused() {
+        let name = |depth: usize| "d/".repeat(depth - 1) + "f";
+        for (depth, is_taken) in [(DEPTH_MAX, true), (DEPTH_MAX + 1, false), (2_000, false)] {
+            let bytes = packed(|archive| {
+                let mut header = header("", tar::EntryType::Regular, 1);
+                let appended = archive.append_data(&mut header, name(depth), &b"x"[..]);
+                appended.unwrap();
+            });
+            assert_eq!(unpacked(&bytes).1.is_ok(), is_taken, "{depth}");
+        }
+    }
+
+    #[test]
+    fn place_of_a_broken_head_is_named() {
+        let file = header("blobs/con/a", tar::EntryType::Regular, 1);
+        let bytes = packed(|archive| {
+            archive.append(&file, &b"x"[..]).unwrap();
+            archive.get_mut().extend([b'j'; 512]);
+        });
+        let refused = unpacked(&bytes).1.unwrap_err();
+        assert!(refused.starts_with("behind \"blobs/con/a\": "), "{refused}");
+    }
+
+    #[test]
+    fn file_that_the_disk_has_no_room_for_is_not_begun() {
+        let file = header("huge", tar::EntryType::Regular, FILE_BYTES_MAX);
+        let bytes = packed(|archive| archive.append(&file, &b"x"[..]).unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let refused = unpack(&bytes[..], directory.path(), u64::MAX);
+        if platform::free_bytes(directory.path()).is_some_and(|free| free < FILE_BYTES_MAX) {
+            let Err(ImportError::NotBegun(error)) = refused else {
+                panic!("{refused:?}")
+            };
+            assert!(error.is_no_space(), "{error}");
+            assert!(!directory.path().join("huge").exists());
+        }
+    }
+
+    #[test]
     fn names_of_other_archives_are_refused() {
         for name in ["data", "data.d", "x/data.tar.zst", "x.zip/data", ".."] {
-            assert_eq!(check_name(Path::new(name)), Ok(()), "{name}");
+            assert!(check_name(Path::new(name)).is_ok(), "{name}");
         }
         for name in ["data.zip", "data.tar", "x/data.tar.gz", "data.TAR.ZST"] {
             assert!(check_name(Path::new(name)).is_err(), "{name}");

@@ -1,5 +1,6 @@
 //! The content of a blob that is imported: a file of the layout, or ranges of the files of another program.
 
+use crate::commands::transfer::Result;
 use crate::commands::transfer::files::Source;
 use crate::commands::transfer::import::Import;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ pub enum Content {
 
 impl Content {
     /// Error: the file is missing or no file, or the parts have more bytes than a number can say.
-    pub fn length(&self, import: &Import<'_>) -> Result<u64, String> {
+    pub fn length(&self, import: &Import<'_>) -> Result<u64> {
         match self {
             Content::File(path) => {
                 let file = import.source.open(path)?.ok_or(MISSING)?;
@@ -39,17 +40,13 @@ impl Content {
             Content::Parts(parts) => {
                 let mut counts = parts.iter().map(|part| part.count);
                 let length = counts.try_fold(0, u64::checked_add);
-                length.ok_or_else(|| "its parts are too long".to_owned())
+                length.ok_or_else(|| "its parts are too long".into())
             }
         }
     }
 
     /// The bytes from `offset` on.
-    pub fn open(
-        &self,
-        import: &Import<'_>,
-        offset: u64,
-    ) -> Result<Box<dyn Read + Send + 'static>, String> {
+    pub fn open(&self, import: &Import<'_>, offset: u64) -> Result<Box<dyn Read + Send + 'static>> {
         match self {
             Content::File(path) => {
                 let mut file = import.source.open(path)?.ok_or(MISSING)?;

@@ -125,12 +125,13 @@ pub fn is_name(path: &Path) -> bool {
 
 /// Writes the layout that a file declares. The error names the line.
 pub fn convert(path: &Path, target: &Target<'_>) -> Result<(), String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| at(path, error))?;
-    let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
+    let read = file.take(BYTES_MAX + 1).read_to_end(&mut bytes);
     if read.map_err(|error| at(path, error))? as u64 > BYTES_MAX {
         return Err(format!("it has more than {BYTES_MAX} bytes"));
     }
+    let text = text_of(bytes)?;
     let file = Checked { text: &text };
     let declaration: Declaration = toml::from_str(&text).map_err(|error| {
         let span = error.span().unwrap_or_default();
@@ -141,6 +142,15 @@ pub fn convert(path: &Path, target: &Target<'_>) -> Result<(), String> {
         target.write(&path, document.as_bytes())?;
     }
     Ok(())
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let wrong = error.utf8_error();
+        let before = &error.as_bytes()[..wrong.valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line}: {wrong}")
+    })
 }
 
 /// The file, for the places in errors.
@@ -309,6 +319,12 @@ mod tests {
                 "{text:?}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn line_that_is_no_text_is_named() {
+        let reason = text_of(b"[queues.work]\n# \xff\n".to_vec()).unwrap_err();
+        assert!(reason.starts_with("line 2: "), "{reason}");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use crate::commands::client::Client;
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::scratch::Scratch;
 use crate::commands::transfer::{
-    ExportError, FORMAT, MANIFEST, archive, ask, at, blobs, plain, queues, scratch_directory,
-    tables,
+    Error, FORMAT, MANIFEST, Result, archive, ask, blobs, plain, queues, tables,
 };
 use crate::platform::keep_private;
 use crate::service_kind::ServiceKind;
@@ -20,29 +20,25 @@ pub struct Exported {
 }
 
 /// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an archive; any other becomes a directory,
-/// which may be there if it is empty. The error is a sentence.
-pub fn export(client: &Client, path: &Path) -> Result<Exported, String> {
+/// which may be there if it is empty.
+pub fn export(client: &Client, path: &Path) -> Result<Exported> {
     archive::check_name(path)?;
     check_place(path)?;
     write_beside(client, path, |_, _| Ok(path.to_path_buf()))
 }
 
 /// Exports to an empty directory, and shows no progress. Sentences about what was left out.
-pub fn write_to(client: &Client, root: &Path) -> Result<Vec<String>, ExportError> {
+pub fn write_to(client: &Client, root: &Path) -> Result<Vec<String>> {
     let progress = Progress::silent();
-    let target = Target::new(root);
-    match write(client, &target, &progress) {
-        Ok(()) => Ok(progress.end_with_all()),
-        Err(error) if target.is_full() => Err(ExportError::NoSpace(error)),
-        Err(error) => Err(ExportError::Failed(error)),
-    }
+    write(client, &Target::new(root), &progress)?;
+    Ok(progress.end_with_all())
 }
 
 /// As [`export`], in the place of an archive that may be there. An archive that something was left out of replaces nothing: it becomes
 /// `FILE.incomplete`, and the error says so.
-pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
+pub fn replace(client: &Client, path: &Path) -> Result<Exported> {
     let exported = write_beside(client, path, |written, left_out| {
-        keep_private(written, path).map_err(|error| at(path, error))?;
+        keep_private(written, path).map_err(|error| Error::of_file(path, error))?;
         Ok(if left_out.is_empty() {
             path.to_path_buf()
         } else {
@@ -53,12 +49,13 @@ pub fn replace(client: &Client, path: &Path) -> Result<Exported, String> {
         return Ok(exported);
     }
     let left_out: Vec<_> = exported.left_out.iter().map(|one| plain(one)).collect();
-    Err(format!(
+    let sentence = format!(
         "the export is not whole, so that {} stays as it was, and the export is {}. Not exported: {}",
         path.display(),
         incomplete(path).display(),
         left_out.join("; ")
-    ))
+    );
+    Err(sentence.into())
 }
 
 fn incomplete(path: &Path) -> PathBuf {
@@ -72,14 +69,13 @@ fn incomplete(path: &Path) -> PathBuf {
 fn write_beside(
     client: &Client,
     path: &Path,
-    place: impl FnOnce(&Path, &[String]) -> Result<PathBuf, String>,
-) -> Result<Exported, String> {
+    place: impl FnOnce(&Path, &[String]) -> Result<PathBuf>,
+) -> Result<Exported> {
     let is_archive = archive::is_name(path);
     let parent = parent_of(path)?;
     // Beside its place, so that it can be renamed; gone if this fails.
-    let scratch = scratch_directory(".lazurite-export-")
-        .tempdir_in(&parent)
-        .map_err(|error| at(&parent, error))?;
+    let scratch = Scratch::new(&parent, ".lazurite-export-");
+    let scratch = scratch.map_err(|error| Error::of_file(&parent, error))?;
     let root = scratch.path().join("export");
     let progress = Progress::new();
     write(client, &Target::new(&root), &progress)?;
@@ -93,7 +89,7 @@ fn write_beside(
         root
     };
     let place = place(&written, &left_out)?;
-    fs::rename(&written, &place).map_err(|error| at(&place, error))?;
+    fs::rename(&written, &place).map_err(|error| Error::of_file(&place, error))?;
     sync(&parent);
     Ok(Exported { counts, left_out })
 }
@@ -103,7 +99,7 @@ fn sync(directory: &Path) {
     let _ = File::open(directory).and_then(|directory| directory.sync_all());
 }
 
-fn check_place(path: &Path) -> Result<(), String> {
+fn check_place(path: &Path) -> Result<()> {
     let is_empty = |path: &Path| {
         let entries = fs::read_dir(path);
         entries.is_ok_and(|mut entries| entries.next().is_none())
@@ -111,20 +107,20 @@ fn check_place(path: &Path) -> Result<(), String> {
     match fs::symlink_metadata(path) {
         Err(_) => Ok(()),
         Ok(_) if is_empty(path) => Ok(()),
-        Ok(_) => Err(format!("{} exists already", path.display())),
+        Ok(_) => Err(format!("{} exists already", path.display()).into()),
     }
 }
 
-fn parent_of(path: &Path) -> Result<PathBuf, String> {
-    let path = std::path::absolute(path).map_err(|error| at(path, error))?;
+fn parent_of(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path).map_err(|error| Error::of_file(path, error))?;
     let parent = path.parent().filter(|_| path.file_name().is_some());
     let parent =
         parent.ok_or_else(|| format!("{} names no place for an export", path.display()))?;
-    fs::create_dir_all(parent).map_err(|error| at(parent, error))?;
+    fs::create_dir_all(parent).map_err(|error| Error::of_file(parent, error))?;
     Ok(parent.to_path_buf())
 }
 
-fn write(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+fn write(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for service in ServiceKind::ALL {
         if !client.has(service) {
             continue;

@@ -1,17 +1,18 @@
 //! The files of an export: the path of a blob's content, and reading from an unchecked directory.
 
-use crate::commands::transfer::{at, is_no_space};
+use crate::commands::transfer::{Error, Result, at};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes of a segment of a path, and of a path: below the limits of file systems.
 const SEGMENT_BYTES_MAX: usize = 200;
 const PATH_BYTES_MAX: usize = 800;
+/// Segments of the path of a content: a name of 1,024 characters has no more that are not empty. Directories are walked by recursion.
+pub const SEGMENTS_MAX: usize = 512;
 /// Where contents lie whose names no file can have: no escaped name is so.
 const OTHERS: &str = "%";
 /// Bytes of a line of JSON, and of a file of settings.
@@ -111,69 +112,51 @@ pub fn name_of(path: &str) -> Option<String> {
 /// A directory that an export is written to.
 pub struct Target<'a> {
     root: &'a Path,
-    is_full: AtomicBool,
 }
 
 impl Target<'_> {
     pub fn new(root: &Path) -> Target<'_> {
-        Target {
-            root,
-            is_full: AtomicBool::new(false),
-        }
-    }
-
-    /// Whether the disk did not take a file, as it is full.
-    pub fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        Target { root }
     }
 
     /// A new file; its directories are made.
-    pub fn create(&self, path: &str) -> Result<BufWriter<TargetFile<'_>>, String> {
+    pub fn create(&self, path: &str) -> Result<BufWriter<TargetFile>> {
         let path = self.root.join(path);
         if let Some(parent) = path.parent() {
-            let made = fs::create_dir_all(parent);
-            made.map_err(|error| self.failed(parent, error).to_string())?;
+            fs::create_dir_all(parent).map_err(|error| Error::of_file(parent, error))?;
         }
         let file = File::create_new(&path);
-        let file = file.map_err(|error| self.failed(&path, error).to_string())?;
-        let target = self;
-        let file = TargetFile { target, path, file };
-        Ok(BufWriter::with_capacity(256 << 10, file))
-    }
-
-    /// The error with the path.
-    fn failed(&self, path: &Path, error: io::Error) -> io::Error {
-        if is_no_space(&error) {
-            self.is_full.store(true, Ordering::Relaxed);
-        }
-        io::Error::new(error.kind(), at(path, error))
+        let file = file.map_err(|error| Error::of_file(&path, error))?;
+        Ok(BufWriter::with_capacity(
+            256 << 10,
+            TargetFile { path, file },
+        ))
     }
 
     /// Writes a JSON object, indented for people.
-    pub fn write_settings(&self, path: &str, fields: Map<String, Value>) -> Result<(), String> {
+    pub fn write_settings(&self, path: &str, fields: Map<String, Value>) -> Result<()> {
         let text = serde_json::to_string_pretty(&Value::from(fields));
         let text = text.map_err(|error| format!("{path}: {error}"))?;
         self.write(path, (text + "\n").as_bytes())
     }
 
-    pub fn write(&self, path: &str, bytes: &[u8]) -> Result<(), String> {
+    pub fn write(&self, path: &str, bytes: &[u8]) -> Result<()> {
         let mut file = self.create(path)?;
         let written = file.write_all(bytes).and_then(|()| file.flush());
-        written.map_err(|error| error.to_string())
+        written.map_err(Error::of_named_file)
     }
 }
 
-/// A file of an export. Its errors have its path.
-pub struct TargetFile<'a> {
-    target: &'a Target<'a>,
+/// A file of an export. Its errors begin with its path.
+pub struct TargetFile {
     path: PathBuf,
     file: File,
 }
 
-impl Write for TargetFile<'_> {
+impl Write for TargetFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes);
-        written.map_err(|error| self.target.failed(&self.path, error))
+        written.map_err(|error| io::Error::new(error.kind(), at(&self.path, error)))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -188,103 +171,82 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     /// Opens a file; `None` if it is not there. Errors: the path leads out of the directory or over a link, or names no file.
-    pub fn open(&self, path: &str) -> Result<Option<File>, String> {
+    pub fn open(&self, path: &str) -> Result<Option<File>> {
         let found = self.find(path)?;
         let Some((path, is_file)) = found else {
             return Ok(None);
         };
         if !is_file {
-            return Err(format!("{}: it is no file", path.display()));
+            return Err(format!("{}: it is no file", path.display()).into());
         }
-        File::open(&path)
+        let opened = File::open(&path);
+        opened
             .map(Some)
-            .map_err(|error| at(&path, error))
+            .map_err(|error| Error::of_file(&path, error))
     }
 
     /// Where the path leads, and whether to a file rather than a directory; `None` if nothing is there.
-    fn find(&self, path: &str) -> Result<Option<(PathBuf, bool)>, String> {
+    fn find(&self, path: &str) -> Result<Option<(PathBuf, bool)>> {
         let is_plain = |component| matches!(component, Component::Normal(_));
         let relative = Path::new(path);
         if path.contains('\\') || path.is_empty() || !relative.components().all(is_plain) {
-            return Err(format!("{path:?}: it leads out of its directory"));
+            return Err(format!("{path:?}: it leads out of its directory").into());
         }
         let mut found = self.root.to_path_buf();
         let mut is_file = false;
         for component in relative.components() {
             found.push(component);
-            let metadata = match fs::symlink_metadata(&found) {
-                Ok(metadata) => metadata,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(at(&found, error)),
-            };
-            let kind = metadata.file_type();
-            if !kind.is_file() && !kind.is_dir() {
-                let what = if kind.is_symlink() {
-                    "a link"
-                } else {
-                    "no file"
-                };
-                return Err(format!(
-                    "{}: it is {what}, which is not imported",
-                    found.display()
-                ));
+            match kind_of(&found)? {
+                Some(Kind::File) => is_file = true,
+                Some(Kind::Directory) => is_file = false,
+                None => return Ok(None),
             }
-            is_file = kind.is_file();
         }
         Ok(Some((found, is_file)))
     }
 
     /// The names in a directory with whether they are files, in order; none if it is not there.
-    pub fn list(&self, path: &str) -> Result<Vec<(String, bool)>, String> {
-        match self.find(path)? {
-            Some((directory, false)) => self.names_in(&directory, &format!("{path}/"), |_| true),
-            Some((file, true)) => Err(format!("{}: it is no directory", file.display())),
+    pub fn list(&self, path: &str) -> Result<Vec<(String, bool)>> {
+        match self.find_directory(path)? {
+            Some(directory) => names_in(&directory, |_| true),
             None => Ok(Vec::new()),
         }
     }
 
     /// As [`list`](Source::list), of the uppermost directory, without hidden names.
-    pub fn list_top(&self) -> Result<Vec<(String, bool)>, String> {
-        self.names_in(self.root, "", |name| !name.starts_with('.'))
+    pub fn list_top(&self) -> Result<Vec<(String, bool)>> {
+        names_in(self.root, |name| !name.starts_with('.'))
     }
 
-    /// `path` is that of the directory, with the slash behind it.
-    fn names_in(
-        &self,
-        directory: &Path,
-        path: &str,
-        is_wanted: impl Fn(&str) -> bool,
-    ) -> Result<Vec<(String, bool)>, String> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(directory).map_err(|error| at(directory, error))? {
-            let entry = entry.map_err(|error| at(directory, error))?;
-            let name = entry.file_name().into_string();
-            let name = name
-                .map_err(|name| format!("{}: the name {name:?} is no text", directory.display()))?;
-            if !is_wanted(&name) {
-                continue;
-            }
-            let found = self.find(&format!("{path}{name}"))?;
-            names.extend(found.map(|(_, is_file)| (name, is_file)));
+    /// Hands on all files below a directory, in order, by their paths in it.
+    pub fn files_below(&self, path: &str, take: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        match self.find_directory(path)? {
+            Some(directory) => walk(&directory, "", SEGMENTS_MAX, take),
+            None => Ok(()),
         }
-        names.sort();
-        Ok(names)
+    }
+
+    fn find_directory(&self, path: &str) -> Result<Option<PathBuf>> {
+        match self.find(path)? {
+            Some((file, true)) => Err(format!("{}: it is no directory", file.display()).into()),
+            found => Ok(found.map(|(directory, _)| directory)),
+        }
     }
 
     /// A JSON object; empty if there is no such file.
-    pub fn read_settings(&self, path: &str) -> Result<Map<String, Value>, String> {
+    pub fn read_settings(&self, path: &str) -> Result<Map<String, Value>> {
         let Some(bytes) = self.read(path)? else {
             return Ok(Map::new());
         };
         match serde_json::from_slice(&bytes) {
             Ok(Value::Object(fields)) => Ok(fields),
-            Ok(_) => Err(format!("{path}: it is no JSON object")),
-            Err(error) => Err(format!("{path}: {error}")),
+            Ok(_) => Err(format!("{path}: it is no JSON object").into()),
+            Err(error) => Err(format!("{path}: {error}").into()),
         }
     }
 
     /// A short file as a whole.
-    pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+    pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let Some(file) = self.open(path)? else {
             return Ok(None);
         };
@@ -292,19 +254,13 @@ impl Source<'_> {
         let read = file.take(SETTINGS_BYTES_MAX + 1).read_to_end(&mut bytes);
         read.map_err(|error| format!("{path}: {error}"))?;
         if bytes.len() as u64 > SETTINGS_BYTES_MAX {
-            return Err(format!(
-                "{path}: it has more than {SETTINGS_BYTES_MAX} bytes"
-            ));
+            return Err(format!("{path}: it has more than {SETTINGS_BYTES_MAX} bytes").into());
         }
         Ok(Some(bytes))
     }
 
     /// Hands on each line of a file that is not blank. Errors begin with the path and the number of the line.
-    pub fn lines(
-        &self,
-        path: &str,
-        mut line: impl FnMut(&str) -> Result<(), String>,
-    ) -> Result<(), String> {
+    pub fn lines(&self, path: &str, mut line: impl FnMut(&str) -> Result<()>) -> Result<()> {
         self.numbered_lines(path, |_, text| line(text))
     }
 
@@ -312,8 +268,8 @@ impl Source<'_> {
     pub fn numbered_lines(
         &self,
         path: &str,
-        mut line: impl FnMut(u64, &str) -> Result<(), String>,
-    ) -> Result<(), String> {
+        mut line: impl FnMut(u64, &str) -> Result<()>,
+    ) -> Result<()> {
         let Some(file) = self.open(path)? else {
             return Ok(());
         };
@@ -321,24 +277,103 @@ impl Source<'_> {
         let mut bytes = Vec::new();
         for number in 1.. {
             bytes.clear();
-            let in_line = |error: &dyn std::fmt::Display| format!("{path}, line {number}: {error}");
+            let in_line = |error: Error| error.within(format_args!("{path}, line {number}"));
             let mut limited = (&mut reader).take(LINE_BYTES_MAX + 1);
             let read = limited.read_until(b'\n', &mut bytes);
-            if read.map_err(|error| in_line(&error))? == 0 {
+            if read.map_err(|error| in_line(error.to_string().into()))? == 0 {
                 break;
             }
             if bytes.len() as u64 > LINE_BYTES_MAX {
-                return Err(in_line(&format!("it has more than {LINE_BYTES_MAX} bytes")));
+                let reason = format!("it has more than {LINE_BYTES_MAX} bytes");
+                return Err(in_line(reason.into()));
             }
             let text = std::str::from_utf8(&bytes)
-                .map_err(|error| in_line(&error))?
+                .map_err(|error| in_line(error.to_string().into()))?
                 .trim();
             if !text.is_empty() {
-                line(number, text).map_err(|error| in_line(&error))?;
+                line(number, text).map_err(in_line)?;
             }
         }
         Ok(())
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    File,
+    Directory,
+}
+
+/// `None` if nothing is there. Error: it is a link, or something else that is not imported.
+fn kind_of(path: &Path) -> Result<Option<Kind>> {
+    let kind = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::of_file(path, error)),
+    };
+    if kind.is_file() {
+        return Ok(Some(Kind::File));
+    }
+    if kind.is_dir() {
+        return Ok(Some(Kind::Directory));
+    }
+    let what = if kind.is_symlink() {
+        "a link"
+    } else {
+        "no file"
+    };
+    let place = path.display();
+    Err(format!("{place}: it is {what}, which is not imported").into())
+}
+
+/// The names in a directory on whose way no link is, with whether they are files, in order.
+fn names_in(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, bool)>> {
+    let unread = |error| Error::of_file(directory, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unread)? {
+        let entry = entry.map_err(unread)?;
+        let name = entry.file_name().into_string();
+        let name =
+            name.map_err(|name| format!("{}: the name {name:?} is no text", directory.display()))?;
+        if !is_wanted(&name) {
+            continue;
+        }
+        if name.contains('\\') {
+            return Err(format!("{name:?}: it leads out of its directory").into());
+        }
+        let kind = kind_of(&directory.join(&name))?;
+        names.extend(kind.map(|kind| (name, kind == Kind::File)));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Each directory is looked at once: a check of the whole way to each would take minutes at the greatest depth that a system allows.
+fn walk(
+    directory: &Path,
+    below: &str,
+    segments_left: usize,
+    take: &mut dyn FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    let Some(segments_left) = segments_left.checked_sub(1) else {
+        return Err(format!(
+            "{}: it is deeper than the name of any blob",
+            directory.display()
+        )
+        .into());
+    };
+    for (name, is_file) in names_in(directory, |_| true)? {
+        let path = match below {
+            "" => name.clone(),
+            below => format!("{below}/{name}"),
+        };
+        if is_file {
+            take(&path)?;
+        } else {
+            walk(&directory.join(&name), &path, segments_left, take)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -400,7 +435,7 @@ mod tests {
             "a\\b",
             "./..",
         ] {
-            let refused = source.open(path).unwrap_err();
+            let refused = source.open(path).unwrap_err().to_string();
             assert!(refused.contains("leads out"), "{path}: {refused}");
         }
         #[cfg(unix)]
@@ -408,7 +443,7 @@ mod tests {
             std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
             std::os::unix::fs::symlink("..", root.join("up")).unwrap();
             for path in ["link", "up/secret"] {
-                let refused = source.open(path).unwrap_err();
+                let refused = source.open(path).unwrap_err().to_string();
                 assert!(refused.contains("a link"), "{path}: {refused}");
             }
         }
@@ -430,10 +465,35 @@ mod tests {
         source.lines("absent", &mut take).unwrap();
         assert_eq!(lines, ["a", "b", "c"]);
         fs::write(directory.path().join("long"), vec![b'x'; 17 << 20]).unwrap();
-        let refused = source.lines("long", |_| Ok(())).unwrap_err();
+        let refused = source.lines("long", |_| Ok(())).unwrap_err().to_string();
         assert!(
             refused.starts_with("long, line 1: it has more than"),
             "{refused}"
         );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn deep_directory_is_walked_quickly_and_a_deeper_one_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let deep = "d/".repeat(SEGMENTS_MAX - 1);
+        let bottom = directory.path().join("root").join(&deep);
+        fs::create_dir_all(&bottom).unwrap();
+        fs::write(bottom.join("file"), "").unwrap();
+        let source = Source {
+            root: directory.path(),
+        };
+        let mut found = Vec::new();
+        let mut take = |path: &str| {
+            found.push(path.to_owned());
+            Ok(())
+        };
+        let begun = std::time::Instant::now();
+        source.files_below("root", &mut take).unwrap();
+        assert_eq!(found, [deep + "file"]);
+        assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+        fs::create_dir(bottom.join("deeper")).unwrap();
+        let refused = source.files_below("root", &mut |_| Ok(())).unwrap_err();
+        assert!(refused.to_string().contains("deeper than"), "{refused}");
     }
 }

@@ -4,13 +4,15 @@ use crate::commands::client::Client;
 use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::scratch::Scratch;
 use crate::commands::transfer::{
-    FORMAT, ImportError, MANIFEST, archive, at, blobs, code_of, declaration,
-    export::properties_path, is_refusal, queues, scratch_directory, scratch_in, send, tables,
+    Error, FORMAT, ImportError, MANIFEST, Result, archive, blobs, declaration,
+    export::properties_path, policies, queues, send, tables,
 };
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
@@ -56,8 +58,9 @@ pub struct Imported {
 }
 
 impl Import<'_> {
-    /// The names of the containers, queues or tables: directories, and files with one of these endings.
-    pub fn resources(&self, directory: &str, endings: &[&str]) -> Result<Vec<String>, String> {
+    /// The names of the containers, queues or tables: those of directories, and of files with the endings of the kind.
+    pub fn resources(&self, kind: ResourceKind) -> Result<Vec<String>> {
+        let (directory, endings) = (kind.directory(), kind.endings());
         let mut names = BTreeSet::new();
         for (name, is_file) in self.source.list(directory)? {
             let by_ending = || {
@@ -71,34 +74,30 @@ impl Import<'_> {
             let found = if is_file {
                 by_ending()
             } else {
-                (directory == "blobs").then(|| name.clone())
+                (kind == ResourceKind::Container).then(|| name.clone())
             };
-            names.insert(found.ok_or_else(|| outside_layout(&format!("{directory}/{name}")))?);
+            let found = found.ok_or_else(|| outside_layout(&format!("{directory}/{name}")));
+            names.insert(found?);
         }
         Ok(names.into_iter().collect())
     }
 
     /// Makes a container, queue or table by its settings. Answers whether it is new; `None` if it is there and stays as it is.
-    pub fn make(
-        &self,
-        kind: &str,
-        name: &str,
-        settings: &str,
-        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
-    ) -> Result<Option<bool>, String> {
-        let mut fields = self.source.read_settings(settings)?;
-        let mut made = make(self.client, name, &fields);
+    pub fn make(&self, kind: ResourceKind, name: &str) -> Result<Option<bool>> {
+        let settings = kind.settings(name);
+        let mut fields = self.source.read_settings(&settings)?;
+        let mut made = kind.make(self.client, name, &fields);
         let what = match self.foreign {
             Some(_) => format!("{kind} {name}"),
-            None => settings.to_owned(),
+            None => settings,
         };
-        let is_forbidden = |refusal: &String| code_of(refusal) == "PublicAccessNotPermitted";
+        let is_forbidden = |error: &Error| error.code() == "PublicAccessNotPermitted";
         if self.foreign.is_some() && made.as_ref().is_err_and(is_forbidden) {
             fields.remove("publicAccess");
             self.progress.leave_out(format!(
                 "{what}: its public access, which the server does not permit"
             ));
-            made = make(self.client, name, &fields);
+            made = kind.make(self.client, name, &fields);
         }
         let Some(is_new) = self.or_leave_out(&what, made)? else {
             // It may have been made, without its policies.
@@ -109,26 +108,31 @@ impl Import<'_> {
             let _ = self.skipped.set(format!("{kind} {name}"));
             return Ok(None);
         }
+        if !is_new {
+            let completed = policies::complete(self.client, kind, name, &fields);
+            self.or_leave_out(&what, completed)?;
+        }
         Ok(Some(is_new))
     }
 
     /// Notes what is refused and left out; `None` then. The error begins with the name.
-    pub fn or_leave_out<T>(
-        &self,
-        what: &str,
-        outcome: Result<T, String>,
-    ) -> Result<Option<T>, String> {
+    pub fn or_leave_out<T>(&self, what: &str, outcome: Result<T>) -> Result<Option<T>> {
         match outcome {
             Ok(done) => Ok(Some(done)),
-            Err(error) if self.foreign.is_some() && is_refusal(&error) => {
-                self.progress.leave_out(format!("{what}: {error}"));
+            Err(error) if self.leaves_out(&error) => {
+                self.progress.leave_out(error.within(what).to_string());
                 Ok(None)
             }
-            Err(error) => Err(format!("{what}: {error}")),
+            Err(error) => Err(error.within(what)),
         }
     }
 
-    pub fn note_existing(&self, kind: &str, name: &str, what: &str) {
+    /// Whether the import goes on without the item of this error.
+    pub fn leaves_out(&self, error: &Error) -> bool {
+        self.foreign.is_some() && !error.is_fatal()
+    }
+
+    pub fn note_existing(&self, kind: ResourceKind, name: &str, what: &str) {
         self.note(format!("{kind} {name} is there: {what}"));
     }
 
@@ -145,11 +149,11 @@ impl Import<'_> {
         {
             return Err(ImportError::InUse(name));
         }
-        begin().map_err(ImportError::NotBegun)?;
+        begin()?;
         self.write_all().map_err(ImportError::Begun)
     }
 
-    fn write_all(&self) -> Result<(), String> {
+    fn write_all(&self) -> Result<()> {
         blobs::import(self)?;
         queues::import(self)?;
         tables::import(self)?;
@@ -179,25 +183,24 @@ pub fn import(
     existing: Existing,
     begin: &dyn Fn() -> Result<(), String>,
 ) -> Result<Imported, ImportError> {
-    let at_path = |error| ImportError::NotBegun(at(path, error));
+    let at_path = |error| Error::of_file(path, error);
     if fs::metadata(path).map_err(at_path)?.is_dir() {
         return import_directory(client, path, existing, Progress::new(), begin);
     }
     if declaration::is_name(path) {
         let place = std::env::temp_dir();
-        let layout = scratch_in(&place, SCRATCH, ImportError::NoSpace)?;
+        let layout =
+            Scratch::new(&place, SCRATCH).map_err(|error| Error::of_file(&place, error))?;
         let target = Target::new(layout.path());
         declaration::convert(path, &target)
-            .map_err(|error| ImportError::Content(error).of(path))?;
+            .map_err(|error| ImportError::Content(error.into()).of(path))?;
         return import_directory(client, layout.path(), existing, Progress::new(), begin);
     }
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
-    let place = scratch_directory(SCRATCH);
     // Beside it there is room, unless that is mounted to be read only.
-    let unpacked = place
-        .tempdir_in(parent.unwrap_or(Path::new(".")))
-        .or_else(|_| place.tempdir())
+    let unpacked = Scratch::new(parent.unwrap_or(Path::new(".")), SCRATCH)
+        .or_else(|_| Scratch::new(&std::env::temp_dir(), SCRATCH))
         .map_err(at_path)?;
     let archive = File::open(path).map_err(at_path)?;
     unpack(archive, unpacked.path(), u64::MAX).map_err(|error| error.of(path))?;
@@ -210,7 +213,7 @@ pub fn unpack(archive: impl Read, root: &Path, bytes_max: u64) -> Result<(), Imp
     let manifest = Source { root }.read(MANIFEST);
     if manifest.map_err(ImportError::Content)?.is_none() {
         let reason = format!("it is no whole export: {MANIFEST} is missing");
-        return Err(ImportError::Content(reason));
+        return Err(ImportError::Content(reason.into()));
     }
     Ok(())
 }
@@ -265,7 +268,7 @@ pub fn import_converted(
     foreign: &Path,
     existing: Existing,
     progress: &Progress,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, ImportError> {
     let source = Source { root };
     let import = Import {
         client,
@@ -281,21 +284,22 @@ pub fn import_converted(
 }
 
 /// A directory without a manifest was written by people.
-fn check_format(source: &Source<'_>) -> Result<(), String> {
+fn check_format(source: &Source<'_>) -> Result<()> {
     let manifest = source.read_settings(MANIFEST)?;
     match manifest.get("format").and_then(serde_json::Value::as_u64) {
         Some(FORMAT) => Ok(()),
         None if manifest.is_empty() => Ok(()),
-        Some(format) => Err(format!(
-            "{MANIFEST}: its format is {format}, and this release reads {FORMAT}"
-        )),
-        None => Err(format!("{MANIFEST}: format: it is no number")),
+        Some(format) => {
+            let reason = format!("its format is {format}, and this release reads {FORMAT}");
+            Err(Error::from(reason).within(MANIFEST))
+        }
+        None => Err(Error::from("format: it is no number").within(MANIFEST)),
     }
 }
 
 /// Refuses names at the top and among the service properties that no import reads: they would be left out silently. People keep notes and
 /// hidden files beside their data.
-fn check_places(source: &Source<'_>) -> Result<(), String> {
+fn check_places(source: &Source<'_>) -> Result<()> {
     for (name, is_file) in source.list_top()? {
         let is_known = if is_file {
             name == MANIFEST || name.ends_with(".md")
@@ -316,32 +320,26 @@ fn check_places(source: &Source<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_all_service_properties(source: &Source<'_>) -> Result<(), String> {
+fn check_all_service_properties(source: &Source<'_>) -> Result<()> {
     for service in ServiceKind::ALL {
         let path = properties_path(service);
         if let Some(document) = source.read(&path)? {
             check_service_properties(service, &document)
-                .map_err(|error| format!("{path}: {error}"))?;
+                .map_err(|error| Error::from(error).within(&path))?;
         }
     }
     Ok(())
 }
 
-fn outside_layout(path: &str) -> String {
-    format!("{path}: it is no part of the layout of an export")
+fn outside_layout(path: &str) -> Error {
+    Error::from("it is no part of the layout of an export").within(path)
 }
 
 /// The first container, queue or table that is to be imported and holds something.
-fn find_in_use(import: &Import<'_>) -> Result<Option<String>, String> {
-    type IsInUse = fn(&Client, &str) -> Result<bool, String>;
-    let kinds: [(&str, &str, [&str; 2], IsInUse); 3] = [
-        ("container", "blobs", blobs::ENDINGS, blobs::is_in_use),
-        ("queue", "queues", queues::ENDINGS, queues::is_in_use),
-        ("table", "tables", tables::ENDINGS, tables::is_in_use),
-    ];
-    for (kind, directory, endings, is_in_use) in kinds {
-        for name in import.resources(directory, &endings)? {
-            if is_in_use(import.client, &name)? {
+fn find_in_use(import: &Import<'_>) -> Result<Option<String>> {
+    for kind in ResourceKind::ALL {
+        for name in import.resources(kind)? {
+            if kind.is_in_use(import.client, &name)? {
                 return Ok(Some(format!("{kind} {name}")));
             }
         }

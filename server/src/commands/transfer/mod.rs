@@ -25,6 +25,7 @@ mod checks;
 mod content;
 mod copy;
 mod declaration;
+mod error;
 mod export;
 mod files;
 mod import;
@@ -33,17 +34,21 @@ mod parallel;
 mod policies;
 mod progress;
 mod queues;
+mod resource_kind;
+mod scratch;
 mod tables;
 
 pub use archive::{is_name as is_archive_name, pack_into};
 pub use copy::{Options as CopyOptions, run as run_copy};
+pub use error::{Error, Result};
 pub use import::{Existing, Imported, unpack};
+pub use scratch::scratch_in;
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply};
+use crate::commands::request_error::RequestError;
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
-use crate::platform::restrict_to_owner;
 use crate::request::metadata;
 use crate::resource_names;
 use crate::service_kind::ServiceKind;
@@ -55,7 +60,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// The version of the layout.
 const FORMAT: u64 = 1;
@@ -72,51 +76,38 @@ const BROKEN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// The name of a container, a queue or a table, with its settings.
 type Resource = (String, Map<String, Value>);
 
-/// Why nothing was exported, as a sentence without its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExportError {
-    /// The disk does not take the files, as it is full.
-    NoSpace(String),
-    /// Another failure.
-    Failed(String),
-}
-
-impl From<String> for ExportError {
-    fn from(error: String) -> ExportError {
-        ExportError::Failed(error)
-    }
-}
-
-/// Why not everything was imported, as a sentence without its end.
+/// Why not everything was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportError {
     /// What is to be imported has a fault. Nothing was imported.
-    Content(String),
-    /// The disk does not take the intermediate files, as it is full. Nothing was imported.
-    NoSpace(String),
+    Content(Error),
     /// This container, queue or table holds something. Nothing was imported.
     InUse(String),
     /// Another failure before the first write. Nothing was imported.
-    NotBegun(String),
+    NotBegun(Error),
     /// A failure behind the first write. What came before it is imported.
-    Begun(String),
+    Begun(Error),
 }
 
 impl ImportError {
     /// The error of an archive, with its path.
     fn of(self, path: &Path) -> ImportError {
         match self {
-            ImportError::Content(reason) => {
-                ImportError::Content(format!("{}: {reason}", path.display()))
-            }
+            ImportError::Content(error) => ImportError::Content(error.within(path.display())),
             other => other,
         }
     }
 }
 
+impl From<Error> for ImportError {
+    fn from(error: Error) -> ImportError {
+        ImportError::NotBegun(error)
+    }
+}
+
 impl From<String> for ImportError {
     fn from(error: String) -> ImportError {
-        ImportError::NotBegun(error)
+        ImportError::NotBegun(error.into())
     }
 }
 
@@ -136,10 +127,9 @@ impl From<ImportError> for String {
                 "{name} is there and holds something. Nothing was imported. {}",
                 choices_about_existing("--existing ")
             ),
-            ImportError::Content(sentence)
-            | ImportError::NoSpace(sentence)
-            | ImportError::NotBegun(sentence)
-            | ImportError::Begun(sentence) => sentence,
+            ImportError::Content(error)
+            | ImportError::NotBegun(error)
+            | ImportError::Begun(error) => error.to_string(),
         }
     }
 }
@@ -204,7 +194,7 @@ pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
 }
 
 /// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences about what was left out.
-pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>, ExportError> {
+pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>> {
     export::write_to(&Client::new(Some(connection_string))?, root)
 }
 
@@ -218,30 +208,13 @@ pub fn import_unpacked(
     import::import_directory(&client, root, existing, Progress::silent(), &|| Ok(()))
 }
 
-/// The status and the code of the refusal of a service in an error, which may begin with the name of a resource.
-pub fn refusal_in(error: &str) -> Option<(u16, &str)> {
-    let mut parts = error.split(": ");
-    parts.find_map(|part| {
-        let (_, code) = part.split_once(' ')?;
-        // A refused batch has the phrase of its status as its code.
-        let is_code = |letter: char| letter.is_ascii_alphanumeric() || letter == ' ';
-        let is_code = code.chars().all(is_code);
-        Some((status_of(part).filter(|_| is_code)?, code))
-    })
-}
-
 /// Sends a request without a body, again while the service is busy.
-fn ask(
-    client: &Client,
-    service: ServiceKind,
-    method: &str,
-    resource: &str,
-) -> Result<Reply, String> {
+fn ask(client: &Client, service: ServiceKind, method: &str, resource: &str) -> Result<Reply> {
     patiently(client, || client.ask(service, method, resource.to_owned()))
 }
 
 /// Asks for a document.
-fn ask_xml(client: &Client, service: ServiceKind, resource: &str) -> Result<Element, String> {
+fn ask_xml(client: &Client, service: ServiceKind, resource: &str) -> Result<Element> {
     patiently(client, || {
         client.ask(service, "GET", resource.to_owned())?.xml()
     })
@@ -255,7 +228,7 @@ fn send(
     resource: &str,
     headers: &[(String, String)],
     body: &[u8],
-) -> Result<Reply, String> {
+) -> Result<Reply> {
     let open = || Ok(Upload::of(body.to_vec()));
     send_opened(client, service, method, resource, headers, open)
 }
@@ -267,18 +240,16 @@ fn send_opened(
     method: &str,
     resource: &str,
     headers: &[(String, String)],
-    open: impl Fn() -> Result<Upload, String>,
-) -> Result<Reply, String> {
+    open: impl Fn() -> Result<Upload>,
+) -> Result<Reply> {
     // The values come from unchecked files.
     let is_plain = |text: &str| !text.chars().any(cannot_be_sent);
     let mut broken = headers
         .iter()
         .filter(|(name, value)| !is_plain(name) || !is_plain(value));
     if let Some((name, _)) = broken.next() {
-        return Err(format!(
-            "{}: it holds a control character",
-            name.escape_default()
-        ));
+        let reason = format!("{}: it holds a control character", name.escape_default());
+        return Err(RequestError::Unsent(reason).into());
     }
     patiently(client, || {
         let body = open()?;
@@ -288,63 +259,34 @@ fn send_opened(
             resource: resource.to_owned(),
             headers: headers.to_vec(),
         };
-        client.send(call, body)
+        client.send(call, body).map_err(Error::from)
     })
 }
 
 /// Sends again while the service is busy, and after a connection broke for as long as the client says, with growing waits.
-fn patiently<T>(client: &Client, send: impl Fn() -> Result<T, String>) -> Result<T, String> {
+fn patiently<T, E: Into<Error>>(client: &Client, send: impl Fn() -> Result<T, E>) -> Result<T> {
     let mut tries = 1;
     let mut wait = BROKEN_WAIT;
     let mut broken_since = None;
     loop {
-        match send() {
-            Err(refusal) if refusal.starts_with("503 ") && tries < BUSY_TRIES_MAX => {
-                tries += 1;
-                std::thread::sleep(BUSY_WAIT);
+        let error = match send() {
+            Ok(done) => return Ok(done),
+            Err(error) => error.into(),
+        };
+        if error.is_busy() && tries < BUSY_TRIES_MAX {
+            tries += 1;
+            std::thread::sleep(BUSY_WAIT);
+        } else if error.is_broken() {
+            let since = *broken_since.get_or_insert_with(Instant::now);
+            if since.elapsed() + wait > client.retry {
+                return Err(error);
             }
-            Err(error) if is_broken(&error) => {
-                let since = *broken_since.get_or_insert_with(Instant::now);
-                if since.elapsed() + wait > client.retry {
-                    return Err(error);
-                }
-                std::thread::sleep(wait);
-                wait = (wait * 2).min(BROKEN_WAIT_MAX);
-            }
-            outcome => return outcome,
+            std::thread::sleep(wait);
+            wait = (wait * 2).min(BROKEN_WAIT_MAX);
+        } else {
+            return Err(error);
         }
     }
-}
-
-/// Whether a request has no answer, or that of a service that failed: it may have been executed.
-fn is_broken(error: &str) -> bool {
-    status_of(error).is_none_or(|status| status == 500)
-}
-
-/// Whether no further request can succeed: there is no answer, the credentials are refused, or the service cannot write.
-fn is_fatal(error: &str) -> bool {
-    match status_of(error) {
-        None | Some(401 | 500 | 503 | 507) => true,
-        Some(403) => code_of(error) == "AuthenticationFailed",
-        Some(_) => false,
-    }
-}
-
-/// The status of a refusal; `None` if the error is no answer of a service.
-fn status_of(error: &str) -> Option<u16> {
-    let (status, _) = error.split_once(' ')?;
-    status.parse().ok().filter(|_| status.len() == 3)
-}
-
-/// The code of a refusal, as `404 BlobNotFound: …` has it.
-fn code_of(refusal: &str) -> &str {
-    let after = refusal.split_once(' ').map_or("", |(_, rest)| rest);
-    after.split(':').next().unwrap_or_default()
-}
-
-/// Whether the service refused a request for its content or its resource, rather than its sender: the next one may succeed.
-fn is_refusal(error: &str) -> bool {
-    !is_fatal(error)
 }
 
 /// Error: no container of that name can be made by an import.
@@ -429,93 +371,7 @@ fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
     }
 }
 
-/// Makes directories for intermediate files, which only their owner can enter.
-fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix);
-    restrict_to_owner(&mut builder);
-    builder
-}
-
-/// Makes a directory for intermediate files in `place`. `no_space` is the error if the disk is full.
-pub fn scratch_in<E: From<String>>(
-    place: &Path,
-    prefix: &str,
-    no_space: fn(String) -> E,
-) -> Result<TempDir, E> {
-    let made = scratch_directory(prefix).tempdir_in(place);
-    made.map_err(|error| of_disk(place, error, no_space))
-}
-
-/// The error of an intermediate file at this path.
-fn of_disk<E: From<String>>(path: &Path, error: io::Error, no_space: fn(String) -> E) -> E {
-    let is_full = is_no_space(&error);
-    let sentence = at(path, error);
-    if is_full {
-        no_space(sentence)
-    } else {
-        sentence.into()
-    }
-}
-
-/// Whether a disk or a quota is full.
-fn is_no_space(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
 /// As [`io::Error`], with the path of the file.
 fn at(path: &std::path::Path, error: io::Error) -> String {
     format!("{}: {error}", path.display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_refusals_of_the_sender_and_failures_end_an_import_of_foreign_data() {
-        for error in [
-            "403 AuthorizationFailure: no",
-            "403 AccountBeingCreated: no",
-            "409 PublicAccessNotPermitted: no",
-            "400 InvalidInput: no",
-        ] {
-            assert!(is_refusal(error), "{error}");
-        }
-        for error in [
-            "403 AuthenticationFailed: no",
-            "401 NoAuthenticationInformation: no",
-            "500 InternalError: no",
-            "connection refused",
-        ] {
-            assert!(!is_refusal(error), "{error}");
-        }
-    }
-
-    #[test]
-    fn refusals_of_one_request_do_not_end_a_copy() {
-        for error in [
-            "400 PropertyValueTooLarge: too large",
-            "400 Bad Request: too large",
-            "403 AuthorizationFailure: not with this signature",
-            "404 TableNotFound: none",
-            "409 BlobImmutableDueToPolicy: held",
-            "501 NotImplemented: unknown",
-        ] {
-            assert!(!is_fatal(error), "{error}");
-        }
-        for error in [
-            "401 InvalidAuthenticationInfo: none",
-            "403 AuthenticationFailed: wrong key",
-            "500 InternalError: failed",
-            "507 InsufficientStorage: full",
-            "the connection to 127.0.0.1:1 broke: reset",
-            "table T, partition \"p\": 400 InvalidInput: not at the beginning",
-        ] {
-            assert!(is_fatal(error), "{error}");
-        }
-    }
 }

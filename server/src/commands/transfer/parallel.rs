@@ -1,5 +1,6 @@
 //! A few threads that work on what one produces.
 
+use crate::commands::transfer::{Error, Result};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
@@ -9,23 +10,23 @@ const THREADS: usize = 4;
 const WAITING_MAX: usize = 64;
 
 /// Hands a job to a thread. Error: the work has failed.
-pub type Hand<'a, T> = dyn FnMut(T) -> Result<(), String> + 'a;
+pub type Hand<'a, T> = dyn FnMut(T) -> Result<()> + 'a;
 
 /// Runs `produce` on this thread, and `work` for each job that it hands on, on others. Returns after the last. The error is the first
 /// one; nothing is begun after it.
 pub fn in_parallel<T: Send>(
-    produce: impl FnOnce(&mut Hand<'_, T>) -> Result<(), String>,
-    work: impl Fn(T) -> Result<(), String> + Sync,
-) -> Result<(), String> {
+    produce: impl FnOnce(&mut Hand<'_, T>) -> Result<()>,
+    work: impl Fn(T) -> Result<()> + Sync,
+) -> Result<()> {
     on_threads(THREADS, produce, work)
 }
 
 /// As [`in_parallel`], with this many threads that work.
 pub fn on_threads<T: Send>(
     threads: usize,
-    produce: impl FnOnce(&mut Hand<'_, T>) -> Result<(), String>,
-    work: impl Fn(T) -> Result<(), String> + Sync,
-) -> Result<(), String> {
+    produce: impl FnOnce(&mut Hand<'_, T>) -> Result<()>,
+    work: impl Fn(T) -> Result<()> + Sync,
+) -> Result<()> {
     let failure = Mutex::new(None);
     let (sender, receiver) = sync_channel(WAITING_MAX);
     let receiver = Mutex::new(receiver);
@@ -35,9 +36,9 @@ pub fn on_threads<T: Send>(
         }
         let mut hand = |job| {
             if lock(&failure).is_some() {
-                return Err("given up".to_owned());
+                return Err("given up".into());
             }
-            sender.send(job).map_err(|_| "given up".to_owned())
+            sender.send(job).map_err(|_| "given up".into())
         };
         let produced = produce(&mut hand);
         drop(sender);
@@ -52,8 +53,8 @@ pub fn on_threads<T: Send>(
 /// Takes all jobs, so that the sender never waits for ever; works on those before the first failure.
 fn take_jobs<T>(
     receiver: &Mutex<Receiver<T>>,
-    failure: &Mutex<Option<String>>,
-    work: &impl Fn(T) -> Result<(), String>,
+    failure: &Mutex<Option<Error>>,
+    work: &impl Fn(T) -> Result<()>,
 ) {
     loop {
         let Ok(job) = lock(receiver).recv() else {
@@ -89,13 +90,13 @@ mod tests {
         assert_eq!(sum.load(Ordering::Relaxed), 500_500);
         let fail = |job: u32| {
             if job == 500 {
-                Err("500".to_owned())
+                Err("500".into())
             } else {
                 Ok(())
             }
         };
-        assert_eq!(in_parallel(produce, fail).unwrap_err(), "500");
-        let produce = |_: &mut Hand<'_, u32>| Err("nothing".to_owned());
-        assert_eq!(in_parallel(produce, fail).unwrap_err(), "nothing");
+        assert_eq!(in_parallel(produce, fail).unwrap_err().to_string(), "500");
+        let produce = |_: &mut Hand<'_, u32>| Err("nothing".into());
+        assert_eq!(in_parallel(produce, fail).unwrap_err(), "nothing".into());
     }
 }

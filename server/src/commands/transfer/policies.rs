@@ -1,7 +1,9 @@
-//! Stored access policies: as XML on the wire, as JSON in files.
+//! Stored access policies: as XML on the wire, as JSON in files; the requests that read and set them.
 
 use crate::codec::xml::{Element, Writer};
-use crate::commands::transfer::text_field;
+use crate::commands::client::Client;
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::{Result, ask, ask_xml, header, send, text_field};
 use serde_json::{Map, Value, json};
 
 /// The fields of a policy with their names in XML.
@@ -11,8 +13,69 @@ const FIELDS: [(&str, &str); 3] = [
     ("permission", "Permission"),
 ];
 
+const PUBLIC_ACCESS: &str = "x-ms-blob-public-access";
+
+/// The policies of a resource.
+pub fn of(client: &Client, kind: ResourceKind, name: &str) -> Result<Vec<Value>> {
+    let document = ask_xml(client, kind.service(), &kind.acl(name))?;
+    Ok(to_json(&document))
+}
+
+/// Gives a new resource the policies of its settings.
+pub fn put(
+    client: &Client,
+    kind: ResourceKind,
+    name: &str,
+    settings: &Map<String, Value>,
+) -> Result<()> {
+    let access = text_field(settings, "publicAccess")?;
+    put_with_access(client, kind, name, settings, access)
+}
+
+/// Gives the policies of its settings to a resource that is there and has none: an import or a copy that broke off may have made it
+/// without them.
+pub fn complete(
+    client: &Client,
+    kind: ResourceKind,
+    name: &str,
+    settings: &Map<String, Value>,
+) -> Result<()> {
+    if !has_any(settings) {
+        return Ok(());
+    }
+    let reply = ask(client, kind.service(), "GET", &kind.acl(name))?;
+    let access = reply.header(PUBLIC_ACCESS).map(str::to_owned);
+    if !to_json(&reply.xml()?).is_empty() {
+        return Ok(());
+    }
+    put_with_access(client, kind, name, settings, access.as_deref())
+}
+
+/// The request sets the public access of a container too.
+fn put_with_access(
+    client: &Client,
+    kind: ResourceKind,
+    name: &str,
+    settings: &Map<String, Value>,
+    access: Option<&str>,
+) -> Result<()> {
+    if !has_any(settings) {
+        return Ok(());
+    }
+    let document = to_xml(&settings["policies"])?;
+    let access = access.map(|access| header(PUBLIC_ACCESS, access));
+    let headers = Vec::from_iter(access);
+    let (service, acl) = (kind.service(), kind.acl(name));
+    send(client, service, "PUT", &acl, &headers, document.as_bytes()).map(drop)
+}
+
+fn has_any(settings: &Map<String, Value>) -> bool {
+    let policies = settings.get("policies").and_then(Value::as_array);
+    policies.is_some_and(|policies| !policies.is_empty())
+}
+
 /// The policies of a `SignedIdentifiers` document.
-pub fn to_json(document: &Element) -> Vec<Value> {
+fn to_json(document: &Element) -> Vec<Value> {
     let identifiers = document.all("SignedIdentifier");
     let policy = |identifier: &Element| {
         let mut policy = Map::new();

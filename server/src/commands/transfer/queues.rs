@@ -7,8 +7,9 @@ use crate::commands::transfer::checks::{QUEUE_RULES, check_names};
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{
-    Resource, ask, ask_xml, blobs, code_of, header, in_query, metadata_headers, patiently,
+    Error, Resource, Result, ask, ask_xml, blobs, header, in_query, metadata_headers, patiently,
     policies, send, text_field,
 };
 use crate::http_client::Upload;
@@ -18,8 +19,6 @@ use lazurite_queue::PutMessage;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// The endings of the files of a queue.
-pub const ENDINGS: [&str; 2] = ["json", "messages.jsonl"];
 /// A lifetime of a thousand years is one that does not end.
 const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
 /// Reads all messages of a queue of Lazurite. Other services ignore it.
@@ -35,10 +34,11 @@ fn text<'a>(element: &'a Element, name: &str) -> &'a str {
 }
 
 /// Writes all queues.
-pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for (name, mut settings) in queues(client)? {
-        settings.insert("policies".to_owned(), policies_of(client, &name)?.into());
-        target.write_settings(&format!("queues/{name}.json"), settings)?;
+        let policies = policies::of(client, ResourceKind::Queue, &name)?;
+        settings.insert("policies".to_owned(), policies.into());
+        target.write_settings(&ResourceKind::Queue.settings(&name), settings)?;
         progress.add(&progress.queues, 1);
         export_messages(client, &name, target, progress)?;
     }
@@ -46,7 +46,7 @@ pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Resu
 }
 
 /// All queues with their settings, without policies.
-pub fn queues(client: &Client) -> Result<Vec<Resource>, String> {
+pub fn queues(client: &Client) -> Result<Vec<Resource>> {
     let mut queues = Vec::new();
     let mut marker = String::new();
     loop {
@@ -65,28 +65,21 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>, String> {
     }
 }
 
-/// The stored access policies of a queue.
-pub fn policies_of(client: &Client, queue: &str) -> Result<Vec<Value>, String> {
-    let acl = format!("{}?comp=acl", encode(queue));
-    let acl = ask_xml(client, ServiceKind::Queue, &acl)?;
-    Ok(policies::to_json(&acl))
-}
-
 fn export_messages(
     client: &Client,
     queue: &str,
     target: &Target<'_>,
     progress: &Progress,
-) -> Result<(), String> {
-    let mut lines = target.create(&format!("queues/{queue}.messages.jsonl"))?;
+) -> Result<()> {
+    let mut lines = target.create(&ResourceKind::Queue.lines(queue))?;
     let listed = each_message(client, queue, &mut |line| {
         progress.add(&progress.messages, 1);
-        writeln!(lines, "{line}").map_err(|error| format!("{queue}: {error}"))
+        writeln!(lines, "{line}").map_err(Error::of_named_file)
     })?;
     if listed == PEEKED_MAX {
         check_all_were_peeked(client, queue, progress)?;
     }
-    lines.flush().map_err(|error| format!("{queue}: {error}"))
+    lines.flush().map_err(Error::of_named_file)
 }
 
 /// Hands on the lines of all messages that the service shows, and returns their number: all of Lazurite, the first [`PEEKED_MAX`] of
@@ -94,8 +87,8 @@ fn export_messages(
 pub fn each_message(
     client: &Client,
     queue: &str,
-    take: &mut dyn FnMut(&Value) -> Result<(), String>,
-) -> Result<usize, String> {
+    take: &mut dyn FnMut(&Value) -> Result<()>,
+) -> Result<usize> {
     let mut from = "start".to_owned();
     let mut count = 0;
     loop {
@@ -114,7 +107,7 @@ pub fn each_message(
 }
 
 /// A page of messages, and where the next one begins.
-fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<String>), String> {
+fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<String>)> {
     let resource = format!(
         "{}/messages?peekonly=true&numofmessages={PEEKED_MAX}",
         encode(queue)
@@ -128,12 +121,12 @@ fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<Str
         };
         let reply = client.send(call, Upload::empty())?;
         let next = reply.header(PEEK_NEXT).map(str::to_owned);
-        Ok((reply.xml()?, next))
+        Ok::<_, Error>((reply.xml()?, next))
     })
 }
 
 /// The protocol shows the first messages only.
-fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> Result<(), String> {
+fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> Result<()> {
     let count = messages_in(client, queue)?;
     if count > PEEKED_MAX {
         progress.leave_out(format!(
@@ -145,7 +138,7 @@ fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> R
 }
 
 /// How many messages a queue holds, hidden ones too.
-pub fn messages_in(client: &Client, queue: &str) -> Result<usize, String> {
+pub fn messages_in(client: &Client, queue: &str) -> Result<usize> {
     let resource = format!("{}?comp=metadata", encode(queue));
     let reply = ask(client, ServiceKind::Queue, "GET", &resource)?;
     let count = reply.header("x-ms-approximate-messages-count");
@@ -164,31 +157,35 @@ fn lifetime(message: &Element) -> i64 {
 }
 
 /// As `blobs::check`.
-pub fn check(import: &Import<'_>) -> Result<(), String> {
-    for queue in import.resources("queues", &ENDINGS)? {
-        check_queue_name(&queue).map_err(|error| format!("queues/{queue}: {error}"))?;
-        QUEUE_RULES.check(import.source, &format!("queues/{queue}.json"))?;
-        let lines = format!("queues/{queue}.messages.jsonl");
+pub fn check(import: &Import<'_>) -> Result<()> {
+    for queue in import.resources(ResourceKind::Queue)? {
+        check_queue_name(&queue)
+            .map_err(|error| Error::from(error).within(format_args!("queues/{queue}")))?;
+        QUEUE_RULES.check(import.source, &ResourceKind::Queue.settings(&queue))?;
+        let lines = ResourceKind::Queue.lines(&queue);
         import
             .source
-            .lines(&lines, |line| Line::parse(line)?.check())?;
+            .lines(&lines, |line| Ok(Line::parse(line)?.check()?))?;
     }
     Ok(())
 }
 
 /// Makes all queues of the directory, with their messages. They are checked.
-pub fn import(import: &Import<'_>) -> Result<(), String> {
-    for queue in import.resources("queues", &ENDINGS)? {
-        let settings = format!("queues/{queue}.json");
-        let Some(is_new) = import.make("queue", &queue, &settings, make_queue)? else {
+pub fn import(import: &Import<'_>) -> Result<()> {
+    for queue in import.resources(ResourceKind::Queue)? {
+        let Some(is_new) = import.make(ResourceKind::Queue, &queue)? else {
             continue;
         };
         import.progress.add(&import.progress.queues, 1);
-        if !is_new && is_in_use(import.client, &queue)? {
-            import.note_existing("queue", &queue, "its messages are deleted first");
+        if !is_new && messages_in(import.client, &queue)? > 0 {
+            import.note_existing(
+                ResourceKind::Queue,
+                &queue,
+                "its messages are deleted first",
+            );
             clear(import.client, &queue)?;
         }
-        let lines = format!("queues/{queue}.messages.jsonl");
+        let lines = ResourceKind::Queue.lines(&queue);
         import.source.lines(&lines, |line| {
             let put = put(import, &queue, line);
             if import.foreign.is_none() {
@@ -201,55 +198,25 @@ pub fn import(import: &Import<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the queue is new.
-pub fn make_queue(
-    client: &Client,
-    queue: &str,
-    fields: &Map<String, Value>,
-) -> Result<bool, String> {
+/// Makes a queue, without its policies. False if it is there.
+pub fn make_queue(client: &Client, queue: &str, fields: &Map<String, Value>) -> Result<bool> {
     let path = encode(queue);
-    let exists = match ask(
-        client,
-        ServiceKind::Queue,
-        "GET",
-        &format!("{path}?comp=metadata"),
-    ) {
-        Ok(_) => true,
-        Err(refusal) if code_of(&refusal) == "QueueNotFound" => false,
-        Err(refusal) => return Err(refusal),
-    };
-    if exists {
+    if ResourceKind::Queue.exists(client, queue)? {
         return Ok(false);
     }
     let headers = metadata_headers(fields)?;
     send(client, ServiceKind::Queue, "PUT", &path, &headers, b"")?;
-    let policies = fields.get("policies").unwrap_or(&Value::Null);
-    if policies
-        .as_array()
-        .is_some_and(|policies| !policies.is_empty())
-    {
-        let document = policies::to_xml(policies)?;
-        let path = format!("{path}?comp=acl");
-        send(
-            client,
-            ServiceKind::Queue,
-            "PUT",
-            &path,
-            &[],
-            document.as_bytes(),
-        )?;
-    }
     Ok(true)
 }
 
-fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<(), String> {
+fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<()> {
     put_message(import.client, queue, line)?;
     import.progress.add(&import.progress.messages, 1);
     Ok(())
 }
 
 /// Puts the message of a line.
-pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<(), String> {
+pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<()> {
     let message = Line::parse(line)?;
     let path = format!("{}/messages{}", encode(queue), message.query());
     let count = message.dequeue_count;
@@ -267,7 +234,7 @@ pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<(), Strin
 }
 
 /// Deletes all messages of a queue.
-pub fn clear(client: &Client, queue: &str) -> Result<(), String> {
+pub fn clear(client: &Client, queue: &str) -> Result<()> {
     let messages = format!("{}/messages", encode(queue));
     ask(client, ServiceKind::Queue, "DELETE", &messages).map(drop)
 }
@@ -363,18 +330,5 @@ fn field(parameter: &str) -> &'static str {
         "ttlSeconds"
     } else {
         "hiddenSeconds"
-    }
-}
-
-/// Whether the service has a queue of that name that holds messages.
-pub fn is_in_use(client: &Client, queue: &str) -> Result<bool, String> {
-    let path = format!("{}?comp=metadata", encode(queue));
-    match ask(client, ServiceKind::Queue, "GET", &path) {
-        Ok(reply) => {
-            let count = reply.header("x-ms-approximate-messages-count");
-            Ok(count.is_some_and(|count| count != "0"))
-        }
-        Err(refusal) if refusal.starts_with("404 ") => Ok(false),
-        Err(refusal) => Err(refusal),
     }
 }

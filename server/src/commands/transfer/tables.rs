@@ -3,14 +3,16 @@
 
 use crate::codec::odata::read_entity;
 use crate::commands::client::{Call, Client, Reply, encode};
+use crate::commands::request_error::Refusal;
 use crate::commands::transfer::checks::TABLE_RULES;
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::key_hashes::KeyHashes;
 use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
 use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{
-    ImportError, ask_xml, code_of, header, in_query, is_refusal, of_disk, patiently, policies, send,
+    Error, ImportError, Result, header, in_query, patiently, policies, send,
 };
 use crate::http_client::Upload;
 use crate::resource_names::check_table_name;
@@ -18,7 +20,7 @@ use crate::service_kind::ServiceKind;
 use lazurite_table::{ENTITY_BYTES_MAX, Entity, Write, entity_bytes};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,42 +29,43 @@ use xxhash_rust::xxh3::xxh3_128;
 const JSON: &str = "application/json;odata=minimalmetadata";
 const BOUNDARY: &str = "batch_lazurite";
 const CHANGES: &str = "changeset_lazurite";
-/// The endings of the files of a table.
-pub const ENDINGS: [&str; 2] = ["json", "entities.jsonl"];
 /// Operations of a transaction, and bytes of its entities. Source: Performing Entity Group Transactions.
 const BATCH_ENTITIES_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 3 << 20;
+/// Bytes of transactions that wait for more entities of their partitions, and of what each takes beside them.
+const OPEN_BYTES_MAX: usize = 16 << 20;
+const OPEN_BATCH_BYTES: usize = 1 << 10;
 
 /// Fields of an entity by their names.
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-fn get(client: &Client, resource: &str) -> Result<Reply, String> {
+fn get(client: &Client, resource: &str) -> Result<Reply> {
     let headers = [header("Accept", JSON)];
     send(client, ServiceKind::Table, "GET", resource, &headers, &[])
 }
 
 /// Writes all tables.
-pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<(), String> {
+pub fn export(client: &Client, target: &Target<'_>, progress: &Progress) -> Result<()> {
     for table in tables(client)? {
         let mut settings = Map::new();
-        settings.insert("policies".to_owned(), policies_of(client, &table)?.into());
-        target.write_settings(&format!("tables/{table}.json"), settings)?;
+        let policies = policies::of(client, ResourceKind::Table, &table)?;
+        settings.insert("policies".to_owned(), policies.into());
+        target.write_settings(&ResourceKind::Table.settings(&table), settings)?;
         progress.add(&progress.tables, 1);
         export_entities(client, &table, target, progress)
-            .map_err(|error| format!("table {table}: {error}"))?;
+            .map_err(|error| error.within(format_args!("table {table}")))?;
     }
     Ok(())
 }
 
 /// The names of all tables.
-pub fn tables(client: &Client) -> Result<Vec<String>, String> {
+pub fn tables(client: &Client) -> Result<Vec<String>> {
     let mut more = String::new();
     let mut tables = Vec::new();
     loop {
         let reply = get(client, &format!("Tables?$top=1000{more}"))?;
         more = reply.continuation();
-        let document: Value = serde_json::from_str(&reply.text()?)
-            .map_err(|error| format!("the answer cannot be read: {error}"))?;
+        let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;
         let names = document["value"].as_array().into_iter().flatten();
         let names = names.filter_map(|table| table["TableName"].as_str());
         tables.extend(names.map(str::to_owned));
@@ -72,20 +75,13 @@ pub fn tables(client: &Client) -> Result<Vec<String>, String> {
     }
 }
 
-/// The stored access policies of a table.
-pub fn policies_of(client: &Client, table: &str) -> Result<Vec<Value>, String> {
-    let acl = format!("{table}?comp=acl");
-    let acl = ask_xml(client, ServiceKind::Table, &acl)?;
-    Ok(policies::to_json(&acl))
-}
-
 fn export_entities(
     client: &Client,
     table: &str,
     target: &Target<'_>,
     progress: &Progress,
-) -> Result<(), String> {
-    let mut lines = target.create(&format!("tables/{table}.entities.jsonl"))?;
+) -> Result<()> {
+    let mut lines = target.create(&ResourceKind::Table.lines(table))?;
     let mut more = String::new();
     loop {
         let page;
@@ -93,21 +89,17 @@ fn export_entities(
         for line in &page {
             lines
                 .write_all(line.as_bytes())
-                .map_err(|error| error.to_string())?;
+                .map_err(Error::of_named_file)?;
         }
         progress.add(&progress.entities, page.len() as u64);
         if more.is_empty() {
-            return lines.flush().map_err(|error| error.to_string());
+            return lines.flush().map_err(Error::of_named_file);
         }
     }
 }
 
 /// The lines of a page of entities, and the parameters of the next page; these are empty before the first page and after the last.
-pub fn read_page(
-    client: &Client,
-    table: &str,
-    more: &str,
-) -> Result<(Vec<String>, String), String> {
+pub fn read_page(client: &Client, table: &str, more: &str) -> Result<(Vec<String>, String)> {
     let resource = format!("{}()?$top=1000{more}", encode(table));
     let (page, more) = patiently(client, || {
         let call = Call {
@@ -118,13 +110,17 @@ pub fn read_page(
         };
         let reply = client.send(call, Upload::empty())?;
         let more = reply.continuation();
-        Ok((reply.text()?, more))
+        Ok::<_, Error>((reply.text()?, more))
     })?;
-    let unreadable = |error: serde_json::Error| format!("the answer cannot be read: {error}");
     let document: Fields<'_> = serde_json::from_str(&page).map_err(unreadable)?;
     let entities = document.get("value").map_or("[]", |value| value.get());
     let entities: Vec<Fields<'_>> = serde_json::from_str(entities).map_err(unreadable)?;
     Ok((entities.iter().map(line_of).collect(), more))
+}
+
+/// The error of an answer that is no such document.
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::broken(format!("the answer cannot be read: {error}"))
 }
 
 /// The keys, and then all other properties in the order of their names.
@@ -147,23 +143,23 @@ fn line_of(entity: &Fields<'_>) -> String {
 /// As `blobs::check`.
 pub fn check(import: &Import<'_>) -> Result<(), ImportError> {
     for table in check_settings(import).map_err(ImportError::Content)? {
-        check_entities(import.source, &format!("tables/{table}.entities.jsonl"))?;
+        check_entities(import.source, &ResourceKind::Table.lines(&table))?;
     }
     Ok(())
 }
 
 /// The names of the tables, which are checked as their settings are.
-fn check_settings(import: &Import<'_>) -> Result<Vec<String>, String> {
-    let tables = import.resources("tables", &ENDINGS)?;
+fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
+    let tables = import.resources(ResourceKind::Table)?;
     let mut names = BTreeMap::new();
     for table in &tables {
-        check_table_name(table).map_err(|error| format!("tables/{table}: {error}"))?;
+        let in_table = |error: String| Error::from(format!("tables/{table}: {error}"));
+        check_table_name(table).map_err(in_table)?;
         if let Some(other) = names.insert(table.to_ascii_lowercase(), table) {
-            return Err(format!(
-                "tables/{table}: it is the same table as {other}, as case does not matter"
-            ));
+            let reason = format!("it is the same table as {other}, as case does not matter");
+            return Err(in_table(reason));
         }
-        TABLE_RULES.check(import.source, &format!("tables/{table}.json"))?;
+        TABLE_RULES.check(import.source, &ResourceKind::Table.settings(table))?;
     }
     Ok(tables)
 }
@@ -198,12 +194,12 @@ fn check_keys_differ(source: &Source<'_>, path: &str) -> Result<(), ImportError>
     read.map_err(ImportError::Content)?;
     let repeated = hashes.first_repeated();
     let place = std::env::temp_dir();
-    let repeated = repeated.map_err(|error| of_disk(&place, error, ImportError::NoSpace));
-    match repeated? {
+    match repeated.map_err(|error| Error::of_file(&place, error))? {
         None => Ok(()),
-        Some((earlier, line)) => Err(ImportError::Content(format!(
-            "{path}, line {line}: line {earlier} has the same keys"
-        ))),
+        Some((earlier, line)) => {
+            let reason = format!("{path}, line {line}: line {earlier} has the same keys");
+            Err(ImportError::Content(reason.into()))
+        }
     }
 }
 
@@ -221,27 +217,26 @@ fn check_entity(line: &str, (partition_key, row_key): (String, String)) -> Resul
 }
 
 /// Makes all tables of the directory, with their entities. They are checked.
-pub fn import(import: &Import<'_>) -> Result<(), String> {
-    for table in import.resources("tables", &ENDINGS)? {
-        let settings = format!("tables/{table}.json");
-        let Some(is_new) = import.make("table", &table, &settings, make_table)? else {
+pub fn import(import: &Import<'_>) -> Result<()> {
+    for table in import.resources(ResourceKind::Table)? {
+        let Some(is_new) = import.make(ResourceKind::Table, &table)? else {
             continue;
         };
         import.progress.add(&import.progress.tables, 1);
         if !is_new {
-            import.note_existing("table", &table, "entities of the same keys are replaced");
+            import.note_existing(
+                ResourceKind::Table,
+                &table,
+                "entities of the same keys are replaced",
+            );
         }
         import_entities(import, &table)?;
     }
     Ok(())
 }
 
-/// Whether the table is new.
-pub fn make_table(
-    client: &Client,
-    table: &str,
-    fields: &Map<String, Value>,
-) -> Result<bool, String> {
+/// Makes a table, without its policies. False if it is there.
+pub fn make_table(client: &Client, table: &str) -> Result<bool> {
     let body = json!({ "TableName": table }).to_string();
     let headers = [
         header("Content-Type", "application/json"),
@@ -256,31 +251,13 @@ pub fn make_table(
         &headers,
         body.as_bytes(),
     ) {
-        Ok(_) => {}
-        Err(refusal) if code_of(&refusal) == "TableAlreadyExists" => return Ok(false),
-        Err(refusal) => return Err(refusal),
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == "TableAlreadyExists" => Ok(false),
+        Err(error) => Err(error),
     }
-    let policies = fields.get("policies").unwrap_or(&Value::Null);
-    if policies
-        .as_array()
-        .is_some_and(|policies| !policies.is_empty())
-    {
-        let document = policies::to_xml(policies)?;
-        let path = format!("{table}?comp=acl");
-        send(
-            client,
-            ServiceKind::Table,
-            "PUT",
-            &path,
-            &[],
-            document.as_bytes(),
-        )?;
-    }
-    Ok(true)
 }
 
-/// Consecutive entities of one partition, as a transaction.
-#[derive(Default)]
+/// Entities of one partition, as a transaction.
 struct Batch {
     partition_key: String,
     operations: Vec<Operation>,
@@ -300,10 +277,10 @@ pub fn write_lines(
     lines: &[String],
     threads: usize,
     progress: &Progress,
-) -> Result<u64, String> {
+) -> Result<u64> {
     let refused = AtomicU64::new(0);
     let produce = |hand: &mut Hand<'_, Batch>| {
-        let each = |take: &mut dyn FnMut(&str) -> Result<(), String>| {
+        let each = |take: &mut dyn FnMut(&str) -> Result<()>| {
             let mut lines = lines.iter();
             lines.try_for_each(|line| take(&with_types_of_doubles(line)?))
         };
@@ -325,15 +302,15 @@ pub fn write_lines(
 fn each_refused(
     client: &Client,
     operations: &[Operation],
-    refuse: &mut dyn FnMut(&Operation, String),
-) -> Result<(), String> {
+    refuse: &mut dyn FnMut(&Operation, Error),
+) -> Result<()> {
     match apply(client, operations) {
-        Err(error) if is_refusal(&error) => {}
+        Err(error) if !error.is_fatal() => {}
         applied => return applied,
     }
     for operation in operations {
         match apply(client, std::slice::from_ref(operation)) {
-            Err(error) if is_refusal(&error) => refuse(operation, error),
+            Err(error) if !error.is_fatal() => refuse(operation, error),
             applied => applied?,
         }
     }
@@ -357,39 +334,47 @@ fn with_types_of_doubles(line: &str) -> Result<String, String> {
     Ok(typed + "}")
 }
 
-/// Hands on the lines that `each` takes from somewhere, as transactions.
+/// Hands on the lines that `each` takes from somewhere, as transactions. Lines of a partition need not follow each other.
 fn each_batch(
     table: &str,
-    each: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), String>) -> Result<(), String>,
+    each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,
     hand: &mut Hand<'_, Batch>,
-) -> Result<(), String> {
-    let mut batch = Batch::default();
+) -> Result<()> {
+    let mut open: HashMap<String, Batch> = HashMap::new();
+    let mut bytes = 0;
     each(&mut |line| {
         let (partition_key, row_key) = keys_of(line)?;
-        if !batch.operations.is_empty() && !batch.takes(&partition_key, line) {
-            hand(std::mem::take(&mut batch))?;
+        if let Some(batch) = open.remove(&partition_key) {
+            bytes -= batch.memory();
+            if batch.takes(line) {
+                open.insert(partition_key.clone(), batch);
+            } else {
+                hand(batch)?;
+            }
         }
-        batch.add(table, partition_key, row_key, line);
+        let batch = open.entry(partition_key);
+        let batch = batch.or_insert_with_key(|partition_key| Batch::of(partition_key));
+        batch.add(table, row_key, line);
+        bytes += batch.memory();
+        if bytes > OPEN_BYTES_MAX {
+            bytes = 0;
+            open.drain().try_for_each(|(_, batch)| hand(batch))?;
+        }
         Ok(())
     })?;
-    if !batch.operations.is_empty() {
-        hand(batch)?;
-    }
-    Ok(())
+    open.into_values().try_for_each(hand)
 }
 
-fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
-    let lines = format!("tables/{table}.entities.jsonl");
+fn import_entities(import: &Import<'_>, table: &str) -> Result<()> {
+    let lines = ResourceKind::Table.lines(table);
     let produce = |hand: &mut Hand<'_, Batch>| {
         each_batch(table, |take| import.source.lines(&lines, take), hand)
     };
     in_parallel(produce, |batch: Batch| {
         let what = format!("table {table}, partition {:?}", batch.partition_key);
         match apply(import.client, &batch.operations) {
-            Err(error) if import.foreign.is_some() && is_refusal(&error) => {
-                apply_each(import, &what, &batch.operations)
-            }
-            Err(error) => Err(format!("{what}: {error}")),
+            Err(error) if import.leaves_out(&error) => apply_each(import, &what, &batch.operations),
+            Err(error) => Err(error.within(what)),
             Ok(()) => {
                 let count = batch.operations.len() as u64;
                 import.progress.add(&import.progress.entities, count);
@@ -400,7 +385,7 @@ fn import_entities(import: &Import<'_>, table: &str) -> Result<(), String> {
 }
 
 /// Writes the entities of a refused transaction one by one, and leaves out those that are refused.
-fn apply_each(import: &Import<'_>, what: &str, operations: &[Operation]) -> Result<(), String> {
+fn apply_each(import: &Import<'_>, what: &str, operations: &[Operation]) -> Result<()> {
     for operation in operations {
         let what = format!("{what}, row {:?}", operation.row_key);
         let applied = apply(import.client, std::slice::from_ref(operation));
@@ -425,30 +410,39 @@ fn key(entity: &Fields<'_>, name: &str) -> Result<String, String> {
 }
 
 impl Batch {
-    fn takes(&self, partition_key: &str, line: &str) -> bool {
-        self.partition_key == partition_key
-            && self.operations.len() < BATCH_ENTITIES_MAX
-            && self.bytes + line.len() < BATCH_BYTES_MAX
+    fn of(partition_key: &str) -> Batch {
+        Batch {
+            partition_key: partition_key.to_owned(),
+            operations: Vec::new(),
+            bytes: 0,
+        }
     }
 
-    fn add(&mut self, table: &str, partition_key: String, row_key: String, line: &str) {
+    fn takes(&self, line: &str) -> bool {
+        self.operations.len() < BATCH_ENTITIES_MAX && self.bytes + line.len() < BATCH_BYTES_MAX
+    }
+
+    fn memory(&self) -> usize {
+        OPEN_BATCH_BYTES + self.bytes
+    }
+
+    fn add(&mut self, table: &str, row_key: String, line: &str) {
         let quoted = |key: &str| in_query(&key.replace('\'', "''"));
         let text = format!(
             "--{CHANGES}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
              PUT http://localhost/{table}(PartitionKey='{}',RowKey='{}') HTTP/1.1\r\n\
              Content-Type: application/json\r\nAccept: {JSON}\r\nContent-Length: {}\r\n\r\n{line}\r\n",
-            quoted(&partition_key),
+            quoted(&self.partition_key),
             quoted(&row_key),
             line.len()
         );
-        self.partition_key = partition_key;
         self.bytes += text.len();
         self.operations.push(Operation { row_key, text });
     }
 }
 
 /// Writes the entities, in place of those that have the same keys.
-fn apply(client: &Client, operations: &[Operation]) -> Result<(), String> {
+fn apply(client: &Client, operations: &[Operation]) -> Result<()> {
     let mut body =
         format!("--{BOUNDARY}\r\nContent-Type: multipart/mixed; boundary={CHANGES}\r\n\r\n");
     for operation in operations {
@@ -479,27 +473,24 @@ fn apply(client: &Client, operations: &[Operation]) -> Result<(), String> {
                 .as_str()
                 .unwrap_or_default();
             let message = message.lines().next().unwrap_or_default();
-            Err(format!(
-                "{}: {message}",
-                status.trim_start_matches("HTTP/1.1 ")
-            ))
+            let status = status.trim_start_matches("HTTP/1.1 ");
+            let (number, phrase) = status.split_once(' ').unwrap_or((status, ""));
+            let refusal = Refusal {
+                status: number.parse().unwrap_or(0),
+                code: phrase.trim_end().to_owned(),
+                message: message.to_owned(),
+            };
+            Err(refusal.into())
         }
     }
 }
 
-/// Whether the service has a table of that name that holds entities.
-pub fn is_in_use(client: &Client, table: &str) -> Result<bool, String> {
-    match get(client, &format!("{}()?$top=1", encode(table))) {
-        Ok(reply) => {
-            let document: Value = serde_json::from_str(&reply.text()?)
-                .map_err(|error| format!("the answer cannot be read: {error}"))?;
-            Ok(document["value"]
-                .as_array()
-                .is_some_and(|page| !page.is_empty()))
-        }
-        Err(refusal) if refusal.starts_with("404 ") => Ok(false),
-        Err(refusal) => Err(refusal),
-    }
+/// Whether a table holds any entity.
+pub fn holds_any(client: &Client, table: &str) -> Result<bool> {
+    let reply = get(client, &format!("{}()?$top=1", encode(table)))?;
+    let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;
+    let page = document["value"].as_array();
+    Ok(page.is_some_and(|page| !page.is_empty()))
 }
 
 #[cfg(test)]
@@ -577,16 +568,45 @@ mod tests {
     }
 
     #[test]
-    fn batches_end_with_their_partition_and_at_their_limits() {
-        let mut batch = Batch::default();
-        let add = |batch: &mut Batch, row_key: &str| {
-            batch.add("T", "p".to_owned(), row_key.to_owned(), "{}");
-        };
+    fn batches_end_at_their_limits() {
+        let mut batch = Batch::of("p");
+        let add = |batch: &mut Batch, row_key: &str| batch.add("T", row_key.to_owned(), "{}");
         add(&mut batch, "r");
-        assert!(batch.takes("p", "{}") && !batch.takes("q", "{}"));
-        assert!(!batch.takes("p", &" ".repeat(BATCH_BYTES_MAX)));
+        assert!(batch.takes("{}"));
+        assert!(!batch.takes(&" ".repeat(BATCH_BYTES_MAX)));
         (1..BATCH_ENTITIES_MAX).for_each(|_| add(&mut batch, "a'b"));
-        assert!(!batch.takes("p", "{}"));
+        assert!(!batch.takes("{}"));
         assert!(batch.operations[1].text.contains("RowKey='a%27%27b'"));
+    }
+
+    /// The sizes of the transactions of these lines.
+    fn batches(lines: impl Iterator<Item = String>) -> Vec<usize> {
+        let mut sizes = Vec::new();
+        let each = |take: &mut dyn FnMut(&str) -> Result<()>| {
+            let mut lines = lines;
+            lines.try_for_each(|line| take(&line))
+        };
+        let mut hand = |batch: Batch| {
+            sizes.push(batch.operations.len());
+            Ok(())
+        };
+        each_batch("T", each, &mut hand).unwrap();
+        sizes
+    }
+
+    #[test]
+    fn entities_of_a_partition_that_are_apart_go_in_one_transaction() {
+        let line = |number: u32| {
+            let partition = number % 50;
+            format!("{{\"PartitionKey\":\"p{partition}\",\"RowKey\":\"{number}\"}}")
+        };
+        assert_eq!(batches((0..5000).map(line)), [100; 50]);
+        let long = |number: u32| {
+            line(number).replace('}', &format!(",\"A\":\"{}\"}}", "x".repeat(30_000)))
+        };
+        let sizes = batches((0..5000).map(long));
+        assert_eq!(sizes.iter().sum::<usize>(), 5000);
+        // What waits is bounded: 16 MiB hold some 550 of them.
+        assert!(sizes.iter().all(|size| *size <= 13), "{sizes:?}");
     }
 }

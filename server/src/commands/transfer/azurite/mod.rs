@@ -19,7 +19,8 @@ use crate::commands::client::Client;
 use crate::commands::transfer::files::Source;
 use crate::commands::transfer::import::{self, Existing};
 use crate::commands::transfer::progress::Progress;
-use crate::commands::transfer::{at, plain, print_line, scratch_directory};
+use crate::commands::transfer::scratch::Scratch;
+use crate::commands::transfer::{at, plain, print_line};
 use serde_json::value::RawValue;
 use staging::Staging;
 use std::collections::BTreeMap;
@@ -76,8 +77,8 @@ pub fn run(
     account: Option<&str>,
     existing: Existing,
 ) -> Result<ExitCode, String> {
-    let staging = scratch_directory(".lazurite-azurite-").tempdir();
-    let staging = staging.map_err(|error| at(&std::env::temp_dir(), error))?;
+    let place = std::env::temp_dir();
+    let staging = Scratch::new(&place, ".lazurite-azurite-").map_err(|error| at(&place, error))?;
     let name = account.unwrap_or_else(|| client.account().unwrap_or(DEFAULT_ACCOUNT));
     let accounts = [Account { name, client }];
     let outcome = import(
@@ -186,7 +187,7 @@ impl<'a> Conversion<'a> {
         let file = match self.source.open(database) {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(()),
-            Err(error) => return self.leave_out_unopened(error),
+            Err(error) => return self.leave_out_unopened(error.to_string()),
         };
         let damage = database::read(file, &mut |collection, json: &RawValue, end| {
             let document = Document {

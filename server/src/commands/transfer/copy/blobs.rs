@@ -5,15 +5,15 @@ use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply, encode};
 use crate::commands::transfer::blobs::{
-    Kind, each_listed, headers_of, is_in_use, kind_of, line_of, make_container, policies_of,
-    property, quoted, reason_to_leave_out, resource,
+    Kind, each_listed, headers_of, kind_of, later_property_headers, line_of, property, quoted,
+    reason_to_leave_out, resource,
 };
 use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::import::Existing;
 use crate::commands::transfer::parallel::{Hand, on_threads};
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{
-    ask, ask_xml, code_of, header, in_query, is_broken, is_fatal, patiently, send, status_of,
-    text_field,
+    Error, Result, ask, ask_xml, header, in_query, patiently, send, text_field,
 };
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
@@ -38,7 +38,7 @@ struct Listed {
     fields: Map<String, Value>,
 }
 
-pub fn copy(copy: &CopyRun<'_>, containers: &[Resource]) -> Result<(), String> {
+pub fn copy(copy: &CopyRun<'_>, containers: &[Resource]) -> Result<()> {
     containers.iter().try_for_each(|resource| {
         let name = &resource.0;
         copy_container(copy, resource)
@@ -46,10 +46,9 @@ pub fn copy(copy: &CopyRun<'_>, containers: &[Resource]) -> Result<(), String> {
     })
 }
 
-fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
+fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     let name = &resource.0;
-    let policies = policies_of(&copy.from, name);
-    match copy.make("container", resource, policies, is_in_use, make_container)? {
+    match copy.make(ResourceKind::Container, resource)? {
         Made::Left => return Ok(()),
         Made::Others => copy.note(format!(
             "container {name} is there: blobs of the same names are replaced"
@@ -86,11 +85,11 @@ fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String>
 }
 
 /// What is listed of blobs. A SAS may not give the right to their tags.
-fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str, String> {
+fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     let path = encode(container);
     let list = format!("{path}?restype=container&comp=list&maxresults=1&include=tags");
     match ask(&copy.from, ServiceKind::Blob, "GET", &list) {
-        Err(error) if status_of(&error) == Some(403) => {
+        Err(error) if error.status() == Some(403) => {
             copy.refused(&format!("container {container}, tags of its blobs"), error)?;
             Ok("metadata,snapshots,versions")
         }
@@ -161,7 +160,7 @@ impl<'a> BlobCopy<'a> {
         }
     }
 
-    fn run(&self) -> Result<(), String> {
+    fn run(&self) -> Result<()> {
         let copy = self.copy;
         let expires = text_field(&self.blob.fields, "expires")?.and_then(date::parse_http);
         if expires.is_some_and(|at| at <= system_time()) {
@@ -175,7 +174,7 @@ impl<'a> BlobCopy<'a> {
         let ranges = self.ranges()?;
         copy.journal.begin_blob(&self.path)?;
         let md5 = match self.put(&ranges) {
-            Err(error) if matches!(code_of(&error), "ConditionNotMet" | "BlobNotFound") => {
+            Err(error) if matches!(error.code(), "ConditionNotMet" | "BlobNotFound") => {
                 let changed = "it was changed while it was copied: copy again";
                 copy.progress.leave_out(format!("{}: {changed}", self.path));
                 return Ok(());
@@ -192,25 +191,25 @@ impl<'a> BlobCopy<'a> {
     }
 
     /// Whether an earlier run has copied this blob, and neither it nor its copy was changed since.
-    fn is_known(&self) -> Result<bool, String> {
+    fn is_known(&self) -> Result<bool> {
         let journal = &self.copy.journal;
         if !journal.knows_blob(&self.path) {
             return Ok(false);
         }
         match self.head() {
             Ok(head) => Ok(journal.has_blob(&self.path, &self.blob.etag, etag_of(&head))),
-            Err(refusal) if status_of(&refusal) == Some(404) => Ok(false),
-            Err(refusal) => Err(refusal),
+            Err(error) if error.status() == Some(404) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
     /// The properties of the copy.
-    fn head(&self) -> Result<Reply, String> {
+    fn head(&self) -> Result<Reply> {
         ask(&self.copy.to, ServiceKind::Blob, "HEAD", &self.resource)
     }
 
     /// Where the blob has content: a page blob in the ranges that were written, others from their first byte to their last.
-    fn ranges(&self) -> Result<Ranges, String> {
+    fn ranges(&self) -> Result<Ranges> {
         if !matches!(kind_of(&self.blob.fields)?, Kind::Page) {
             return Ok(vec![(0, self.blob.bytes)]);
         }
@@ -222,11 +221,11 @@ impl<'a> BlobCopy<'a> {
             (start <= end && end < self.blob.bytes).then(|| (start, end - start + 1))
         };
         let ranges: Option<Ranges> = list.all("PageRange").map(range).collect();
-        ranges.ok_or_else(|| "the page ranges of the source cannot be read".to_owned())
+        ranges.ok_or_else(|| "the page ranges of the source cannot be read".into())
     }
 
     /// Writes the blob. The MD5 of all that was read.
-    fn put(&self, ranges: &Ranges) -> Result<Md5, String> {
+    fn put(&self, ranges: &Ranges) -> Result<Md5> {
         match kind_of(&self.blob.fields)? {
             Kind::Block => self.put_block_blob(),
             Kind::Append => self.put_append_blob(),
@@ -234,7 +233,7 @@ impl<'a> BlobCopy<'a> {
         }
     }
 
-    fn put_block_blob(&self) -> Result<Md5, String> {
+    fn put_block_blob(&self) -> Result<Md5> {
         let headers = self.with_tier(headers_of(&self.blob.fields)?)?;
         let claimed = text_field(&self.blob.fields, "contentMD5")?;
         // Put Blob would make an MD5 of its own.
@@ -277,7 +276,7 @@ impl<'a> BlobCopy<'a> {
         pieces.max(1) * PIECE_BYTES
     }
 
-    fn put_append_blob(&self) -> Result<Md5, String> {
+    fn put_append_blob(&self) -> Result<Md5> {
         let mut headers = headers_of(&self.blob.fields)?;
         headers.push(header("x-ms-blob-type", "AppendBlob"));
         self.make("", headers, b"")?;
@@ -289,8 +288,8 @@ impl<'a> BlobCopy<'a> {
             headers.push(header("x-ms-blob-condition-appendpos", &offset.to_string()));
             match self.send_piece("?comp=appendblock", &headers, &piece) {
                 // It was sent again, and had arrived the first time.
-                Err(refusal)
-                    if code_of(&refusal) == "AppendPositionConditionNotMet"
+                Err(error)
+                    if error.code() == "AppendPositionConditionNotMet"
                         && bytes_of(&self.head()?) == offset + bytes => {}
                 sent => sent?,
             }
@@ -298,7 +297,7 @@ impl<'a> BlobCopy<'a> {
         Ok(finished(whole))
     }
 
-    fn put_page_blob(&self, ranges: &Ranges) -> Result<Md5, String> {
+    fn put_page_blob(&self, ranges: &Ranges) -> Result<Md5> {
         let mut headers = self.with_tier(headers_of(&self.blob.fields)?)?;
         headers.push(header("x-ms-blob-type", "PageBlob"));
         headers.push(header(
@@ -322,8 +321,10 @@ impl<'a> BlobCopy<'a> {
     }
 
     /// Sets what no request that makes a blob can set. What the service refuses is named by [`BlobCopy::note_lost`].
-    fn finish(&self) -> Result<(), String> {
+    fn finish(&self) -> Result<()> {
         let fields = &self.blob.fields;
+        let properties = later_property_headers(fields)?;
+        let properties = properties.map(|headers| ("?comp=properties", headers));
         let is_sealed = text_field(fields, "sealed")? == Some("true");
         let seal = is_sealed.then(|| ("?comp=seal", Vec::new()));
         let expiry = text_field(fields, "expires")?.map(|expires| {
@@ -333,9 +334,9 @@ impl<'a> BlobCopy<'a> {
                 vec![option, header("x-ms-expiry-time", expires)],
             )
         });
-        for (query, headers) in seal.into_iter().chain(expiry) {
+        for (query, headers) in properties.into_iter().chain(seal).chain(expiry) {
             match self.send(query, &headers, b"") {
-                Err(error) if is_fatal(&error) => return Err(error),
+                Err(error) if error.is_fatal() => return Err(error),
                 _ => {}
             }
         }
@@ -345,6 +346,7 @@ impl<'a> BlobCopy<'a> {
     /// Names the properties that the destination has refused, or accepted and not kept.
     fn note_lost(&self, head: &Reply) {
         let properties = [
+            ("contentMD5", "content-md5", "Content-MD5"),
             ("sealed", "x-ms-blob-sealed", "seal"),
             ("expires", "x-ms-expiry-time", "expiry"),
             ("tier", "x-ms-access-tier", "tier"),
@@ -359,7 +361,7 @@ impl<'a> BlobCopy<'a> {
     }
 
     /// Compares the copy with what was read. Its ETag; `None` if it differs, which is reported.
-    fn check(&self, ranges: &Ranges, md5: Md5) -> Result<Option<String>, String> {
+    fn check(&self, ranges: &Ranges, md5: Md5) -> Result<Option<String>> {
         let head = self.head()?;
         let mut is_equal = bytes_of(&head) == self.blob.bytes;
         if is_equal && self.copy.options.reads_back {
@@ -381,7 +383,7 @@ impl<'a> BlobCopy<'a> {
 
     /// Reads a range of the blob or of its copy. Errors: the blob was changed since it was listed; the MD5 that came with the range is
     /// another one.
-    fn read(&self, client: &Client, offset: u64, bytes: u64) -> Result<Vec<u8>, String> {
+    fn read(&self, client: &Client, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         if bytes == 0 {
             return Ok(Vec::new());
         }
@@ -403,41 +405,35 @@ impl<'a> BlobCopy<'a> {
             let claimed = reply.header("content-md5").map(str::to_owned);
             let mut piece = Vec::new();
             let read = reply.body().take(bytes + 1).read_to_end(&mut piece);
-            read.map_err(|error| format!("the connection broke: {error}"))?;
+            read.map_err(|error| Error::broken(format!("the connection broke: {error}")))?;
             if piece.len() as u64 != bytes {
-                return Err(format!("{} of {bytes} bytes came", piece.len()));
+                let reason = format!("{} of {bytes} bytes came", piece.len());
+                return Err(Error::broken(reason));
             }
             if claimed.is_some_and(|claimed| claimed != STANDARD.encode(md5_of(&piece))) {
-                return Err("the bytes that came do not fit their Content-MD5".to_owned());
+                let reason = "the bytes that came do not fit their Content-MD5";
+                return Err(Error::broken(reason.to_owned()));
             }
             Ok(piece)
         })
     }
 
     /// The tier, which append blobs do not have.
-    fn with_tier(
-        &self,
-        mut headers: Vec<(String, String)>,
-    ) -> Result<Vec<(String, String)>, String> {
+    fn with_tier(&self, mut headers: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
         let tier = text_field(&self.blob.fields, "tier")?;
         headers.extend(tier.map(|tier| header("x-ms-access-tier", tier)));
         Ok(headers)
     }
 
     /// The encryption scope, which every write of such a blob names.
-    fn scope(&self) -> Result<Vec<(String, String)>, String> {
+    fn scope(&self) -> Result<Vec<(String, String)>> {
         let scope = text_field(&self.blob.fields, "encryptionScope")?;
         let scope = scope.map(|scope| header("x-ms-encryption-scope", scope));
         Ok(scope.into_iter().collect())
     }
 
     /// Sends the request with which the blob is there. Error: unless it is to replace others, one is there that this copy has not begun.
-    fn make(
-        &self,
-        query: &str,
-        mut headers: Vec<(String, String)>,
-        body: &[u8],
-    ) -> Result<(), String> {
+    fn make(&self, query: &str, mut headers: Vec<(String, String)>, body: &[u8]) -> Result<()> {
         let copy = self.copy;
         let replaces =
             copy.options.existing != Existing::Refuse || copy.journal.has_begun_blob(&self.path);
@@ -448,37 +444,32 @@ impl<'a> BlobCopy<'a> {
         let once = copy.to.with_retry(Duration::ZERO);
         let resource = format!("{}{query}", self.resource);
         let mut made = send(&once, ServiceKind::Blob, "PUT", &resource, &headers, body).map(drop);
-        let is_unknown = made.as_ref().is_err_and(|error| is_broken(error));
+        let is_unknown = made.as_ref().is_err_and(Error::is_broken);
         if is_unknown {
             made = self.send(query, &headers, body);
         }
-        let is_there = |error: &String| {
-            matches!(status_of(error), Some(409 | 412))
-                && matches!(code_of(error), "BlobAlreadyExists" | "ConditionNotMet")
+        let is_there = |error: &Error| {
+            matches!(error.status(), Some(409 | 412))
+                && matches!(error.code(), "BlobAlreadyExists" | "ConditionNotMet")
         };
         match made {
             // An earlier try may have made it. It is compared at the end.
-            Err(refusal) if is_unknown && is_there(&refusal) => Ok(()),
-            Err(refusal) if is_there(&refusal) => {
-                Err("another blob was put there while the copy ran, and stays as it is".to_owned())
+            Err(error) if is_unknown && is_there(&error) => Ok(()),
+            Err(error) if is_there(&error) => {
+                Err("another blob was put there while the copy ran, and stays as it is".into())
             }
             made => made,
         }
     }
 
-    fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<(), String> {
+    fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<()> {
         let resource = format!("{}{query}", self.resource);
         let (to, service) = (&self.copy.to, ServiceKind::Blob);
         send(to, service, "PUT", &resource, headers, body).map(drop)
     }
 
     /// Sends content with its MD5, which the service compares.
-    fn send_piece(
-        &self,
-        query: &str,
-        headers: &[(String, String)],
-        piece: &[u8],
-    ) -> Result<(), String> {
+    fn send_piece(&self, query: &str, headers: &[(String, String)], piece: &[u8]) -> Result<()> {
         let mut headers = headers.to_vec();
         headers.push(header("Content-MD5", &STANDARD.encode(md5_of(piece))));
         self.send(query, &headers, piece)

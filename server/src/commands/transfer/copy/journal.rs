@@ -3,7 +3,7 @@
 //! A line notes that an item is about to be written, or that it is whole. The last line may be cut if the program was killed: lines that
 //! cannot be read are passed over, and their items are copied again. For a blob, memory holds hashes.
 
-use crate::commands::transfer::at;
+use crate::commands::transfer::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -61,10 +61,12 @@ pub struct Journal {
 
 impl Journal {
     /// Opens a journal, or makes one. `places` names source and destination. Error: the file is no journal, or that of another copy.
-    pub fn open(path: &Path, places: &Value) -> Result<Journal, String> {
+    pub fn open(path: &Path, places: &Value) -> Result<Journal> {
         let mut options = OpenOptions::new();
         let options = options.read(true).append(true).create(true);
-        let mut file = options.open(path).map_err(|error| at(path, error))?;
+        let mut file = options
+            .open(path)
+            .map_err(|error| Error::of_file(path, error))?;
         file.try_lock()
             .map_err(|error| format!("{}: another copy may have it: {error}", path.display()))?;
         let mut journal = Journal {
@@ -72,24 +74,24 @@ impl Journal {
             ..Journal::default()
         };
         if journal.read(&file, places)? {
-            end_cut_line(&mut file).map_err(|error| at(path, error))?;
+            end_cut_line(&mut file).map_err(|error| Error::of_file(path, error))?;
         } else {
             let head = json!({ "format": FORMAT, "copy": places });
-            writeln!(file, "{head}").map_err(|error| at(path, error))?;
+            writeln!(file, "{head}").map_err(|error| Error::of_file(path, error))?;
         }
         journal.file = Some(Mutex::new(file));
         Ok(journal)
     }
 
     /// Reads what was noted. False if the file is empty.
-    fn read(&mut self, file: &File, places: &Value) -> Result<bool, String> {
+    fn read(&mut self, file: &File, places: &Value) -> Result<bool> {
         let mut reader = BufReader::new(file);
         let mut is_first = true;
         loop {
             let mut line = Vec::new();
             let mut limited = (&mut reader).take(LINE_BYTES_MAX);
             let read = limited.read_until(b'\n', &mut line);
-            if read.map_err(|error| at(&self.path, error))? == 0 {
+            if read.map_err(|error| Error::of_file(&self.path, error))? == 0 {
                 return Ok(!is_first);
             }
             let line: Value = serde_json::from_slice(&line).unwrap_or_default();
@@ -101,18 +103,16 @@ impl Journal {
         }
     }
 
-    fn check_head(&self, head: &Value, places: &Value) -> Result<(), String> {
+    fn check_head(&self, head: &Value, places: &Value) -> Result<()> {
         let path = self.path.display();
         if head["format"].as_u64() != Some(FORMAT) {
-            return Err(format!("{path}: it is no journal of a copy"));
+            return Err(format!("{path}: it is no journal of a copy").into());
         }
         if head["copy"] != *places {
             let of = |side: &str| place_of(&head["copy"][side]);
-            return Err(format!(
-                "{path}: it is the journal of another copy, from {} to {}",
-                of("from"),
-                of("to")
-            ));
+            let (from, to) = (of("from"), of("to"));
+            let reason = format!("it is the journal of another copy, from {from} to {to}");
+            return Err(format!("{path}: {reason}").into());
         }
         Ok(())
     }
@@ -139,14 +139,14 @@ impl Journal {
         }
     }
 
-    fn note(&self, line: &Value) -> Result<(), String> {
+    fn note(&self, line: &Value) -> Result<()> {
         let Some(file) = &self.file else {
             return Ok(());
         };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         // In one piece: a kill leaves whole lines, but for the last one.
         file.write_all(format!("{line}\n").as_bytes())
-            .map_err(|error| at(&self.path, error))
+            .map_err(|error| Error::of_file(&self.path, error))
     }
 
     /// Whether this copy has begun a container, a queue or a table, such as `container photos`.
@@ -155,7 +155,7 @@ impl Journal {
     }
 
     /// Notes that a container, a queue or a table is begun.
-    pub fn begin(&self, resource: &str) -> Result<(), String> {
+    pub fn begin(&self, resource: &str) -> Result<()> {
         if self.has_begun(resource) {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl Journal {
     }
 
     /// Notes that a blob is about to be written: after a kill, it is known as this copy's.
-    pub fn begin_blob(&self, name: &str) -> Result<(), String> {
+    pub fn begin_blob(&self, name: &str) -> Result<()> {
         if self.has_begun_blob(name) {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Journal {
         self.blobs.get(&hash(name)) == Some(&hash_of_etags(etag, copy_etag))
     }
 
-    pub fn note_blob(&self, name: &str, etag: &str, copy_etag: &str) -> Result<(), String> {
+    pub fn note_blob(&self, name: &str, etag: &str, copy_etag: &str) -> Result<()> {
         self.note(&json!({ "blob": name, "etag": etag, "copyEtag": copy_etag }))
     }
 
@@ -194,7 +194,7 @@ impl Journal {
         self.queues.get(queue).copied()
     }
 
-    pub fn note_queue(&self, queue: &str, messages: usize) -> Result<(), String> {
+    pub fn note_queue(&self, queue: &str, messages: usize) -> Result<()> {
         self.note(&json!({ "queue": queue, "messages": messages }))
     }
 
@@ -203,7 +203,7 @@ impl Journal {
         self.tables.get(table)
     }
 
-    pub fn note_table(&self, table: &str, place: &TablePlace) -> Result<(), String> {
+    pub fn note_table(&self, table: &str, place: &TablePlace) -> Result<()> {
         self.note(&json!({ "table": table, "next": place.next, "entities": place.entities }))
     }
 }
@@ -265,7 +265,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         drop(Journal::open(&path, &json!({ "from": "a" })).unwrap());
-        let refused = |places: &Value| Journal::open(&path, places).err().unwrap();
+        let refused = |places: &Value| Journal::open(&path, places).err().unwrap().to_string();
         assert!(refused(&json!({ "from": "b" })).contains("another copy"));
         std::fs::write(&path, "text\n").unwrap();
         assert!(refused(&json!({ "from": "a" })).contains("no journal"));

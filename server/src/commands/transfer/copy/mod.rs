@@ -11,8 +11,10 @@ mod tables;
 use crate::commands::client::Client;
 use crate::commands::transfer;
 use crate::commands::transfer::import::Existing;
+use crate::commands::transfer::policies;
 use crate::commands::transfer::progress::Progress;
-use crate::commands::transfer::{Resource, ask, choices_about_existing, is_fatal, send, status_of};
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::{Error, Resource, Result, ask, choices_about_existing, send};
 use crate::commands::{plain, print_line};
 use crate::service_kind::ServiceKind;
 use journal::Journal;
@@ -94,7 +96,7 @@ fn client(which: &str, text: &str) -> Result<Client, String> {
 
 impl CopyRun<'_> {
     /// The services to copy. Error: a connection string has no endpoint of one that was named.
-    fn services(&self) -> Result<Vec<ServiceKind>, String> {
+    fn services(&self) -> Result<Vec<ServiceKind>> {
         let options = self.options;
         let named = |service| match service {
             ServiceKind::Blob => !options.containers.is_empty(),
@@ -113,9 +115,8 @@ impl CopyRun<'_> {
             for (which, client) in [("FROM", &self.from), ("TO", &self.to)] {
                 if !client.has(*service) {
                     let title = service.title();
-                    return Err(format!(
-                        "{which}: the connection string has no {title}Endpoint; --services chooses others"
-                    ));
+                    let reason = format!("the connection string has no {title}Endpoint");
+                    return Err(format!("{which}: {reason}; --services chooses others").into());
                 }
             }
         }
@@ -130,49 +131,48 @@ impl CopyRun<'_> {
     }
 
     /// Error: source and destination are the same, and a copy would delete what it reads.
-    fn check_stores(&self, services: &[ServiceKind]) -> Result<(), String> {
+    fn check_stores(&self, services: &[ServiceKind]) -> Result<()> {
         for service in services {
             if self.from.shares_store(&self.to, *service)? {
                 let place = self.to.place(*service)?;
                 let title = service.title();
-                return Err(format!(
-                    "FROM and TO are the same {title} service, {place}. Nothing was copied"
-                ));
+                let reason = format!("FROM and TO are the same {title} service, {place}");
+                return Err(format!("{reason}. Nothing was copied").into());
             }
         }
         Ok(())
     }
 
     /// Asks every service once, so that a wrong key or address is found before anything is written.
-    fn check_access(&self, services: &[ServiceKind]) -> Result<(), String> {
+    fn check_access(&self, services: &[ServiceKind]) -> Result<()> {
         for (which, client) in [("FROM", &self.from), ("TO", &self.to)] {
             for service in services {
                 let resource = match service {
                     ServiceKind::Table => "Tables?$top=1",
                     _ => "?comp=list&maxresults=1",
                 };
-                client
-                    .ask(*service, "GET", resource.to_owned())
-                    .map_err(|error| format!("{which}, {}: {error}", service.title()))?;
+                let asked = client.ask(*service, "GET", resource.to_owned());
+                let place = format_args!("{which}, {}", service.title());
+                asked.map_err(|error| Error::from(error).within(place))?;
             }
         }
         Ok(())
     }
 
     /// Source and destination, for the journal.
-    fn places(&self, services: &[ServiceKind]) -> Result<Value, String> {
+    fn places(&self, services: &[ServiceKind]) -> Result<Value> {
         let of = |client: &Client| {
             let mut places = Map::new();
             for service in services {
                 places.insert(service.label().to_owned(), client.place(*service)?.into());
             }
-            Ok::<_, String>(places)
+            Ok::<_, Error>(places)
         };
         Ok(json!({ "from": of(&self.from)?, "to": of(&self.to)? }))
     }
 
     /// The containers, queues and tables to copy. Error: one is not there, or the destination holds something in its place.
-    fn plan(&self, services: &[ServiceKind]) -> Result<Plan, String> {
+    fn plan(&self, services: &[ServiceKind]) -> Result<Plan> {
         let has = |service| services.contains(&service);
         let mut plan = Plan::default();
         if has(ServiceKind::Blob) {
@@ -189,14 +189,14 @@ impl CopyRun<'_> {
             plan.tables = chosen("table", all, &self.options.tables)?;
         }
         if self.options.existing == Existing::Refuse {
-            self.check_unused("container", &plan.containers, transfer::blobs::is_in_use)?;
-            self.check_unused("queue", &plan.queues, transfer::queues::is_in_use)?;
-            self.check_unused("table", &plan.tables, transfer::tables::is_in_use)?;
+            self.check_unused(ResourceKind::Container, &plan.containers)?;
+            self.check_unused(ResourceKind::Queue, &plan.queues)?;
+            self.check_unused(ResourceKind::Table, &plan.tables)?;
         }
         Ok(plan)
     }
 
-    fn copy(&self, services: &[ServiceKind], plan: &Plan) -> Result<(), String> {
+    fn copy(&self, services: &[ServiceKind], plan: &Plan) -> Result<()> {
         blobs::copy(self, &plan.containers)?;
         queues::copy(self, &plan.queues)?;
         tables::copy(self, &plan.tables)?;
@@ -204,68 +204,72 @@ impl CopyRun<'_> {
     }
 
     /// Error: a destination holds something that this copy has not put there.
-    fn check_unused(
-        &self,
-        kind: &str,
-        resources: &[Resource],
-        is_in_use: fn(&Client, &str) -> Result<bool, String>,
-    ) -> Result<(), String> {
+    fn check_unused(&self, kind: ResourceKind, resources: &[Resource]) -> Result<()> {
         for (name, _) in resources {
-            if !self.journal.has_begun(&format!("{kind} {name}")) && is_in_use(&self.to, name)? {
-                return Err(format!(
-                    "{kind} {name} is there and holds something. Nothing was copied. {}",
-                    choices_about_existing("--existing ")
-                ));
+            if !self.journal.has_begun(&format!("{kind} {name}"))
+                && kind.is_in_use(&self.to, name)?
+            {
+                let choices = choices_about_existing("--existing ");
+                let reason = format!("{kind} {name} is there and holds something");
+                return Err(format!("{reason}. Nothing was copied. {choices}").into());
             }
         }
         Ok(())
     }
 
     /// Makes a container, queue or table, if it is not there. Error: something was put there after [`CopyRun::check_unused`].
-    fn make(
-        &self,
-        kind: &str,
-        (name, settings): &Resource,
-        policies: Result<Vec<Value>, String>,
-        is_in_use: fn(&Client, &str) -> Result<bool, String>,
-        make: impl Fn(&Client, &str, &Map<String, Value>) -> Result<bool, String>,
-    ) -> Result<Made, String> {
+    fn make(&self, kind: ResourceKind, (name, settings): &Resource) -> Result<Made> {
         let resource = format!("{kind} {name}");
         let mut settings = settings.clone();
-        match policies {
+        let place = format!("{resource}, its policies");
+        match policies::of(&self.from, kind, name) {
             Ok(policies) => drop(settings.insert("policies".to_owned(), policies.into())),
-            Err(error) => self.refused(&format!("{resource}, its policies"), error)?,
+            Err(error) => self.refused(&place, error)?,
         }
         let is_ours = self.journal.has_begun(&resource);
         let is_refused = self.options.existing == Existing::Refuse;
-        if !is_ours && !is_refused && exists(&self.to, kind, name)? {
+        if !is_ours && !is_refused && kind.exists(&self.to, name)? {
             if self.options.existing == Existing::Skip {
                 self.note(format!("{resource} is there: left as it is"));
                 return Ok(Made::Left);
             }
+            self.complete(kind, name, &settings)?;
             return Ok(Made::Others);
         }
-        if !is_ours && is_refused && is_in_use(&self.to, name)? {
-            return Err(
-                "something was put there while the copy ran, and stays as it is".to_owned(),
-            );
+        if !is_ours && is_refused && kind.is_in_use(&self.to, name)? {
+            return Err("something was put there while the copy ran, and stays as it is".into());
         }
         // Before it is made: after a kill, it is known as this copy's.
         self.journal.begin(&resource)?;
-        if let Err(error) = make(&self.to, name, &settings) {
-            // It may have been made, without its policies.
-            let has_policies = settings.remove("policies").is_some();
-            if !has_policies || status_of(&error) != Some(403) {
-                return Err(error);
+        match kind.make(&self.to, name, &settings) {
+            Ok(true) => {}
+            Ok(false) => self.complete(kind, name, &settings)?,
+            Err(error) => {
+                // It may have been made, without its policies.
+                let has_policies = settings.remove("policies").is_some();
+                if !has_policies || error.status() != Some(403) {
+                    return Err(error);
+                }
+                kind.make(&self.to, name, &settings)?;
+                self.refused(&place, error)?;
             }
-            make(&self.to, name, &settings)?;
-            self.refused(&format!("{resource}, its policies"), error)?;
         }
         Ok(if is_ours { Made::Ours } else { Made::New })
     }
 
+    /// Gives policies to a resource of the destination that is there without them.
+    fn complete(
+        &self,
+        kind: ResourceKind,
+        name: &str,
+        settings: &Map<String, Value>,
+    ) -> Result<()> {
+        let completed = policies::complete(&self.to, kind, name, settings);
+        completed.or_else(|error| self.refused(&format!("{kind} {name}, its policies"), error))
+    }
+
     /// The properties of the services, such as CORS rules, of a whole copy into an account of its own.
-    fn copy_properties(&self, services: &[ServiceKind]) -> Result<(), String> {
+    fn copy_properties(&self, services: &[ServiceKind]) -> Result<()> {
         if self.is_of_names() {
             return Ok(());
         }
@@ -277,7 +281,7 @@ impl CopyRun<'_> {
             }
             let resource = "?restype=service&comp=properties";
             let copied = ask(&self.from, *service, "GET", resource)
-                .and_then(|reply| reply.text())
+                .and_then(|reply| Ok(reply.text()?))
                 .and_then(|text| {
                     send(&self.to, *service, "PUT", resource, &[], text.as_bytes()).map(drop)
                 });
@@ -289,20 +293,24 @@ impl CopyRun<'_> {
     }
 
     /// Notes that a setting is refused, and goes on: a SAS may not give the right to it. Error: the connection failed.
-    fn refused(&self, what: &str, error: String) -> Result<(), String> {
-        if is_fatal(&error) && status_of(&error) != Some(403) {
-            return Err(format!("{what}: {error}"));
+    fn refused(&self, what: &str, error: Error) -> Result<()> {
+        let (is_fatal, status) = (error.is_fatal(), error.status());
+        let error = error.within(what);
+        if is_fatal && status != Some(403) {
+            return Err(error);
         }
-        self.note(format!("{what}: {error}"));
+        self.note(error.to_string());
         Ok(())
     }
 
     /// Notes that contents are refused, and goes on. Error: the credentials or the connection failed.
-    fn leave_out(&self, what: &str, error: String) -> Result<(), String> {
-        if is_fatal(&error) {
-            return Err(format!("{what}: {error}"));
+    fn leave_out(&self, what: &str, error: Error) -> Result<()> {
+        let is_fatal = error.is_fatal();
+        let error = error.within(what);
+        if is_fatal {
+            return Err(error);
         }
-        self.progress.leave_out(format!("{what}: {error}"));
+        self.progress.leave_out(error.to_string());
         Ok(())
     }
 
@@ -316,7 +324,7 @@ impl CopyRun<'_> {
     }
 
     /// Prints what was copied and what not.
-    fn report(self, copied: Result<(), String>) -> Result<ExitCode, String> {
+    fn report(self, copied: Result<()>) -> Result<ExitCode, String> {
         let mut counts = self.progress.counts_of_contents();
         let known = self.known.into_inner();
         if known > 0 {
@@ -338,7 +346,7 @@ impl CopyRun<'_> {
                 Some(_) => "The same command goes on from here",
                 None => "With --resume FILE, a copy goes on where it broke off",
             };
-            format!("{}. {way_on}", plain(&error))
+            format!("{}. {way_on}", plain(&error.to_string()))
         })?;
         Ok(if left_out.is_empty() {
             ExitCode::SUCCESS
@@ -370,29 +378,14 @@ enum Made {
 }
 
 /// The resources of these names; all if none are named. Error: one is not there.
-fn chosen(kind: &str, all: Vec<Resource>, names: &[String]) -> Result<Vec<Resource>, String> {
+fn chosen(kind: &str, all: Vec<Resource>, names: &[String]) -> Result<Vec<Resource>> {
     if names.is_empty() {
         return Ok(all);
     }
     let known: HashSet<_> = all.iter().map(|(name, _)| name).collect();
     if let Some(absent) = names.iter().find(|name| !known.contains(name)) {
-        return Err(format!("FROM has no {kind} {absent}"));
+        return Err(format!("FROM has no {kind} {absent}").into());
     }
     let chosen = all.into_iter().filter(|(name, _)| names.contains(name));
     Ok(chosen.collect())
-}
-
-/// Whether the service has a container, queue or table of that name.
-fn exists(client: &Client, kind: &str, name: &str) -> Result<bool, String> {
-    let path = crate::commands::client::encode(name);
-    let (service, resource) = match kind {
-        "container" => (ServiceKind::Blob, format!("{path}?restype=container")),
-        "queue" => (ServiceKind::Queue, format!("{path}?comp=metadata")),
-        _ => (ServiceKind::Table, format!("{path}()?$top=1")),
-    };
-    match ask(client, service, "GET", &resource) {
-        Ok(_) => Ok(true),
-        Err(refusal) if status_of(&refusal) == Some(404) => Ok(false),
-        Err(refusal) => Err(refusal),
-    }
 }

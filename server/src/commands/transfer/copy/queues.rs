@@ -6,14 +6,15 @@
 use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::queues::{
-    PEEKED_MAX, clear, each_message, is_in_use, make_queue, messages_in, policies_of, put_message,
+    PEEKED_MAX, clear, each_message, messages_in, put_message,
 };
-use crate::commands::transfer::{patiently, status_of};
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::{Result, patiently};
 use serde_json::Value;
 use std::cell::Cell;
 use std::time::Duration;
 
-pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<(), String> {
+pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<()> {
     let produce = |hand: &mut Hand<'_, usize>| (0..queues.len()).try_for_each(hand);
     on_threads(copy.options.parallel, produce, |index| {
         let resource = &queues[index];
@@ -22,7 +23,7 @@ pub fn copy(copy: &CopyRun<'_>, queues: &[Resource]) -> Result<(), String> {
     })
 }
 
-fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
+fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     let name = &resource.0;
     if is_known(copy, name)? {
         return Ok(());
@@ -30,11 +31,10 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
     let Some(hidden) = hidden_messages(copy, name)? else {
         return Ok(());
     };
-    let policies = policies_of(&copy.from, name);
-    let made = copy.make("queue", resource, policies, is_in_use, make_queue)?;
+    let made = copy.make(ResourceKind::Queue, resource)?;
     match made {
         Made::Left => return Ok(()),
-        Made::Others if is_in_use(&copy.to, name)? => {
+        Made::Others if messages_in(&copy.to, name)? > 0 => {
             copy.note(format!(
                 "queue {name} is there: its messages are deleted first"
             ));
@@ -64,12 +64,12 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
 }
 
 /// Whether an earlier run has copied the queue, and it is still there. Consumers may have taken messages since: it is never emptied.
-fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool, String> {
+fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool> {
     let Some(copied) = copy.journal.queue(queue) else {
         return Ok(false);
     };
     let left = match messages_in(&copy.to, queue) {
-        Err(refusal) if status_of(&refusal) == Some(404) => return Ok(false),
+        Err(error) if error.status() == Some(404) => return Ok(false),
         left => left?,
     };
     if left == copied {
@@ -83,7 +83,7 @@ fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool, String> {
 }
 
 /// The number of messages that the source does not show. `None`: the queue is left out, because it shows the first ones only.
-fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>, String> {
+fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>> {
     let count = messages_in(&copy.from, queue)?;
     let listed = each_message(&copy.from, queue, &mut |_| Ok(()))?;
     if listed == PEEKED_MAX && count > listed && !copy.options.takes_first_messages {
@@ -96,7 +96,7 @@ fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>, Str
 }
 
 /// Empties the copy if it may hold messages, once the source has shown its first ones, and puts all, each once. Their number.
-fn copy_messages(copy: &CopyRun<'_>, queue: &str, holds_messages: bool) -> Result<usize, String> {
+fn copy_messages(copy: &CopyRun<'_>, queue: &str, holds_messages: bool) -> Result<usize> {
     let to = copy.to.with_retry(Duration::ZERO);
     let mut is_clear = !holds_messages;
     let count = each_message(&copy.from, queue, &mut |line: &Value| {

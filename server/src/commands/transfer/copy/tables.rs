@@ -1,32 +1,26 @@
 //! Tables: a page of entities at a time, written in transactions that replace what has the same keys, so that any of them can be sent
 //! again. The journal notes where the next page begins.
 
+use crate::commands::transfer::Result;
 use crate::commands::transfer::copy::journal::TablePlace;
-use crate::commands::transfer::copy::{CopyRun, Made, Resource, exists};
-use crate::commands::transfer::tables::{
-    is_in_use, make_table, policies_of, read_page, write_lines,
-};
+use crate::commands::transfer::copy::{CopyRun, Made, Resource};
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::tables::{read_page, write_lines};
 
-pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<(), String> {
+pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<()> {
     tables.iter().try_for_each(|resource| {
         let name = &resource.0;
         copy_table(copy, resource).or_else(|error| copy.leave_out(&format!("table {name}"), error))
     })
 }
 
-fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
+fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     let name = &resource.0;
     let Some(mut place) = place_of(copy, name)? else {
         copy.add_known();
         return Ok(());
     };
-    let made = copy.make(
-        "table",
-        resource,
-        policies_of(&copy.from, name),
-        is_in_use,
-        make_table,
-    )?;
+    let made = copy.make(ResourceKind::Table, resource)?;
     match made {
         Made::Left => return Ok(()),
         Made::Others => copy.note(format!(
@@ -45,7 +39,7 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<(), String> {
 }
 
 /// Copies the pages from a place on, and counts there. False if something was refused: a later run begins again at the first such page.
-fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool, String> {
+fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool> {
     let (progress, threads) = (&copy.progress, copy.options.parallel);
     let mut is_whole = true;
     loop {
@@ -67,9 +61,9 @@ fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result
 }
 
 /// Where the copy of a table begins. `None`: an earlier run has copied it as a whole, and it is still there.
-fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>, String> {
+fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>> {
     match copy.journal.table(table) {
-        Some(place) if exists(&copy.to, "table", table)? => {
+        Some(place) if ResourceKind::Table.exists(&copy.to, table)? => {
             Ok(place.next.is_some().then(|| place.clone()))
         }
         _ => Ok(Some(TablePlace::beginning())),
@@ -77,7 +71,7 @@ fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>, Strin
 }
 
 /// Whether the destination has as many entities as were copied.
-fn has_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<bool, String> {
+fn has_count(copy: &CopyRun<'_>, table: &str, copied: u64) -> Result<bool> {
     let (mut more, mut arrived) = (String::new(), 0);
     loop {
         let lines;

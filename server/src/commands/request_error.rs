@@ -1,0 +1,46 @@
+//! Why a request of a command has no result.
+
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestError {
+    /// The service answered with an error.
+    Refused(Refusal),
+    /// There is no answer, or no whole one: the request may have been executed. A sentence without its end.
+    Unanswered(String),
+    /// HTTP or the connection string does not allow the request, so that nothing was sent. A sentence without its end.
+    Unsent(String),
+}
+
+/// The answer of a service that does not do what it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: u16,
+    /// That of the protocol; the phrase of the status for an operation of a transaction.
+    pub code: String,
+    pub message: String,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestError::Refused(refusal) => refusal.fmt(f),
+            RequestError::Unanswered(sentence) | RequestError::Unsent(sentence) => {
+                f.write_str(sentence)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.status, self.code, self.message)
+    }
+}
+
+/// For commands that print the error and end.
+impl From<RequestError> for String {
+    fn from(error: RequestError) -> String {
+        error.to_string()
+    }
+}

@@ -1,0 +1,181 @@
+//! The fields of a blob: its line in an export, the elements of a listing and the headers of requests that they stand for.
+
+use crate::codec::xml::Element;
+use crate::commands::transfer::blobs::container::{put_metadata, text};
+use crate::commands::transfer::{
+    cannot_be_sent, header, in_query, metadata_headers, text_field, texts_field,
+};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+/// Fields of a line with the element of a listing and the header of a request that they stand for.
+pub(super) const PROPERTIES: [(&str, &str, &str); 6] = [
+    ("contentType", "Content-Type", "x-ms-blob-content-type"),
+    (
+        "contentEncoding",
+        "Content-Encoding",
+        "x-ms-blob-content-encoding",
+    ),
+    (
+        "contentLanguage",
+        "Content-Language",
+        "x-ms-blob-content-language",
+    ),
+    (
+        "contentDisposition",
+        "Content-Disposition",
+        "x-ms-blob-content-disposition",
+    ),
+    ("cacheControl", "Cache-Control", "x-ms-blob-cache-control"),
+    ("contentMD5", "Content-MD5", MD5_HEADER),
+];
+const MD5_HEADER: &str = "x-ms-blob-content-md5";
+const MD5_BYTES: usize = 16;
+
+/// The fields of a line beside [`PROPERTIES`].
+pub(super) const OTHER_FIELDS: [&str; 10] = [
+    "name",
+    "file",
+    "type",
+    "metadata",
+    "tags",
+    "tier",
+    "expires",
+    "encryptionScope",
+    "sequenceNumber",
+    "sealed",
+];
+
+/// The line of a blob.
+pub fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), name.into());
+    if file != name {
+        fields.insert("file".to_owned(), file.into());
+    }
+    put_metadata(&mut fields, blob);
+    let tags = blob.child("Tags").and_then(|tags| tags.child("TagSet"));
+    let tags: Map<_, _> = tags
+        .into_iter()
+        .flat_map(|tags| tags.all("Tag"))
+        .map(|tag| (text(tag, "Key").to_owned(), Value::from(text(tag, "Value"))))
+        .collect();
+    if !tags.is_empty() {
+        fields.insert("tags".to_owned(), tags.into());
+    }
+    let Some(properties) = blob.child("Properties") else {
+        return fields;
+    };
+    let kind = match text(properties, "BlobType") {
+        "PageBlob" => "page",
+        "AppendBlob" => "append",
+        _ => "block",
+    };
+    fields.insert("type".to_owned(), kind.into());
+    let is_inferred = text(properties, "AccessTierInferred") == "true";
+    let others = [
+        ("tier", "AccessTier"),
+        ("expires", "Expiry-Time"),
+        ("encryptionScope", "EncryptionScope"),
+        ("sequenceNumber", "x-ms-blob-sequence-number"),
+        ("sealed", "Sealed"),
+    ];
+    let named = PROPERTIES.map(|(field, element, _)| (field, element));
+    for (field, element) in named.into_iter().chain(others) {
+        let value = properties.child_text(element);
+        let value = value.filter(|value| match field {
+            "tier" => !is_inferred,
+            "sealed" => value == "true",
+            "sequenceNumber" => value != "0",
+            _ => true,
+        });
+        // Without the field, a service chooses a type.
+        let value = value.or_else(|| (field == "contentType").then(String::new));
+        if let Some(value) = value {
+            fields.insert(field.to_owned(), value.into());
+        }
+    }
+    fields
+}
+
+/// The type of a blob.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Block,
+    Append,
+    Page,
+}
+
+pub fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
+    match text_field(fields, "type")?.unwrap_or("block") {
+        "block" => Ok(Kind::Block),
+        "append" => Ok(Kind::Append),
+        "page" => Ok(Kind::Page),
+        other => Err(format!("type: {other:?} is none of block, append and page")),
+    }
+}
+
+/// The headers of what is stored with a blob, in the request that makes it; but for what [`later_property_headers`] sets.
+pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let mut headers = metadata_headers(fields)?;
+    headers.extend(property_headers(fields)?);
+    if has_odd_md5(fields)? {
+        headers.retain(|(name, _)| name != MD5_HEADER);
+    }
+    headers.extend(header_of(
+        fields,
+        "encryptionScope",
+        "x-ms-encryption-scope",
+    )?);
+    let tags = texts_field(fields, "tags")?;
+    let tags = tags.into_iter();
+    let tags = tags.map(|(key, value)| format!("{}={}", in_query(key), in_query(value)));
+    let tags = tags.collect::<Vec<_>>().join("&");
+    if !tags.is_empty() {
+        headers.push(header("x-ms-tags", &tags));
+    }
+    Ok(headers)
+}
+
+/// The headers of the Set Blob Properties that a blob needs once it is made; `None` if it needs none. The request that makes it refuses an
+/// MD5 of another length, and chooses a type for a blob that has none.
+pub fn later_property_headers(
+    fields: &Map<String, Value>,
+) -> Result<Option<Vec<(String, String)>>, String> {
+    let has_no_type = text_field(fields, "contentType")? == Some("");
+    if !has_no_type && !has_odd_md5(fields)? {
+        return Ok(None);
+    }
+    // The request clears properties that it is not given.
+    property_headers(fields).map(Some)
+}
+
+/// Whether the MD5 has another length than an MD5. Services keep any that a client sets.
+fn has_odd_md5(fields: &Map<String, Value>) -> Result<bool, String> {
+    let md5 = text_field(fields, "contentMD5")?.map(|md5| STANDARD.decode(md5));
+    Ok(md5.is_some_and(|md5| md5.is_ok_and(|md5| md5.len() != MD5_BYTES)))
+}
+
+fn property_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let headers = PROPERTIES
+        .iter()
+        .filter_map(|(field, _, name)| header_of(fields, field, name).transpose());
+    headers.collect()
+}
+
+/// The header of a field; `None` if it is absent.
+fn header_of(
+    fields: &Map<String, Value>,
+    field: &str,
+    name: &str,
+) -> Result<Option<(String, String)>, String> {
+    match text_field(fields, field)? {
+        Some(value) if value.chars().any(cannot_be_sent) => {
+            Err(format!("{field}: it holds a control character"))
+        }
+        value => Ok(value
+            .filter(|value| !value.is_empty())
+            .map(|value| header(name, value))),
+    }
+}

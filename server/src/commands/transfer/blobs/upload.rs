@@ -1,0 +1,254 @@
+//! The requests that put one blob of an import.
+
+use crate::commands::transfer::blobs::import::Put;
+use crate::commands::transfer::blobs::line::{headers_of, later_property_headers};
+use crate::commands::transfer::import::{Existing, Import};
+use crate::commands::transfer::{Result, ask, header, in_query, send, send_opened, text_field};
+use crate::http_client::Upload;
+use crate::service_kind::ServiceKind;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::io::Read;
+
+/// Content that is put in one request. More is put as blocks.
+const PUT_BYTES_MAX: u64 = 64 << 20;
+const BLOCK_BYTES: u64 = 64 << 20;
+/// Source: Append Block, and Put Page, "Request headers", `Content-Length`.
+const PIECE_BYTES: usize = 4 << 20;
+pub(super) const PAGE_BYTES: usize = 512;
+
+/// One blob that is put.
+pub(super) struct BlobImport<'a> {
+    pub(super) import: &'a Import<'a>,
+    pub(super) put: &'a Put,
+    pub(super) resource: String,
+    pub(super) length: u64,
+}
+
+impl BlobImport<'_> {
+    fn field(&self, name: &str) -> Result<Option<&str>, String> {
+        text_field(&self.put.fields, name)
+    }
+
+    /// The tier, which append blobs do not have.
+    fn with_tier(&self, mut headers: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
+        if let Some(tier) = self.field("tier")? {
+            headers.push(header("x-ms-access-tier", tier));
+        }
+        Ok(headers)
+    }
+
+    fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<()> {
+        let resource = format!("{}{query}", self.resource);
+        send(
+            self.import.client,
+            ServiceKind::Blob,
+            "PUT",
+            &resource,
+            headers,
+            body,
+        )
+        .map(drop)
+    }
+
+    /// Sends a part of the content.
+    fn send_part(
+        &self,
+        query: &str,
+        headers: &[(String, String)],
+        offset: u64,
+        length: u64,
+    ) -> Result<()> {
+        let resource = format!("{}{query}", self.resource);
+        let open = || {
+            let content = self.put.content.open(self.import, offset)?;
+            Ok(Upload::new(content, length))
+        };
+        let client = self.import.client;
+        send_opened(client, ServiceKind::Blob, "PUT", &resource, headers, open).map(drop)
+    }
+
+    pub(super) fn put_block_blob(&self) -> Result<()> {
+        let headers = self.with_tier(headers_of(&self.put.fields)?)?;
+        // Put Blob would make an MD5 of its own.
+        if self.field("contentMD5")?.is_some() && self.length <= PUT_BYTES_MAX {
+            let mut headers = headers.clone();
+            headers.push(header("x-ms-blob-type", "BlockBlob"));
+            match self.send_part("", &headers, 0, self.length) {
+                // A service keeps any MD5 that a client sets later. That of blocks is not compared with the content.
+                Err(error) if error.code() == "Md5Mismatch" => self.import.note(format!(
+                    "{}: its contentMD5 is not that of its content",
+                    self.put.path
+                )),
+                sent => return sent,
+            }
+        }
+        let mut document = String::from("<BlockList>");
+        let mut offset = 0;
+        while offset < self.length {
+            let length = BLOCK_BYTES.min(self.length - offset);
+            let id = STANDARD.encode(format!("{:08}", offset / BLOCK_BYTES));
+            let query = format!("?comp=block&blockid={}", in_query(&id));
+            let send = || self.send_part(&query, &self.scope()?, offset, length);
+            match send() {
+                // Blocks that somebody has left there uncommitted have ids of another length.
+                Err(error)
+                    if self.import.existing == Existing::Replace
+                        && error.code() == "InvalidBlobOrBlock" =>
+                {
+                    self.put_empty()?;
+                    send()?;
+                }
+                sent => sent?,
+            }
+            document.push_str(&format!("<Latest>{id}</Latest>"));
+            offset += length;
+        }
+        document.push_str("</BlockList>");
+        self.send("?comp=blocklist", &headers, document.as_bytes())
+    }
+
+    /// Replaces what is there, uncommitted blocks included.
+    fn put_empty(&self) -> Result<()> {
+        let mut headers = self.scope()?;
+        headers.push(header("x-ms-blob-type", "BlockBlob"));
+        self.send("", &headers, b"")
+    }
+
+    /// The encryption scope, which every write of such a blob names.
+    fn scope(&self) -> Result<Vec<(String, String)>> {
+        let scope = self.field("encryptionScope")?;
+        let scope = scope.map(|scope| header("x-ms-encryption-scope", scope));
+        Ok(scope.into_iter().collect())
+    }
+
+    pub(super) fn put_append_blob(&self) -> Result<()> {
+        let mut headers = headers_of(&self.put.fields)?;
+        headers.push(header("x-ms-blob-type", "AppendBlob"));
+        self.send("", &headers, b"")?;
+        let written = self.append_content();
+        self.delete_if_refused(written)
+    }
+
+    fn append_content(&self) -> Result<()> {
+        let scope = self.scope()?;
+        let mut content = self.put.content.open(self.import, 0)?;
+        while let Some(piece) = next_piece(&mut content)? {
+            self.send("?comp=appendblock", &scope, &piece)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_page_blob(&self) -> Result<()> {
+        let mut headers = self.with_tier(headers_of(&self.put.fields)?)?;
+        headers.push(header("x-ms-blob-type", "PageBlob"));
+        headers.push(header("x-ms-blob-content-length", &self.length.to_string()));
+        if let Some(number) = self.field("sequenceNumber")? {
+            headers.push(header("x-ms-blob-sequence-number", number));
+        }
+        self.send("", &headers, b"")?;
+        let mut ranges = self.put.content.written(self.length).into_iter();
+        let written = ranges.try_for_each(|(offset, length)| self.put_pages(offset, length));
+        self.delete_if_refused(written)
+    }
+
+    /// Deletes a blob that was made and whose content is refused, if the import goes on without it.
+    fn delete_if_refused(&self, written: Result<()>) -> Result<()> {
+        if written
+            .as_ref()
+            .is_err_and(|error| self.import.leaves_out(error))
+        {
+            let _ = ask(
+                self.import.client,
+                ServiceKind::Blob,
+                "DELETE",
+                &self.resource,
+            );
+        }
+        written
+    }
+
+    /// Writes the pages of a range that hold anything but zeros.
+    fn put_pages(&self, mut offset: u64, length: u64) -> Result<()> {
+        let scope = self.scope()?;
+        let content = self.put.content.open(self.import, offset)?;
+        let mut content = content.take(length);
+        while let Some(piece) = next_piece(&mut content)? {
+            for (start, end) in written_runs(&piece) {
+                let range = format!(
+                    "bytes={}-{}",
+                    offset + start as u64,
+                    offset + end as u64 - 1
+                );
+                let mut headers = scope.clone();
+                headers.push(header("x-ms-page-write", "update"));
+                headers.push(header("x-ms-range", &range));
+                self.send("?comp=page", &headers, &piece[start..end])?;
+            }
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Sets what no request that makes a blob can set.
+    pub(super) fn finish(&self) -> Result<()> {
+        if let Some(headers) = later_property_headers(&self.put.fields)? {
+            self.send("?comp=properties", &headers, b"")?;
+        }
+        if self.field("sealed")? == Some("true") {
+            self.send("?comp=seal", &[], b"")?;
+        }
+        if let Some(expires) = self.field("expires")? {
+            let headers = [
+                header("x-ms-expiry-option", "Absolute"),
+                header("x-ms-expiry-time", expires),
+            ];
+            self.send("?comp=expiry", &headers, b"")?;
+        }
+        Ok(())
+    }
+}
+
+/// The next piece of a content; `None` at its end.
+fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>> {
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    let read = content.take(PIECE_BYTES as u64).read_to_end(&mut piece);
+    read.map_err(|error| error.to_string())?;
+    Ok((!piece.is_empty()).then_some(piece))
+}
+
+/// The runs of pages that hold anything but zeros. A part of a page at the end counts as one: the service refuses it.
+fn written_runs(piece: &[u8]) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (index, page) in piece.chunks(PAGE_BYTES).enumerate() {
+        if page.iter().all(|&byte| byte == 0) {
+            continue;
+        }
+        let start = index * PAGE_BYTES;
+        let end = start + page.len();
+        match runs.last_mut() {
+            Some((_, last)) if *last == start => *last = end,
+            _ => runs.push((start, end)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_pages_are_not_written() {
+        let mut piece = vec![0; 5 * PAGE_BYTES];
+        assert!(written_runs(&piece).is_empty());
+        piece[PAGE_BYTES] = 1;
+        piece[3 * PAGE_BYTES - 1] = 1;
+        piece[4 * PAGE_BYTES] = 1;
+        let page = |index| index * PAGE_BYTES;
+        assert_eq!(
+            written_runs(&piece),
+            [(page(1), page(3)), (page(4), page(5))]
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Containers, queues and tables: how each is named, made and found.
+
+use crate::commands::client::{Client, encode};
+use crate::commands::transfer::{Result, ask, blobs, policies, queues, tables};
+use crate::service_kind::ServiceKind;
+use serde_json::{Map, Value};
+use std::fmt;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceKind {
+    Container,
+    Queue,
+    Table,
+}
+
+impl ResourceKind {
+    pub const ALL: [ResourceKind; 3] = [
+        ResourceKind::Container,
+        ResourceKind::Queue,
+        ResourceKind::Table,
+    ];
+
+    pub fn service(self) -> ServiceKind {
+        match self {
+            ResourceKind::Container => ServiceKind::Blob,
+            ResourceKind::Queue => ServiceKind::Queue,
+            ResourceKind::Table => ServiceKind::Table,
+        }
+    }
+
+    /// The directory of the layout.
+    pub fn directory(self) -> &'static str {
+        match self {
+            ResourceKind::Container => "blobs",
+            ResourceKind::Queue => "queues",
+            ResourceKind::Table => "tables",
+        }
+    }
+
+    /// The endings of the files of the layout; the first is that of the settings.
+    pub fn endings(self) -> [&'static str; 2] {
+        match self {
+            ResourceKind::Container => ["json", "blobs.jsonl"],
+            ResourceKind::Queue => ["json", "messages.jsonl"],
+            ResourceKind::Table => ["json", "entities.jsonl"],
+        }
+    }
+
+    /// The path of the settings of a resource in the layout.
+    pub fn settings(self, name: &str) -> String {
+        format!("{}/{name}.json", self.directory())
+    }
+
+    /// The path of the lines of a resource in the layout.
+    pub fn lines(self, name: &str) -> String {
+        let [_, ending] = self.endings();
+        format!("{}/{name}.{ending}", self.directory())
+    }
+
+    /// The request for its stored access policies.
+    pub fn acl(self, name: &str) -> String {
+        match self {
+            ResourceKind::Container => format!("{}?restype=container&comp=acl", encode(name)),
+            _ => format!("{}?comp=acl", encode(name)),
+        }
+    }
+
+    /// Makes a resource with its settings. False if it is there: it stays as it is.
+    pub fn make(self, client: &Client, name: &str, settings: &Map<String, Value>) -> Result<bool> {
+        let is_new = match self {
+            ResourceKind::Container => blobs::make_container(client, name, settings)?,
+            ResourceKind::Queue => queues::make_queue(client, name, settings)?,
+            ResourceKind::Table => tables::make_table(client, name)?,
+        };
+        if is_new {
+            policies::put(client, self, name, settings)?;
+        }
+        Ok(is_new)
+    }
+
+    /// Whether the service has a resource of that name.
+    pub fn exists(self, client: &Client, name: &str) -> Result<bool> {
+        let path = encode(name);
+        let resource = match self {
+            ResourceKind::Container => format!("{path}?restype=container"),
+            ResourceKind::Queue => format!("{path}?comp=metadata"),
+            ResourceKind::Table => format!("{path}()?$top=1"),
+        };
+        match ask(client, self.service(), "GET", &resource) {
+            Ok(_) => Ok(true),
+            Err(error) if error.status() == Some(404) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the service has a resource of that name that holds anything.
+    pub fn is_in_use(self, client: &Client, name: &str) -> Result<bool> {
+        let holds_any = match self {
+            ResourceKind::Container => blobs::holds_any(client, name),
+            ResourceKind::Queue => queues::messages_in(client, name).map(|count| count > 0),
+            ResourceKind::Table => tables::holds_any(client, name),
+        };
+        match holds_any {
+            Err(error) if error.status() == Some(404) => Ok(false),
+            holds_any => holds_any,
+        }
+    }
+}
+
+impl fmt::Display for ResourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ResourceKind::Container => "container",
+            ResourceKind::Queue => "queue",
+            ResourceKind::Table => "table",
+        })
+    }
+}
