@@ -258,6 +258,7 @@ describe("blobs, queues and tables in the console", () => {
     const ages = async () => (await all(typedTable.listEntities())).map(({ Age }) => Age);
     assert.deepEqual(await ages(), ["20", "3", undefined]);
     await page.getByRole("link", { name: "Show the change, or undo it" }).click();
+    await page.locator(".diff .removed").first().waitFor();
     assert.deepEqual(await page.locator(".diff .removed td:nth-child(3)").allTextContents(), ["Int32", "Int32"]);
     await page.getByRole("button", { name: "Undo" }).click();
     await page.getByText("Restored.").waitFor();
