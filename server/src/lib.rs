@@ -33,6 +33,7 @@ mod transfers;
 pub use embedded::{Error, Lazurite, Store};
 
 use lazurite_codec as codec;
+// Under these names in the whole crate: `crate::auth` is the module of the services.
 use lazurite_services::{
     accounts, advisor, app, auth, blob, clock, connection, faults, http_client, layers,
     local_services, output, pages, platform, properties, request, requests, resource_names,

@@ -209,7 +209,7 @@ async fn serve_until_stopped(
         let lag = Duration::from_secs(seconds.into());
         app.stores.keep_secondary(lag)?;
     }
-    let _ = app.pages.addresses.set(addresses.clone());
+    app.pages.addresses.set(addresses.clone());
     let control = host.ready(cli, &app, tls.as_ref(), &addresses, out)?;
     // Before the first request, which the account may want logged.
     app.stores.start_housekeeping();

@@ -189,8 +189,13 @@ impl OuterLayers {
             Err(failure) => failure,
         };
         let (target, of_client) = (self.log.target(), self.of_client);
-        let failure =
-            wrong_service::explain(failure, of_client, target, app.pages.addresses(), origin);
+        let failure = wrong_service::explain(
+            failure,
+            of_client,
+            target,
+            app.pages.addresses.all(),
+            origin,
+        );
         let refusal = WhyRefused::of(&failure);
         (self.errors.render(failure, origin, target), Some(refusal))
     }

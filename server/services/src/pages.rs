@@ -34,8 +34,21 @@ impl Address {
     }
 }
 
-/// Where the services listen, once that is known.
-pub type Addresses = Arc<OnceLock<Vec<Address>>>;
+/// Where the services listen, once that is known. Copies share it.
+#[derive(Debug, Clone, Default)]
+pub struct Addresses(Arc<OnceLock<Vec<Address>>>);
+
+impl Addresses {
+    /// The first call counts.
+    pub fn set(&self, addresses: Vec<Address>) {
+        let _ = self.0.set(addresses);
+    }
+
+    /// Nothing until they are known.
+    pub fn all(&self) -> &[Address] {
+        self.0.get().map_or(&[], Vec::as_slice)
+    }
+}
 
 /// The pages of a running server.
 #[derive(Debug)]
@@ -47,11 +60,6 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Where the services listen; nothing until that is known.
-    pub fn addresses(&self) -> &[Address] {
-        self.addresses.get().map_or(&[], Vec::as_slice)
-    }
-
     /// Whether a browser asks for the root of a port, where no service has anything to show.
     pub fn are_wanted_by(&self, parts: &Parts) -> bool {
         let is_root = parts.uri.path() == "/" && parts.uri.query().is_none();

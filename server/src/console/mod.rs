@@ -132,7 +132,7 @@ impl Console {
 
     /// Where the services listen; nothing until that is known.
     pub fn addresses(&self) -> &[Address] {
-        self.addresses.get().map_or(&[], Vec::as_slice)
+        self.addresses.all()
     }
 
     /// The services of the current store.

@@ -34,11 +34,12 @@ pub use writes::{Write, WriteTarget};
 pub fn stores_for_tests(directory: DataDirectory) -> std::result::Result<Stores, String> {
     use crate::layers::access_log::AccessLog;
     use crate::request::context::RequestIds;
+    use std::sync::Arc;
 
-    let shared = std::sync::Arc::new(Shared {
+    let shared = Arc::new(Shared {
         access_log: AccessLog::silent(),
-        advisor: std::sync::Arc::default(),
-        request_ids: std::sync::Arc::new(RequestIds::new(1)),
+        advisor: Arc::default(),
+        request_ids: Arc::new(RequestIds::new(1)),
     });
     Stores::open(directory, Settings::for_tests(), shared)
 }

@@ -23,9 +23,7 @@ impl Scratch {
     /// Makes a directory in `place`, and removes those that killed commands left there.
     pub fn new(place: &Path, prefix: &str) -> Result<Scratch, io::Error> {
         let directory = scratch_directory(prefix).tempdir_in(place)?;
-        let lock = File::create_new(directory.path().join(LOCK))?;
-        // Where files cannot be locked, none is found unlocked either.
-        let _ = lock.try_lock();
+        let lock = locked(directory.path())?;
         remove_left_overs(place, prefix);
         Ok(Scratch {
             _lock: lock,
@@ -36,6 +34,16 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
+}
+
+/// Makes the lock of a directory. It gets its name once it is held: another command that begins now never finds it free.
+fn locked(directory: &Path) -> io::Result<File> {
+    let unnamed = directory.join(".lock-new");
+    let lock = File::create_new(&unnamed)?;
+    // Where files cannot be locked, none is found unlocked either.
+    let _ = lock.try_lock();
+    fs::rename(unnamed, directory.join(LOCK))?;
+    Ok(lock)
 }
 
 /// Makes directories for intermediate files, which only their owner can enter.
