@@ -71,6 +71,25 @@ fn every_answer_to_the_workloads_of_services_is_right() {
 }
 
 #[test]
+fn two_builds_are_compared_in_turn() {
+    let other = server();
+    let beside = [
+        "--beside",
+        other.to_str().unwrap(),
+        "--theirs=--requests-kept=0",
+    ];
+    let windows = ["--pairs", "2", "--window-ms", "10", "--only", "table-get"];
+    let out = succeed(&[&["services", "--scale", "0.0001"], &beside[..], &windows].concat());
+    for line in [
+        "table get @1 ",
+        "table get @64 ",
+        "CPU time of an operation",
+    ] {
+        assert!(out.contains(line), "no line `{line}` in\n{out}");
+    }
+}
+
+#[test]
 fn space_comes_back_after_each_way_of_deletion_under_load() {
     let scratch = tempfile::tempdir().unwrap();
     let page = scratch.path().join("space.html");

@@ -4,6 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use lazurite_bench_common::{ReportFiles, share};
 
 use crate::client::Service;
+use crate::services::pairs::Beside;
 use crate::services::peers::{Launch, Peer};
 use crate::services::workloads::{WORKLOADS, Workload};
 
@@ -26,6 +27,8 @@ pub(crate) struct ServicesArgs {
     /// Measure everything this many times, the peers in turn, and show medians
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) runs: u16,
+    #[command(flatten)]
+    pub(super) beside: Beside,
     #[command(flatten)]
     pub(super) files: ReportFiles,
 }

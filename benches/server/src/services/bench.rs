@@ -5,7 +5,9 @@ use std::time::Duration;
 use lazurite_bench_common::{Findings, Outcome, Results};
 
 use crate::load::Limit;
+use crate::services::args::ServicesArgs;
 use crate::services::measure::{add_mismatches, measure};
+use crate::services::pairs::Beside;
 use crate::services::peers::{Launch, Peer, Running, teach};
 use crate::services::plan::{Plan, Scene};
 
@@ -21,6 +23,7 @@ pub(super) const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("1M", 1e6), ("10M", 
 /// One run over all workloads.
 pub(super) struct Bench<'a> {
     pub(super) launch: &'a Launch,
+    beside: &'a Beside,
     /// Those that take part.
     pub(super) peers: Vec<Peer>,
     pub(super) results: Results,
@@ -31,13 +34,14 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn new(launch: &'a Launch, peers: Vec<Peer>, scale: f64, runs: u16) -> Bench<'a> {
+    pub(super) fn new(args: &'a ServicesArgs, peers: Vec<Peer>) -> Bench<'a> {
         Bench {
-            launch,
+            launch: &args.launch,
+            beside: &args.beside,
             peers,
             results: Results::default(),
-            runs,
-            scale,
+            runs: args.runs,
+            scale: args.scale,
             serial: 0,
         }
     }
@@ -60,6 +64,11 @@ impl<'a> Bench<'a> {
 
     /// Starts those of `peers` that take part, on empty directories.
     pub(super) fn start(&self, peers: &[Peer]) -> Outcome<Vec<Running>> {
+        if self.beside.binary.is_some() {
+            return Err(
+                "this workload starts servers for itself, and none of another build".into(),
+            );
+        }
         self.start_with(peers, &[])
     }
 
@@ -73,6 +82,9 @@ impl<'a> Bench<'a> {
 
     /// Runs the load of `plan` on new servers, each in turn, the requested number of times.
     pub(super) fn compare(&mut self, plan: &Plan) -> Outcome<()> {
+        if let Some(other) = &self.beside.binary {
+            return self.beside.compare(other, self.launch, plan);
+        }
         let peers = self.start_with(plan.peers, plan.arguments)?;
         for peer in &peers {
             (plan.prepare)(peer)?;

@@ -6,6 +6,7 @@ mod bars;
 mod bench;
 mod disk;
 mod measure;
+mod pairs;
 mod peers;
 mod plan;
 mod report;

@@ -13,11 +13,15 @@ use crate::services::{report, tables};
 
 /// Runs the workloads, prints the tables, and returns how many answers were wrong.
 pub(crate) fn run(args: &ServicesArgs) -> Outcome<usize> {
+    if args.beside.binary.is_some() {
+        run_workloads(args, &mut Bench::new(args, Vec::new()))?;
+        return Ok(0);
+    }
     let old = args.files.old()?;
     // The CPU time of the servers, which come and go, is part of each case's figures.
     let watch = MachineWatch::start_beside_unknown();
     let peers = available(&args.peers)?;
-    let mut bench = Bench::new(&args.launch, peers, args.scale, args.runs);
+    let mut bench = Bench::new(args, peers);
     let ended = run_workloads(args, &mut bench);
     tables::print(&bench.results);
     bars::print(&bench.results, BARS);

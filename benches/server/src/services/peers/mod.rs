@@ -4,7 +4,7 @@ mod minimal_handler;
 mod nginx;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ impl Peer {
 pub(crate) struct Launch {
     /// The server binary
     #[arg(long, value_name = "BINARY")]
-    spawn: PathBuf,
+    pub(super) spawn: PathBuf,
     /// Directory in which the servers keep their data, removed again [default: the system's for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -137,10 +137,7 @@ impl Running {
     pub(super) fn start(peer: Peer, launch: &Launch, arguments: &[&str]) -> Outcome<Running> {
         let data = launch.scratch()?;
         let program = match peer {
-            Peer::Lazurite => {
-                let directory = data.path().join("data");
-                Program::Lazurite(Server::start_with(&launch.spawn, &directory, arguments)?)
-            }
+            Peer::Lazurite => return Running::start_build(&launch.spawn, launch, arguments),
             Peer::MinimalHandler => Program::MinimalHandler(MinimalHandler::start()?),
             Peer::Azurite => Program::Azurite(Azurite::start(data.path())?),
             Peer::Nginx => Program::Nginx(Nginx::start(data.path())?),
@@ -150,6 +147,22 @@ impl Running {
             peer,
             account: program.account(),
             program,
+            data,
+        })
+    }
+
+    /// Starts this build of our server on an empty directory.
+    pub(super) fn start_build(
+        binary: &Path,
+        launch: &Launch,
+        arguments: &[&str],
+    ) -> Outcome<Running> {
+        let data = launch.scratch()?;
+        let server = Server::start_with(binary, &data.path().join("data"), arguments)?;
+        Ok(Running {
+            peer: Peer::Lazurite,
+            account: server.account(),
+            program: Program::Lazurite(server),
             data,
         })
     }
