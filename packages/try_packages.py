@@ -333,7 +333,7 @@ def rust_trial(made: Path, directory: Path) -> None:
     settings = os.environ | {"CARGO_TARGET_DIR": str(directory / "target")}
     for command in [
         ["cargo", "init", "--quiet", "--lib", "--name", "photos"],
-        ["cargo", "add", "--quiet", "--dev", "--path", ROOT / "server", "lazurite"],
+        ["cargo", "add", "--quiet", "--dev", "--path", ROOT / "server", "lazurite", "--no-default-features"],
         ["cargo", "add", "--quiet", "--dev", "object_store", "--features", "azure"],
         ["cargo", "add", "--quiet", "--dev", "tokio", "--features", "macros,rt"],
     ]:

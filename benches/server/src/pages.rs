@@ -58,6 +58,8 @@ pub(crate) fn run(args: &PagesArgs) -> Outcome<Report> {
 /// The pages, below `/_lazurite/`.
 const PAGES: &[&str] = &[
     "",
+    "connect/devstoreaccount1",
+    "sas/devstoreaccount1?service=blob&name=many",
     "blobs",
     "blobs/devstoreaccount1/many",
     "blobs/devstoreaccount1/many?view=flat",
@@ -68,16 +70,26 @@ const PAGES: &[&str] = &[
     "queues",
     "queues/devstoreaccount1/many",
     "queues/devstoreaccount1/many?show=hidden",
+    "queues/devstoreaccount1/many?filter=absent",
     "tables",
     "tables/devstoreaccount1/Many",
     "tables/devstoreaccount1/Many?filter=PartitionKey%20eq%20%27000050%27",
+    "tables/devstoreaccount1/Many?filter=absent%20eq%201",
+    "tables/devstoreaccount1/Many/plan.json?filter=absent%20eq%201",
     "tables/devstoreaccount1/Many/entity?pk=000000&rk=000000",
+    "tables/devstoreaccount1/Many/new",
     "requests",
+    "requests/open",
     "advisor",
     "advisor/heat",
     "state",
+    "clock",
+    "faults",
     "engine",
+    "openapi.json",
     "api/names",
+    "api/status",
+    "api/engine",
 ];
 
 /// Asks for a page several times. Returns whether it meets both goals.
