@@ -9,7 +9,7 @@ use crate::commands::{
     pack_into, scratch_in, unpack,
 };
 use crate::connection::on_blocking_pool;
-use crate::local_services::{LocalAccount, LocalServices, STOPPING};
+use crate::local_services::{LocalAccount, LocalServices, Stopping};
 use crate::request::body::RequestBody;
 use crate::response::error::{Failure, Result, common};
 use crate::state::{ForkSource, HeldFork, Stores, fork_not_found};
@@ -27,6 +27,9 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// The server does not know how far the import had come.
+const IMPORT_STOPPED: &str = "The server is stopping. A part of the archive may have been imported; the import can be repeated with \
+     existing=replace.";
 /// Exports at a time. Each holds a copy of what it exports on the disk.
 const EXPORTS_MAX: usize = 2;
 const EXPORTS_UNDER_WAY: &str =
@@ -109,7 +112,9 @@ impl Transfers {
             Ok::<_, TransferError>((files, left_out))
         });
         let exported = with_ticks(exporting).await;
-        let (files, left_out) = exported.map_err(export_failure)?;
+        let (files, left_out) = exported
+            .map_err(|Stopping| Failure::busy("The server is stopping."))?
+            .map_err(export_failure)?;
         Ok(Export {
             files,
             left_out,
@@ -146,7 +151,9 @@ impl Transfers {
             importing.await
         });
         match imported.await {
-            Ok(imported) => imported.map_err(import_failure),
+            Ok(imported) => imported
+                .map_err(|Stopping| Failure::busy(IMPORT_STOPPED))?
+                .map_err(import_failure),
             Err(panic) => {
                 tracing::error!(%panic, "an import stopped on an assertion");
                 Err(common::INTERNAL_ERROR.into())
@@ -253,7 +260,6 @@ fn failed(code: &'static str, error: &TransferError, advice: &str) -> Failure {
         Some(503) => Failure::busy(message),
         Some(409) => Failure::new(409, code, message),
         Some(400..500) => Failure::new(400, code, message),
-        None if error.to_string() == STOPPING => Failure::busy(message),
         _ => {
             tracing::error!(%error, code);
             Failure::new(500, code, message)

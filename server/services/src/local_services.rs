@@ -43,8 +43,9 @@ pub fn is_own_request(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Why work was ended.
-pub const STOPPING: &str = "the server is stopping";
+/// Work was ended because the server stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopping;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
@@ -102,14 +103,13 @@ impl LocalServices {
     pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
         mut self,
         work: impl FnOnce(&[LocalAccount]) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E> {
-        let stops = || E::from(STOPPING.to_owned());
+    ) -> Result<Result<T, E>, Stopping> {
         let (Some(app), Some(threads)) = (self.app.upgrade(), self.threads.upgrade()) else {
-            return Err(stops());
+            return Err(Stopping);
         };
         tokio::select! {
-            done = while_served(&app, &threads, work) => done,
-            _ = self.stopped.wait_for(|stopped| *stopped) => Err(stops()),
+            done = while_served(&app, &threads, work) => Ok(done),
+            _ = self.stopped.wait_for(|stopped| *stopped) => Err(Stopping),
         }
     }
 }

@@ -649,6 +649,28 @@ fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
     assert_eq!(names(&server), set(&["aaa", "bbb"]));
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn import_that_a_stop_of_the_server_ends_says_that_a_part_may_be_there() {
+    let (_location, server) = with_names(&[], &[]);
+    let blobs: Vec<String> = (0..5000).map(|n| format!("blobs/aaa/{n}")).collect();
+    let mut files: Vec<(&str, &str)> = blobs.iter().map(|name| (&**name, "content")).collect();
+    files.push((MANIFEST, "{\"format\":1}"));
+    let bytes = import("", archive(&files)).bytes();
+    let mut importing = Connection::open(&server, Service::Blob).unwrap();
+    let answer = std::thread::scope(|scope| {
+        let answer = scope.spawn(|| importing.send_bytes(&bytes, "POST").unwrap());
+        wait_until("the first blobs are there", || !names(&server).is_empty());
+        kill(&server, "-TERM");
+        answer.join().unwrap()
+    });
+    let message = refused(&answer, 503, "ServerBusy");
+    assert!(
+        message.contains("A part of the archive may have been imported"),
+        "{message}"
+    );
+}
+
 /// The most memory that a server had, in MiB.
 #[cfg(target_os = "linux")]
 fn peak(server: &Server) -> u64 {
