@@ -35,6 +35,26 @@ const CHUNK_BYTES: u64 = 64 << 10;
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
+/// Why the body of a request cannot be read: it is what an error of [`send`] holds then. The service does not execute such a request, as
+/// its body is not whole. The text is a sentence without its end.
+#[derive(Debug, Clone)]
+pub struct UnreadableBody(String);
+
+impl fmt::Display for UnreadableBody {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Error for UnreadableBody {}
+
+impl UnreadableBody {
+    /// That of an error, if the body of the request was its cause.
+    pub fn of(error: &io::Error) -> Option<&UnreadableBody> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
 /// The body of a request. It is read while the request is sent, on the same thread, which waits for nothing else.
 pub struct Upload {
     source: Box<dyn Read + Send>,
@@ -88,9 +108,14 @@ impl Body for Upload {
         }
         let mut chunk = vec![0; self.remaining.min(CHUNK_BYTES) as usize];
         let count = match self.source.read(&mut chunk) {
-            Ok(0) => return Poll::Ready(Some(Err(ErrorKind::UnexpectedEof.into()))),
+            Ok(0) => {
+                return unreadable(format!(
+                    "the content has become shorter while it was sent: its last {} bytes are missing",
+                    self.remaining
+                ));
+            }
             Ok(count) => count,
-            Err(error) => return Poll::Ready(Some(Err(error))),
+            Err(error) => return unreadable(format!("the content cannot be read: {error}")),
         };
         chunk.truncate(count);
         self.remaining -= count as u64;
@@ -105,6 +130,10 @@ impl Body for Upload {
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.remaining)
     }
+}
+
+fn unreadable<T>(sentence: String) -> Poll<Option<io::Result<T>>> {
+    Poll::Ready(Some(Err(io::Error::other(UnreadableBody(sentence)))))
 }
 
 /// A request after which the connection ends. Names of headers are sent in the case in which they are given. Error: HTTP does not allow the
@@ -142,7 +171,7 @@ pub async fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpS
 }
 
 /// Sends a request, and returns the response when its head is there. Error: `TimedOut` if for `patience` no bytes of the body were
-/// sent and no response came.
+/// sent and no response came; an [`UnreadableBody`].
 pub async fn send(
     stream: Box<dyn Stream>,
     mut request: Request<Upload>,
@@ -185,7 +214,10 @@ async fn handshake_with(
 pub fn failed(error: hyper::Error) -> io::Error {
     let inner = error.source();
     match inner.and_then(|inner| inner.downcast_ref::<io::Error>()) {
-        Some(inner) => io::Error::new(inner.kind(), inner.to_string()),
+        Some(inner) => match UnreadableBody::of(inner) {
+            Some(unreadable) => io::Error::other(unreadable.clone()),
+            None => io::Error::new(inner.kind(), inner.to_string()),
+        },
         None => io::Error::other(error),
     }
 }
@@ -352,7 +384,12 @@ mod tests {
         let body = Upload::new(io::Cursor::new(b"ab".to_vec()), 3);
         let sent = request("h", ("PUT", "/a"), &Vec::new(), body).unwrap();
         let (_, reply) = exchange(sent, 0, b"");
-        assert!(reply.is_err());
+        let error = reply.map(drop).unwrap_err();
+        let sentence = UnreadableBody::of(&error).unwrap().to_string();
+        assert!(
+            sentence.ends_with("its last 1 bytes are missing"),
+            "{sentence}"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::codec::date;
 use crate::commands::print_line;
 use crate::commands::request_error::RequestError;
-use crate::http_client::{self, Reply, Upload};
+use crate::http_client::{self, Reply, UnreadableBody, Upload};
 use crate::local_services::OWN_SECRET;
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
@@ -570,7 +570,10 @@ impl Endpoint {
                 }
             };
             let response = http_client::send(stream, request, PATIENCE).await;
-            response.map_err(broken)
+            response.map_err(|error| match UnreadableBody::of(&error) {
+                Some(unreadable) => RequestError::Unsent(unreadable.to_string()),
+                None => broken(error),
+            })
         })?;
         Ok(Reply::new(runtime, response, PATIENCE))
     }

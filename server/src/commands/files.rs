@@ -6,10 +6,17 @@ use crate::commands::{plain, print_line};
 use crate::console::layout_size as size;
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// The most that Put Blob takes. Source: Put Blob, "Remarks".
+const PUT_BYTES_MAX: u64 = 5000 << 20;
+/// A block of content whose length is not known, or that Put Blob does not take.
+const BLOCK_BYTES: u64 = 8 << 20;
 
 /// Lists containers, queues and tables; or what is in a container, below a prefix: one level, or all with `is_deep`.
 pub fn list(client: &Client, path: &str, is_deep: bool, as_json: bool) -> Result<ExitCode, String> {
@@ -194,17 +201,61 @@ pub fn put(
     content_type: &str,
 ) -> Result<ExitCode, String> {
     let unreadable = |error: io::Error| format!("cannot read {}: {error}", file.display());
-    let body = if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        io::stdin().read_to_end(&mut bytes).map_err(unreadable)?;
-        Upload::of(bytes)
+    if file == Path::new("-") {
+        put_blocks(client, path, content_type, &mut io::stdin().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut opened = std::fs::File::open(file).map_err(unreadable)?;
+    let metadata = opened.metadata().map_err(unreadable)?;
+    // A pipe or a device has no length.
+    if metadata.is_file() && metadata.len() <= PUT_BYTES_MAX {
+        let body = Upload::new(opened, metadata.len());
+        put_content(client, path, content_type, body)?;
     } else {
-        let opened = std::fs::File::open(file).map_err(unreadable)?;
-        let length = opened.metadata().map_err(unreadable)?.len();
-        Upload::new(opened, length)
-    };
-    put_content(client, path, content_type, body)?;
+        put_blocks(client, path, content_type, &mut opened)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts content of any length as a block blob, in blocks if it is longer than one. One block is held in memory.
+fn put_blocks(
+    client: &Client,
+    path: &str,
+    content_type: &str,
+    content: &mut dyn Read,
+) -> Result<(), String> {
+    let resource = blob(path)?;
+    let send = |query: &str, headers: Vec<(String, String)>, body: Vec<u8>| {
+        let call = Call {
+            service: ServiceKind::Blob,
+            method: "PUT",
+            resource: format!("{resource}?comp={query}"),
+            headers,
+        };
+        client.send(call, Upload::of(body))
+    };
+    let mut list = String::from("<BlockList>");
+    for number in 0.. {
+        let mut block = Vec::new();
+        let read = content.take(BLOCK_BYTES).read_to_end(&mut block);
+        read.map_err(|error| format!("the content cannot be read: {error}"))?;
+        let is_last = (block.len() as u64) < BLOCK_BYTES;
+        if is_last && number == 0 {
+            return put_content(client, path, content_type, Upload::of(block));
+        }
+        if !block.is_empty() {
+            let id = STANDARD.encode(format!("{number:08}"));
+            send(&format!("block&blockid={}", encode(&id)), Vec::new(), block)?;
+            list.push_str(&format!("<Latest>{id}</Latest>"));
+        }
+        if is_last {
+            break;
+        }
+    }
+    list.push_str("</BlockList>");
+    let content_type = ("x-ms-blob-content-type".to_owned(), content_type.to_owned());
+    send("blocklist", vec![content_type], list.into_bytes())?;
+    Ok(())
 }
 
 /// Puts a block blob.

@@ -8,7 +8,8 @@ pub enum RequestError {
     Refused(Refusal),
     /// There is no answer, or no whole one: the request may have been executed. A sentence without its end.
     Unanswered(String),
-    /// HTTP or the connection string does not allow the request, so that nothing was sent. A sentence without its end.
+    /// HTTP or the connection string does not allow the request, or its content cannot be read: the service does not execute it. A
+    /// sentence without its end.
     Unsent(String),
 }
 

@@ -43,6 +43,44 @@ fn created(service: Service, method: &str, target: &str) -> Request {
 }
 
 #[test]
+fn standard_input_of_any_length_is_put_in_blocks() {
+    const BLOCK: usize = 8 << 20;
+    let server = Server::fresh();
+    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
+    photos.send(&server).is(201);
+    for (length, blocks) in [(0, 0), (BLOCK - 1, 0), (BLOCK, 1), (2 * BLOCK + 7, 3)] {
+        let content: Vec<u8> = (0..length as u32)
+            .map(|number| (number >> 4) as u8)
+            .collect();
+        let put = ["put", "-", "photos/piped", "--type", "text/plain"];
+        let (success, _, err) = run(&server, &put, &content);
+        assert!(success, "{err}");
+        let got = created(Service::Blob, "GET", "/photos/piped").send(&server);
+        assert!(got.is(200).body == content, "{length}");
+        got.has_header("content-type", "text/plain");
+        let list = created(Service::Blob, "GET", "/photos/piped?comp=blocklist").send(&server);
+        assert_eq!(list.is(200).text().matches("<Block>").count(), blocks);
+    }
+}
+
+/// The system says a longer length of this file than it has.
+#[test]
+#[cfg(target_os = "linux")]
+fn file_that_is_shorter_than_it_was_said_to_be_is_not_put() {
+    let server = Server::fresh();
+    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
+    photos.send(&server).is(201);
+    let file = "/sys/devices/system/cpu/online";
+    let (success, _, err) = run(&server, &["put", file, "photos/short"], b"");
+    assert!(
+        !success && err.contains("the content has become shorter while it was sent"),
+        "{err}"
+    );
+    let short = created(Service::Blob, "GET", "/photos/short");
+    short.send(&server).is(404);
+}
+
+#[test]
 fn slashes_in_the_name_of_a_blob_stay() {
     let server = Server::fresh();
     created(Service::Blob, "PUT", "/photos?restype=container")
