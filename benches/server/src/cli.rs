@@ -73,8 +73,8 @@ pub(crate) enum Command {
     BusyNeighbours(BusyNeighboursArgs),
     /// Pages of the console over a million blobs in one container, a million entities and 100,000 messages.
     ///
-    /// Fills a server, and asks for each page eleven times. The first answer may take 50 ms until its last byte, and no answer may be
-    /// longer than 150 KiB. With `--scale 0.01` the store is a hundredth of that.
+    /// Fills a server, and asks for each page eleven times. The first answer may take 50 ms until its last byte, that of a
+    /// search that finds nothing a second, and no answer may be longer than 150 KiB. With `--scale 0.01` the store is a hundredth of that.
     Pages(PagesArgs),
     /// The three services on a disk and a clock that misbehave, with a ledger of what was acknowledged.
     ///

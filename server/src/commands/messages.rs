@@ -6,8 +6,12 @@ use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Value, json};
-use std::io;
+use std::fmt;
+use std::io::{self, Read};
 use std::process::ExitCode;
+
+/// The most that a message holds. Source: Put Message, "Remarks".
+const TEXT_BYTES_MAX: u64 = 64 << 10;
 
 /// Prints the next messages; no delivery is counted.
 pub fn peek(client: &Client, queue: &str, count: u32, as_json: bool) -> Result<ExitCode, String> {
@@ -47,12 +51,22 @@ pub fn peeked(client: &Client, queue: &str, count: u32) -> Result<Vec<Value>, St
 /// Puts a message; `-` reads standard input.
 pub fn send(client: &Client, queue: &str, text: &str) -> Result<ExitCode, String> {
     let text = match text {
-        "-" => io::read_to_string(io::stdin())
-            .map_err(|error| format!("cannot read standard input: {error}"))?,
+        "-" => text_of_standard_input()?,
         text => text.to_owned(),
     };
     put(client, queue, &text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn text_of_standard_input() -> Result<String, String> {
+    let unreadable = |error: &dyn fmt::Display| format!("cannot read standard input: {error}");
+    let mut bytes = Vec::new();
+    let read = io::stdin().take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unreadable(&error))?;
+    if bytes.len() as u64 > TEXT_BYTES_MAX {
+        return Err("a message has at most 64 KiB".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| unreadable(&error))
 }
 
 /// Puts a message with this text.

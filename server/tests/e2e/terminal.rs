@@ -219,6 +219,12 @@ fn messages_are_sent_and_looked_at() {
     );
     let (success, _, err) = run(&server, &["send", "orders", "-"], b"from a pipe");
     assert!(success, "{err}");
+    let too_long = vec![b'x'; (64 << 10) + 1];
+    let (success, _, err) = run(&server, &["send", "orders", "-"], &too_long);
+    assert!(
+        !success && err.contains("a message has at most 64 KiB"),
+        "{err}"
+    );
     let peeked = printed(&server, &["peek", "orders"]);
     assert!(
         peeked.contains("  0  a <b> & [2J\n") && peeked.ends_with("from a pipe\n"),
