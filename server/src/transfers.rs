@@ -27,9 +27,9 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The server does not know how far the import had come.
-const IMPORT_STOPPED: &str = "The server is stopping. A part of the archive may have been imported; the import can be repeated with \
-     existing=replace.";
+/// How an import is repeated that ended in the middle.
+const REPEATED: &str = "To repeat it, delete what is there in part, or import with existing=replace, which also replaces what was there \
+     before.";
 /// Exports at a time. Each holds a copy of what it exports on the disk.
 const EXPORTS_MAX: usize = 2;
 const EXPORTS_UNDER_WAY: &str =
@@ -152,7 +152,11 @@ impl Transfers {
         });
         match imported.await {
             Ok(imported) => imported
-                .map_err(|Stopping| Failure::busy(IMPORT_STOPPED))?
+                .map_err(|Stopping| {
+                    // How far it had come is not known.
+                    let part = "A part of the archive may have been imported.";
+                    Failure::busy(format!("The server is stopping. {part} {REPEATED}"))
+                })?
                 .map_err(import_failure),
             Err(panic) => {
                 tracing::error!(%panic, "an import stopped on an assertion");
@@ -289,8 +293,8 @@ fn import_failure(error: ImportError) -> Failure {
         }
         ImportError::NotBegun(error) => failed("ImportFailed", &error, " Nothing was imported."),
         ImportError::Begun(error) => {
-            let advice = " What came before it is imported; the import can be repeated with existing=replace.";
-            failed("ImportFailed", &error, advice)
+            let advice = format!(" What came before it is imported. {REPEATED}");
+            failed("ImportFailed", &error, &advice)
         }
     }
 }

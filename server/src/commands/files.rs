@@ -2,10 +2,12 @@
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
+use crate::commands::request_error::RequestError;
 use crate::commands::{plain, print_line};
 use crate::console::layout_size as size;
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -200,21 +202,56 @@ pub fn put(
     path: &str,
     content_type: &str,
 ) -> Result<ExitCode, String> {
-    let unreadable = |error: io::Error| format!("cannot read {}: {error}", file.display());
     if file == Path::new("-") {
-        put_blocks(client, path, content_type, &mut io::stdin().lock())?;
+        let content = Content {
+            name: "standard input".to_owned(),
+            source: Box::new(io::stdin()),
+            least: 0,
+        };
+        put_blocks(client, path, content_type, content)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut opened = std::fs::File::open(file).map_err(unreadable)?;
+    let unreadable = |error: io::Error| format!("cannot read {}: {error}", file.display());
+    let opened = std::fs::File::open(file).map_err(unreadable)?;
     let metadata = opened.metadata().map_err(unreadable)?;
-    // A pipe or a device has no length.
-    if metadata.is_file() && metadata.len() <= PUT_BYTES_MAX {
-        let body = Upload::new(opened, metadata.len());
-        put_content(client, path, content_type, body)?;
+    let length = if metadata.is_file() {
+        metadata.len()
     } else {
-        put_blocks(client, path, content_type, &mut opened)?;
+        0
+    };
+    if (BLOCK_BYTES..=PUT_BYTES_MAX).contains(&length) {
+        put_content(client, path, content_type, Upload::new(opened, length))?;
+    } else {
+        // What fits into a block is read to its end: pipes, devices and files of the system do not say how long they are.
+        let content = Content {
+            name: file.display().to_string(),
+            source: Box::new(opened),
+            least: if length < BLOCK_BYTES { 0 } else { length },
+        };
+        put_blocks(client, path, content_type, content)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Content that is read to its end.
+struct Content {
+    /// In errors.
+    name: String,
+    source: Box<dyn Read>,
+    /// With fewer bytes, it has become shorter since it was opened.
+    least: u64,
+}
+
+impl Content {
+    /// The next block; shorter than a whole one at the end.
+    fn block(&mut self) -> Result<Vec<u8>, String> {
+        let mut block = Vec::new();
+        let read = (&mut self.source).take(BLOCK_BYTES).read_to_end(&mut block);
+        match read {
+            Ok(_) => Ok(block),
+            Err(error) => Err(format!("cannot read {}: {error}", self.name)),
+        }
+    }
 }
 
 /// Puts content of any length as a block blob, in blocks if it is longer than one. One block is held in memory.
@@ -222,9 +259,28 @@ fn put_blocks(
     client: &Client,
     path: &str,
     content_type: &str,
-    content: &mut dyn Read,
+    mut content: Content,
 ) -> Result<(), String> {
-    let resource = blob(path)?;
+    let first = content.block()?;
+    if (first.len() as u64) < BLOCK_BYTES && content.least == 0 {
+        return put_content(client, path, content_type, Upload::of(first));
+    }
+    // Before gigabytes are sent.
+    HeaderValue::from_str(content_type)
+        .map_err(|_| format!("{content_type:?} cannot be a Content-Type"))?;
+    send_blocks(client, &blob(path)?, content_type, first, content).map_err(|error| {
+        format!("{error}. Blocks that were sent stay uncommitted until the blob is written")
+    })
+}
+
+/// Sends blocks, the first one of which was read, and commits them.
+fn send_blocks(
+    client: &Client,
+    resource: &str,
+    content_type: &str,
+    first: Vec<u8>,
+    mut content: Content,
+) -> Result<(), String> {
     let send = |query: &str, headers: Vec<(String, String)>, body: Vec<u8>| {
         let call = Call {
             service: ServiceKind::Blob,
@@ -232,30 +288,56 @@ fn put_blocks(
             resource: format!("{resource}?comp={query}"),
             headers,
         };
-        client.send(call, Upload::of(body))
+        client.send(call, Upload::of(body)).map_err(explained)
     };
-    let mut list = String::from("<BlockList>");
+    // Another client that puts the same name at the same time has other ids.
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
+    let prefix = u64::from_le_bytes(random);
+    let (mut list, mut bytes, mut block) = (String::from("<BlockList>"), 0, first);
     for number in 0.. {
-        let mut block = Vec::new();
-        let read = content.take(BLOCK_BYTES).read_to_end(&mut block);
-        read.map_err(|error| format!("the content cannot be read: {error}"))?;
+        bytes += block.len() as u64;
         let is_last = (block.len() as u64) < BLOCK_BYTES;
-        if is_last && number == 0 {
-            return put_content(client, path, content_type, Upload::of(block));
-        }
         if !block.is_empty() {
-            let id = STANDARD.encode(format!("{number:08}"));
-            send(&format!("block&blockid={}", encode(&id)), Vec::new(), block)?;
+            let id = STANDARD.encode(format!("{prefix:016x}{number:08}"));
+            let query = format!("block&blockid={}", encode(&id).replace('/', "%2F"));
+            send(&query, Vec::new(), block)?;
             list.push_str(&format!("<Latest>{id}</Latest>"));
         }
         if is_last {
             break;
         }
+        block = content.block()?;
+    }
+    if bytes < content.least {
+        let missing = content.least - bytes;
+        return Err(format!(
+            "{} has become shorter while it was sent: its last {missing} bytes are missing",
+            content.name
+        ));
     }
     list.push_str("</BlockList>");
     let content_type = ("x-ms-blob-content-type".to_owned(), content_type.to_owned());
     send("blocklist", vec![content_type], list.into_bytes())?;
     Ok(())
+}
+
+/// What a refusal of blocks means to the person who puts a file.
+fn explained(error: RequestError) -> String {
+    let code = match &error {
+        RequestError::Refused(refusal) => refusal.code.as_str(),
+        _ => "",
+    };
+    match code {
+        "InvalidBlockList" => format!("another client has written the blob meanwhile ({error})"),
+        "InvalidBlobType" => {
+            format!("a blob of another type has the name: remove it first ({error})")
+        }
+        "InvalidBlobOrBlock" => format!(
+            "uncommitted blocks of another client are there: put an empty file first ({error})"
+        ),
+        _ => error.to_string(),
+    }
 }
 
 /// Puts a block blob.

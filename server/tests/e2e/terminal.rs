@@ -63,21 +63,96 @@ fn standard_input_of_any_length_is_put_in_blocks() {
     }
 }
 
-/// The system says a longer length of this file than it has.
+/// The system says other lengths of these files than they have.
 #[test]
 #[cfg(target_os = "linux")]
-fn file_that_is_shorter_than_it_was_said_to_be_is_not_put() {
+fn files_of_the_system_are_put_whole() {
     let server = Server::fresh();
     let photos = created(Service::Blob, "PUT", "/photos?restype=container");
     photos.send(&server).is(201);
-    let file = "/sys/devices/system/cpu/online";
-    let (success, _, err) = run(&server, &["put", file, "photos/short"], b"");
+    for file in ["/sys/devices/system/cpu/online", "/proc/version"] {
+        printed(&server, &["put", file, "photos/system"]);
+        let got = created(Service::Blob, "GET", "/photos/system").send(&server);
+        assert!(got.is(200).body == std::fs::read(file).unwrap(), "{file}");
+    }
+    let (success, _, err) = run(&server, &["put", "/", "photos/directory"], b"");
+    assert!(!success && err.contains("cannot read /: "), "{err}");
+}
+
+#[test]
+fn contents_that_two_clients_put_in_blocks_are_not_mixed() {
+    const BLOCK: usize = 8 << 20;
+    let server = Server::fresh();
+    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
+    photos.send(&server).is(201);
+    let mut slow = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+        .args(["put", "-", "photos/both", "--connection-string"])
+        .arg(server.connection_string())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = slow.stdin.take().unwrap();
+    input.write_all(&vec![b'a'; BLOCK]).unwrap();
+    let staged = "/photos/both?comp=blocklist&blocklisttype=uncommitted";
+    let is_staged = || {
+        let list = created(Service::Blob, "GET", staged).send(&server);
+        list.text().contains("<Block>")
+    };
+    let began = std::time::Instant::now();
+    while !is_staged() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(30));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let quick = vec![b'b'; BLOCK + 1];
+    let (success, _, err) = run(&server, &["put", "-", "photos/both"], &quick);
+    assert!(success, "{err}");
+    input.write_all(b"aa").unwrap();
+    drop(input);
+    let output = slow.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
     assert!(
-        !success && err.contains("the content has become shorter while it was sent"),
+        !output.status.success() && err.contains("another client has written the blob meanwhile"),
         "{err}"
     );
-    let short = created(Service::Blob, "GET", "/photos/short");
-    short.send(&server).is(404);
+    let got = created(Service::Blob, "GET", "/photos/both").send(&server);
+    assert!(got.is(200).body == quick);
+}
+
+#[test]
+fn blocks_that_are_refused_say_what_is_in_the_way() {
+    let server = Server::fresh();
+    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
+    photos.send(&server).is(201);
+    let append =
+        created(Service::Blob, "PUT", "/photos/log").header("x-ms-blob-type", "AppendBlob");
+    append.send(&server).is(201);
+    let foreign = created(
+        Service::Blob,
+        "PUT",
+        "/photos/foreign?comp=block&blockid=YQ==",
+    );
+    foreign.body(b"x").send(&server).is(201);
+    let content = vec![b'x'; (8 << 20) + 1];
+    for (name, kind, reason) in [
+        (
+            "log",
+            "text/plain",
+            "a blob of another type has the name: remove it first",
+        ),
+        ("foreign", "text/plain", "put an empty file first"),
+        ("wrong", "te\nx", "cannot be a Content-Type"),
+    ] {
+        let put = ["put", "-", &format!("photos/{name}"), "--type", kind];
+        let (success, _, err) = run(&server, &put, &content);
+        assert!(!success && err.contains(reason), "{name}: {err}");
+    }
+    let list = created(
+        Service::Blob,
+        "GET",
+        "/photos/wrong?comp=blocklist&blocklisttype=all",
+    );
+    list.send(&server).is(404);
 }
 
 #[test]

@@ -65,9 +65,7 @@ impl<'a> Bench<'a> {
     /// Starts those of `peers` that take part, on empty directories.
     pub(super) fn start(&self, peers: &[Peer]) -> Outcome<Vec<Running>> {
         if self.beside.binary.is_some() {
-            return Err(
-                "this workload starts servers for itself, and none of another build".into(),
-            );
+            return Err("it starts servers of one build, and cannot run with --beside".into());
         }
         self.start_with(peers, &[])
     }

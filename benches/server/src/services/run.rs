@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ServicesArgs) -> Outcome<usize> {
 fn run_workloads(args: &ServicesArgs, bench: &mut Bench) -> Outcome<()> {
     for workload in chosen(&args.only, &args.service) {
         let started = Instant::now();
-        (workload.run)(bench)?;
+        (workload.run)(bench).map_err(|error| format!("{}: {error}", workload.name))?;
         let seconds = started.elapsed().as_secs_f64();
         eprintln!("{:20} {seconds:6.1} s", workload.name);
     }
