@@ -269,7 +269,9 @@ fn put_blocks(
     HeaderValue::from_str(content_type)
         .map_err(|_| format!("{content_type:?} cannot be a Content-Type"))?;
     send_blocks(client, &blob(path)?, content_type, first, content).map_err(|error| {
-        format!("{error}. Blocks that were sent stay uncommitted until the blob is written")
+        format!(
+            "{error}. Blocks that were sent, if any, stay uncommitted until the blob is written"
+        )
     })
 }
 
@@ -290,7 +292,7 @@ fn send_blocks(
         };
         client.send(call, Upload::of(body)).map_err(explained)
     };
-    // Another client that puts the same name at the same time has other ids.
+    // Another client that puts the same name at the same time has other ids. They are of letters and digits only.
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
     let prefix = u64::from_le_bytes(random);
@@ -300,8 +302,7 @@ fn send_blocks(
         let is_last = (block.len() as u64) < BLOCK_BYTES;
         if !block.is_empty() {
             let id = STANDARD.encode(format!("{prefix:016x}{number:08}"));
-            let query = format!("block&blockid={}", encode(&id).replace('/', "%2F"));
-            send(&query, Vec::new(), block)?;
+            send(&format!("block&blockid={id}"), Vec::new(), block)?;
             list.push_str(&format!("<Latest>{id}</Latest>"));
         }
         if is_last {

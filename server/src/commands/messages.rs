@@ -5,13 +5,11 @@ use crate::commands::client::{Call, Client, encode};
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use lazurite_queue::MESSAGE_BYTES_MAX;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, Read};
 use std::process::ExitCode;
-
-/// The most that a message holds. Source: Put Message, "Remarks".
-const TEXT_BYTES_MAX: u64 = 64 << 10;
 
 /// Prints the next messages; no delivery is counted.
 pub fn peek(client: &Client, queue: &str, count: u32, as_json: bool) -> Result<ExitCode, String> {
@@ -61,9 +59,11 @@ pub fn send(client: &Client, queue: &str, text: &str) -> Result<ExitCode, String
 fn text_of_standard_input() -> Result<String, String> {
     let unreadable = |error: &dyn fmt::Display| format!("cannot read standard input: {error}");
     let mut bytes = Vec::new();
-    let read = io::stdin().take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = io::stdin()
+        .take(MESSAGE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes);
     read.map_err(|error| unreadable(&error))?;
-    if bytes.len() as u64 > TEXT_BYTES_MAX {
+    if bytes.len() > MESSAGE_BYTES_MAX {
         return Err("a message has at most 64 KiB".to_owned());
     }
     String::from_utf8(bytes).map_err(|error| unreadable(&error))

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::http::Request;
 use crate::server::{Server, Service};
+use crate::transfers::wait_until;
 
 /// Runs a command with this standard input: whether it succeeded, standard output, standard error.
 fn run(server: &Server, arguments: &[&str], input: &[u8]) -> (bool, String, String) {
@@ -38,6 +39,14 @@ fn printed(server: &Server, arguments: &[&str]) -> String {
     out
 }
 
+/// A server with the container `photos`.
+fn with_photos() -> Server {
+    let server = Server::fresh();
+    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
+    photos.send(&server).is(201);
+    server
+}
+
 fn created(service: Service, method: &str, target: &str) -> Request {
     Request::new(service, method, target)
 }
@@ -45,9 +54,7 @@ fn created(service: Service, method: &str, target: &str) -> Request {
 #[test]
 fn standard_input_of_any_length_is_put_in_blocks() {
     const BLOCK: usize = 8 << 20;
-    let server = Server::fresh();
-    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
-    photos.send(&server).is(201);
+    let server = with_photos();
     for (length, blocks) in [(0, 0), (BLOCK - 1, 0), (BLOCK, 1), (2 * BLOCK + 7, 3)] {
         let content: Vec<u8> = (0..length as u32)
             .map(|number| (number >> 4) as u8)
@@ -67,9 +74,7 @@ fn standard_input_of_any_length_is_put_in_blocks() {
 #[test]
 #[cfg(target_os = "linux")]
 fn files_of_the_system_are_put_whole() {
-    let server = Server::fresh();
-    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
-    photos.send(&server).is(201);
+    let server = with_photos();
     for file in ["/sys/devices/system/cpu/online", "/proc/version"] {
         printed(&server, &["put", file, "photos/system"]);
         let got = created(Service::Blob, "GET", "/photos/system").send(&server);
@@ -82,9 +87,7 @@ fn files_of_the_system_are_put_whole() {
 #[test]
 fn contents_that_two_clients_put_in_blocks_are_not_mixed() {
     const BLOCK: usize = 8 << 20;
-    let server = Server::fresh();
-    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
-    photos.send(&server).is(201);
+    let server = with_photos();
     let mut slow = Command::new(env!("CARGO_BIN_EXE_lazurite"))
         .args(["put", "-", "photos/both", "--connection-string"])
         .arg(server.connection_string())
@@ -99,11 +102,7 @@ fn contents_that_two_clients_put_in_blocks_are_not_mixed() {
         let list = created(Service::Blob, "GET", staged).send(&server);
         list.text().contains("<Block>")
     };
-    let began = std::time::Instant::now();
-    while !is_staged() {
-        assert!(began.elapsed() < std::time::Duration::from_secs(30));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until("the first block is there", is_staged);
     let quick = vec![b'b'; BLOCK + 1];
     let (success, _, err) = run(&server, &["put", "-", "photos/both"], &quick);
     assert!(success, "{err}");
@@ -121,9 +120,7 @@ fn contents_that_two_clients_put_in_blocks_are_not_mixed() {
 
 #[test]
 fn blocks_that_are_refused_say_what_is_in_the_way() {
-    let server = Server::fresh();
-    let photos = created(Service::Blob, "PUT", "/photos?restype=container");
-    photos.send(&server).is(201);
+    let server = with_photos();
     let append =
         created(Service::Blob, "PUT", "/photos/log").header("x-ms-blob-type", "AppendBlob");
     append.send(&server).is(201);
@@ -157,10 +154,7 @@ fn blocks_that_are_refused_say_what_is_in_the_way() {
 
 #[test]
 fn slashes_in_the_name_of_a_blob_stay() {
-    let server = Server::fresh();
-    created(Service::Blob, "PUT", "/photos?restype=container")
-        .send(&server)
-        .is(201);
+    let server = with_photos();
     for name in ["x", "/x", "d/y", "d//y"] {
         let path = format!("photos/{name}");
         let (success, _, err) = run(&server, &["put", "-", &path], name.as_bytes());
@@ -177,10 +171,7 @@ fn slashes_in_the_name_of_a_blob_stay() {
 
 #[test]
 fn blobs_are_put_listed_shown_and_removed() {
-    let server = Server::fresh();
-    created(Service::Blob, "PUT", "/photos?restype=container")
-        .send(&server)
-        .is(201);
+    let server = with_photos();
     created(Service::Queue, "PUT", "/orders")
         .send(&server)
         .is(201);
@@ -254,10 +245,7 @@ fn blobs_are_put_listed_shown_and_removed() {
 
 #[test]
 fn names_are_listed_as_they_are_and_all_tables_are() {
-    let server = Server::fresh();
-    created(Service::Blob, "PUT", "/photos?restype=container")
-        .send(&server)
-        .is(201);
+    let server = with_photos();
     for name in ["a&amp;b/<1>", "&lt;"] {
         let (success, _, err) = run(&server, &["put", "-", &format!("photos/{name}")], b"x");
         assert!(success, "{err}");

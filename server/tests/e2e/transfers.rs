@@ -66,7 +66,7 @@ fn forks(server: &Server) -> Vec<Value> {
 }
 
 #[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "not after {PATIENCE:?}: {what}");
