@@ -23,7 +23,7 @@ const AMOUNTS: Amounts = Amounts {
 /// Each page is asked for this often; the first answer is a figure of its own.
 const RUNS: usize = 11;
 const TIME_GOAL: Duration = Duration::from_millis(50);
-/// A search examines everything, and says how far it came when this has passed.
+/// A search examines everything; that of a queue stops here, and says how far it came.
 const SEARCH_TIME_GOAL: Duration = Duration::from_secs(1);
 const BYTES_GOAL: usize = 150 << 10;
 

@@ -13,7 +13,7 @@ use crate::services::plan::{Plan, Scene};
 
 #[derive(clap::Args)]
 pub(super) struct Beside {
-    /// Another build of the server, beside which each chosen workload runs in turn: shows the ratios of the two, no table
+    /// Another build of the server: each chosen workload runs on both in turn, and their ratios are printed instead of tables
     #[arg(long = "beside", value_name = "BINARY", conflicts_with_all = ["peers", "runs", "json", "html", "compare"])]
     pub(super) binary: Option<PathBuf>,
     /// Pairs of windows that are measured
@@ -65,7 +65,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Measures the pairs. Within each, the other side begins than in the one before.
+    /// Measures the pairs. The sides take turns to begin one.
     fn measure(&self, sides: &mut [Side; 2]) -> Outcome<String> {
         let window = Duration::from_millis(self.window_ms);
         for side in &mut *sides {
