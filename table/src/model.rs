@@ -111,7 +111,7 @@ impl ETag {
 
     /// The text form on the wire.
     pub fn to_text(self) -> String {
-        let text = self.0.to_full_text();
+        let text: &str = &self.0.to_full_text();
         let (day_and_hour, minute, rest) = (&text[..13], &text[14..16], &text[17..]);
         [
             "W/\"datetime'",

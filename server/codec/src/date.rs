@@ -41,7 +41,7 @@ pub fn rfc1123(time: SystemTime) -> String {
         text[at] = b'0' + (number / 10 % 10) as u8;
         text[at + 1] = b'0' + (number % 10) as u8;
     }
-    String::from_utf8_lossy(&text).into_owned()
+    str::from_utf8(&text).unwrap_or_default().to_owned()
 }
 
 /// Reads the three date forms of HTTP; `None` for anything else.

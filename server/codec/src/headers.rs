@@ -12,7 +12,8 @@ pub struct RequestHeaders {
     names: u128,
 }
 
-/// One bit, the same for a name in any case.
+/// One bit, the same for a name in any case. Inlined, so that it is a constant for a name that is written in code.
+#[inline]
 fn mark(name: &str) -> u128 {
     let bytes = name.as_bytes();
     let byte = |index: usize| u32::from(bytes.get(index).copied().unwrap_or(0) | 0x20);
@@ -41,19 +42,23 @@ impl Deref for RequestHeaders {
 
 impl RequestHeaders {
     /// The first value of that name.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&HeaderValue> {
-        match self.names & mark(name) {
-            0 => None,
-            // Of a dozen it is sooner found than its hash.
-            _ => self
-                .map
-                .iter()
-                .find(|(other, _)| other.as_str().eq_ignore_ascii_case(name))
-                .map(|(_, value)| value),
+        if self.names & mark(name) == 0 {
+            return None;
         }
+        self.find(name)
+    }
+
+    fn find(&self, name: &str) -> Option<&HeaderValue> {
+        // Of a dozen it is sooner found than its hash.
+        let mut headers = self.map.iter();
+        let found = headers.find(|(other, _)| other.as_str().eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value)
     }
 
     /// Whether the name is there, be it with an empty value.
+    #[inline]
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
@@ -78,6 +83,12 @@ impl RequestHeaders {
             None => self.map.remove(name),
         };
     }
+}
+
+/// Sets the only value of a header of a response. It is not inlined, so that the map is built here, for speed.
+#[inline(never)]
+pub fn set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    headers.insert(name, value);
 }
 
 /// A header value, if the text can be one. It is not inlined: the loop over its bytes is to be built here, for speed.

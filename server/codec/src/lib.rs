@@ -3,6 +3,7 @@
 //!
 //! Loops over every byte of a request or response belong here: this crate is built for speed, and the server for size.
 
+mod chunks;
 pub mod date;
 pub mod headers;
 pub mod multipart;

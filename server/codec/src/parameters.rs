@@ -46,7 +46,9 @@ struct Parameter {
     fingerprint: u32,
 }
 
-/// The length of a name, and its first and last letter in lower case.
+/// The length of a name, and its first and last letter in lower case. Inlined, as [`mark`], so that it is a constant for a name that is
+/// written in code.
+#[inline]
 fn fingerprint(name: &[u8]) -> u32 {
     let letter = |letter: Option<&u8>| letter.map_or(0, u8::to_ascii_lowercase);
     let (first, last) = (letter(name.first()), letter(name.last()));
@@ -54,6 +56,7 @@ fn fingerprint(name: &[u8]) -> u32 {
 }
 
 /// One of 64 bits.
+#[inline]
 fn mark(fingerprint: u32) -> u64 {
     1 << (fingerprint.wrapping_mul(0x9e37_79b1) >> 26)
 }
@@ -113,11 +116,16 @@ impl Query {
         &self.text[parameter.value..parameter.end]
     }
 
+    #[inline]
     fn find(&self, name: &str) -> Option<&Parameter> {
         let wanted = fingerprint(name.as_bytes());
         if self.marks & mark(wanted) == 0 {
             return None;
         }
+        self.find_alike(name, wanted)
+    }
+
+    fn find_alike(&self, name: &str, wanted: u32) -> Option<&Parameter> {
         let mut alike = self
             .parameters
             .iter()
@@ -126,8 +134,10 @@ impl Query {
     }
 
     /// The first value of that name, in any case, with `+` read as a blank as forms send it.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<String> {
-        self.find(name).map(|one| decode_form(self.value(one)))
+        let parameter = self.find(name)?;
+        Some(decode_form(self.value(parameter)))
     }
 
     /// The first value of that name with `+` kept.

@@ -1,7 +1,7 @@
 //! Request targets as logs show them.
 
 use crate::parameters::decode;
-use memchr::memchr2_iter;
+use memchr::{memchr, memchr2_iter, memchr3_iter};
 use std::borrow::Cow;
 
 /// A request target or a URL without user, password, secrets and fragment, and with nothing that could forge a line.
@@ -13,7 +13,10 @@ pub fn redact(target: &str) -> String {
 }
 
 /// A request target or a URL without user, password, secrets and fragment.
-pub fn without_credentials(target: &str) -> String {
+pub fn without_credentials(target: &str) -> Cow<'_, str> {
+    if is_plain(target) {
+        return target.into();
+    }
     let target = target.split('#').next().unwrap_or_default();
     let target = without_user(target);
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
@@ -23,7 +26,21 @@ pub fn without_credentials(target: &str) -> String {
     });
     let query = pairs.collect::<Vec<_>>().join("&");
     let separator = if query.is_empty() { "" } else { "?" };
-    without_secret_parameters(&format!("{path}{separator}{query}"))
+    without_secret_parameters(&format!("{path}{separator}{query}")).into()
+}
+
+/// Whether nothing is cut from a target, as one look at it shows: it begins with a path, has no fragment and no name of a secret parameter,
+/// nor an escape in which such a name could be.
+fn is_plain(target: &str) -> bool {
+    let text = target.as_bytes();
+    let query_at = memchr(b'?', text).unwrap_or(text.len());
+    let mut signs = memchr3_iter(b'=', b'%', b'#', text);
+    let is_cut = |at: usize| match text[at] {
+        b'#' => true,
+        b'%' if at > query_at => true,
+        _ => secret_value(text, at).is_some(),
+    };
+    text.starts_with(b"/") && !text.starts_with(b"//") && !signs.any(is_cut)
 }
 
 /// Characters that have to stand before the name of a parameter, for it to be one.
@@ -55,36 +72,51 @@ fn is_secret(name: &str) -> bool {
     names.any(|(secret, _)| name.eq_ignore_ascii_case(secret))
 }
 
-/// Whether a text could have a secret parameter: most texts have neither an equals sign nor an encoded letter. It is not inlined: the loop
-/// over its bytes is to be built here, for speed.
+/// Whether a text could have a secret parameter: the name of one stands before an equals sign. It is not inlined: the loop over its bytes
+/// is to be built here, for speed.
 #[inline(never)]
 pub fn may_have_secret(text: &[u8]) -> bool {
-    text.iter()
-        .fold(false, |found, byte| found | matches!(byte, b'=' | b'%'))
+    memchr2_iter(b'=', b'%', text).any(|at| secret_value(text, at).is_some())
+}
+
+/// Where the value begins whose equals sign, or its escape, is at `at`, if the name of a secret parameter stands before it; and that name.
+fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str, Before))> {
+    let value_at = match text[at] {
+        b'=' => at + 1,
+        _ if begins_with(&text[at..], "%3d") => at + 3,
+        _ => return None,
+    };
+    // Most names have another last letter than any secret.
+    let last = text[..at].last()?.to_ascii_lowercase();
+    let is_name = |(name, _): &&(&str, Before)| {
+        name.as_bytes().last() == Some(&last) && ends_with(&text[..at], name)
+    };
+    let secret = SECRETS.iter().find(is_name)?;
+    Some((value_at, secret))
 }
 
 /// A text in which each value of a secret parameter is cut, wherever it stands: in a query, in one that is a parameter of another, in a
 /// connection string, or in a sentence. It ends at the next ampersand, semicolon, quote, bracket, backslash or white space.
 pub fn without_secret_parameters(text: &str) -> String {
+    let bytes = text.as_bytes();
     let mut cut = String::with_capacity(text.len());
     let mut kept_to = 0;
-    for at in memchr2_iter(b'=', b'%', text.as_bytes()) {
+    for at in memchr2_iter(b'=', b'%', bytes) {
         // Not inside a value that was cut.
-        if at < kept_to || !ends_with_secret(&text.as_bytes()[..at]) {
+        if at < kept_to {
             continue;
         }
-        let rest = &text[at..];
-        let Some(equals) = ["=", "%3d"]
-            .into_iter()
-            .find(|equals| begins_with(rest.as_bytes(), equals))
-        else {
+        let Some((value_at, (name, required))) = secret_value(bytes, at) else {
             continue;
         };
-        let value = &rest.as_bytes()[equals.len()..];
+        if !stands_behind(&bytes[..at - name.len()], *required) {
+            continue;
+        }
+        let value = &bytes[value_at..];
         let end = (0..value.len()).find(|&end| ends_value(&value[end..]));
         cut.push_str(&text[kept_to..at]);
         cut.push_str("=REDACTED");
-        kept_to = at + equals.len() + end.unwrap_or(value.len());
+        kept_to = value_at + end.unwrap_or(value.len());
     }
     cut + &text[kept_to..]
 }
@@ -94,13 +126,6 @@ fn ends_value(text: &[u8]) -> bool {
     let is_end = |byte: &u8| b"&;\"'<>\\".contains(byte) || byte.is_ascii_whitespace();
     let separators = ["%26", "%3b"];
     text.first().is_some_and(is_end) || separators.iter().any(|end| begins_with(text, end))
-}
-
-/// Whether a text ends with the name of a secret parameter.
-fn ends_with_secret(text: &[u8]) -> bool {
-    SECRETS.iter().any(|(name, required)| {
-        ends_with(text, name) && stands_behind(&text[..text.len() - name.len()], *required)
-    })
 }
 
 fn stands_behind(text: &[u8], required: Before) -> bool {

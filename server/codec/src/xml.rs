@@ -2,6 +2,7 @@
 //!
 //! Documents are short and their limits are checked before they come here. DTDs are refused whatever they hold.
 
+use crate::chunks::all_bytes;
 use percent_encoding::percent_decode_str;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, Event};
@@ -267,12 +268,6 @@ pub fn escape_into(out: &mut String, text: &str) {
             _ => out.push('\u{fffd}'),
         }
     }
-}
-
-/// Whether all bytes are of a kind. Whole chunks are looked at, without a way out, which is several times faster.
-fn all_bytes(text: &str, is_one: impl Fn(u8) -> bool) -> bool {
-    let are = |chunk: &[u8]| chunk.iter().fold(true, |all, byte| all & is_one(*byte));
-    text.as_bytes().chunks(64).all(are)
 }
 
 /// Writes a document from front to back.

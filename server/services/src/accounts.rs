@@ -1,11 +1,13 @@
 //! The accounts this server answers for, and their keys.
 
+use arc_swap::{ArcSwap, Guard};
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
 
 /// The account every client library knows as the emulator's.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
@@ -61,12 +63,38 @@ pub fn name_of_fork(account: &str, fork: &str) -> String {
     [account, FORK_SEPARATOR, fork].concat()
 }
 
-/// The decoded keys of an account, one or two.
-pub type Keys = Arc<[Vec<u8>]>;
+/// The decoded keys of an account, one or two, as they were when they were asked for. Lent, not counted: all requests read them, and would
+/// write to the same count.
+pub struct Keys(Guard<Arc<Decoded>>);
+
+impl Deref for Keys {
+    type Target = [Vec<u8>];
+
+    fn deref(&self) -> &[Vec<u8>] {
+        &self.0.keys
+    }
+}
+
+#[derive(Default)]
+struct Decoded {
+    keys: Vec<Vec<u8>>,
+    /// Whether one of them is the public key of the development account.
+    is_well_known: bool,
+}
+
+impl From<Vec<Vec<u8>>> for Decoded {
+    fn from(keys: Vec<Vec<u8>>) -> Decoded {
+        static KNOWN: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| decode_key(DEVELOPMENT_KEY));
+        Decoded {
+            is_well_known: keys.iter().any(|key| Some(key) == KNOWN.as_ref()),
+            keys,
+        }
+    }
+}
 
 /// Account names and their one or two keys, which may be replaced while they are used.
 pub struct Accounts {
-    keys: BTreeMap<String, RwLock<Keys>>,
+    keys: BTreeMap<String, ArcSwap<Decoded>>,
     /// The account is always the first path segment, never a label of the host (`--disableProductStyleUrl`).
     pub path_style_only: bool,
 }
@@ -74,7 +102,7 @@ pub struct Accounts {
 impl Accounts {
     /// Reads `name:key1[:key2];name2:key…`, forgiving quotes, blanks and an empty last entry. The error is a sentence.
     pub fn parse(text: &str) -> Result<Accounts, String> {
-        let mut keys: BTreeMap<String, RwLock<Keys>> = BTreeMap::new();
+        let mut keys: BTreeMap<String, ArcSwap<Decoded>> = BTreeMap::new();
         let entries = text
             .trim()
             .trim_matches(['"', '\''])
@@ -89,7 +117,7 @@ impl Accounts {
                     return Err(format!("account \"{name}\" is named twice"));
                 }
                 Some(decoded) if !name.is_empty() && (1..=2).contains(&decoded.len()) => {
-                    keys.insert(name, RwLock::new(decoded.into()));
+                    keys.insert(name, ArcSwap::from_pointee(decoded.into()));
                 }
                 _ => {
                     return Err(format!(
@@ -175,8 +203,8 @@ impl Accounts {
 
     /// The decoded keys of an account that [`Accounts::find`] has found.
     pub fn keys(&self, account: &str) -> Keys {
-        let keys = self.keys.get(account).map(current);
-        keys.unwrap_or_else(|| Keys::from([]))
+        let keys = self.keys.get(account).map(ArcSwap::load);
+        Keys(keys.unwrap_or_else(|| Guard::from_inner(Arc::default())))
     }
 
     /// Takes the keys that the same accounts have by now. The error is a sentence: which accounts there are is known to too much else.
@@ -185,16 +213,15 @@ impl Accounts {
             return Err("other accounts are named than at start: restart to serve them".to_owned());
         }
         for (keys, newer) in self.keys.values().zip(newer.keys.values()) {
-            *keys.write().unwrap_or_else(PoisonError::into_inner) = current(newer);
+            keys.store(newer.load_full());
         }
         Ok(())
     }
 
     /// Whether this account has the public key of the development account.
     pub fn is_well_known(&self, account: &str) -> bool {
-        static KNOWN: LazyLock<Option<Vec<u8>>> = LazyLock::new(|| decode_key(DEVELOPMENT_KEY));
-        let keys = self.keys(account);
-        keys.iter().any(|key| Some(key) == KNOWN.as_ref())
+        let keys = self.keys.get(account);
+        keys.is_some_and(|keys| keys.load().is_well_known)
     }
 
     /// Whether any account can.
@@ -214,7 +241,7 @@ impl Accounts {
             .keys
             .first_key_value()
             .expect("there is at least one account");
-        let encoded = base64::engine::general_purpose::STANDARD.encode(&current(keys)[0]);
+        let encoded = base64::engine::general_purpose::STANDARD.encode(&keys.load().keys[0]);
         (name, encoded)
     }
 }
@@ -224,10 +251,6 @@ impl fmt::Debug for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()
     }
-}
-
-fn current(keys: &RwLock<Keys>) -> Keys {
-    keys.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Base64 as people paste it: standard or URL-safe letters, with or without padding.

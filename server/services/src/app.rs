@@ -20,7 +20,7 @@ use crate::layers::secondary::check_location;
 use crate::layers::wrong_service;
 use crate::memory::MemoryGrant;
 use crate::pages::{self, Pages};
-use crate::properties::{ServiceProperties, cors};
+use crate::properties::{Properties, ServiceProperties, cors};
 use crate::request::address::address;
 use crate::request::body::RequestBody;
 use crate::request::body_copy::BodyCopy;
@@ -34,7 +34,7 @@ use crate::response::{ResponseFuture, headers, long_responses};
 use crate::state::{self, Shared, Store, Stores, Write, WriteTarget};
 use crate::{blob, queue, table};
 use axum::body::Body;
-use axum::http::header::{CONNECTION, HeaderValue, LOCATION, ORIGIN};
+use axum::http::header::{CONNECTION, HeaderValue, LOCATION, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -65,10 +65,10 @@ impl Server for App {
     }
 
     fn respond(
-        self: Arc<App>,
+        self: &Arc<App>,
         client: Client,
         request: Request<Incoming>,
-        notes: HeaderNames,
+        notes: &HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send {
         serve(self, client, request, notes)
     }
@@ -87,10 +87,10 @@ pub fn serve_on(
 
 /// The layers of a request, from the outside to the inside and back. [`handle`] has the inner ones.
 fn serve(
-    app: Arc<App>,
+    app: &Arc<App>,
     client: Client,
     request: Request<Incoming>,
-    notes: HeaderNames,
+    notes: &HeaderNames,
 ) -> impl Future<Output = Response<Body>> {
     // Lent to the inner layers, which take it. By value, their future would have room for it too; and an async function would have room
     // for it twice.
@@ -99,9 +99,10 @@ fn serve(
         let Some(whole) = &request else {
             unreachable!("only the inner layers take the request");
         };
-        let (store, refusal) = addressed_store::find(&app, &client, whole).await;
+        let (store, refusal) = addressed_store::find(app, &client, whole).await;
+        let store: &Arc<Store> = &store;
         let origin = store.request_origin(&client);
-        let outer = OuterLayers::of(&app, &client, whole);
+        let outer = OuterLayers::of(app, &client, whole);
         let mut facts = ResponseFacts {
             is_own: client.is_own,
             request_copy: outer.begun.as_ref().and_then(Begun::request_copy),
@@ -112,13 +113,13 @@ fn serve(
             if pages::ends_with_client(whole.uri().path()) {
                 notes.follow_client();
             }
-            let handling = handle(&app, &store, &origin, &mut request, head, &mut facts);
+            let handling = handle(app, store, &origin, &mut request, head, &mut facts);
             match refusal {
                 None => within(app.request_timeout, pin!(handling)).await,
                 Some(failure) => Err(*failure),
             }
         };
-        outer.finish(&app, &store, &origin, outcome, facts, &notes)
+        outer.finish(app, store, &origin, outcome, facts, notes)
     }
 }
 
@@ -130,8 +131,8 @@ struct OuterLayers {
     errors: ErrorLayer,
     /// For the pages of requests, if they keep this one.
     begun: Option<Begun>,
-    /// The service that the client is for, if it says so.
-    of_client: Option<ServiceKind>,
+    /// The User-Agent, by which a refusal names the service that the client is for.
+    agent: Option<HeaderValue>,
 }
 
 impl OuterLayers {
@@ -145,7 +146,7 @@ impl OuterLayers {
             cors_origin: cors_origin.map(String::into_boxed_str),
             errors: ErrorLayer::new(request, app.durability == "memory"),
             begun: begun.flatten(),
-            of_client: wrong_service::of_client(request),
+            agent: request.headers().get(USER_AGENT).cloned(),
             log,
         }
     }
@@ -188,10 +189,10 @@ impl OuterLayers {
             Ok(response) => return (response, None),
             Err(failure) => failure,
         };
-        let (target, of_client) = (self.log.target(), self.of_client);
+        let target = self.log.target();
         let failure = wrong_service::explain(
             failure,
-            of_client,
+            self.agent.as_ref(),
             target,
             app.pages.addresses.all(),
             origin,
@@ -273,7 +274,7 @@ struct ResponseFacts {
     /// The REST name of the operation, once it is known.
     operation: &'static str,
     /// Of the service and account addressed; `None` where the CORS rules have no say.
-    properties: Option<Arc<ServiceProperties>>,
+    properties: Option<Properties>,
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
     /// For the advisor, if it wants the request.
@@ -289,30 +290,18 @@ struct ResponseFacts {
 impl ResponseFacts {
     /// Hands the request to the account's log and figures, and to the advisor.
     fn report(&mut self, app: &App, store: &Store, response: &mut Response<Body>) {
+        let (entry, watched) = (self.entry.take(), self.watched.take());
+        if entry.is_none() && watched.is_none() {
+            // The clock has a lock that all requests take once already.
+            return;
+        }
         let now = store.services.clock.now();
-        if let Some(entry) = self.entry.take() {
+        if let Some(entry) = entry {
             store.analytics.take(entry.end(response, now));
         }
-        if let Some(watched) = self.watched.take() {
+        if let Some(watched) = watched {
             watched.end(&app.shared.advisor, response, now);
         }
-    }
-
-    /// Begins the entry of the account's log and the observation of the advisor.
-    fn observe(
-        &mut self,
-        app: &App,
-        context: &Context,
-        operation: &Facts,
-        caller: &Caller,
-        properties: &ServiceProperties,
-    ) {
-        let is_anonymous = matches!(caller, Caller::Anonymous);
-        let advisor = &app.shared.advisor;
-        if !self.is_own {
-            self.watched = Watched::begin(advisor, context, operation.logged, is_anonymous);
-        }
-        self.entry = log_entry(context, operation.logged, caller, properties);
     }
 }
 
@@ -409,7 +398,7 @@ fn serve_operation(
     store: &Arc<Store>,
     origin: &RequestOrigin,
     host: &str,
-    (mut context, properties): (Context, Arc<ServiceProperties>),
+    (mut context, properties): (Box<Context>, Properties),
     body: RequestBody,
     facts: &mut ResponseFacts,
 ) -> impl Future<Output = Result<Response<Body>>> {
@@ -428,21 +417,25 @@ fn serve_operation(
             let fork = context.fork.unwrap_or_default();
             return Err(state::fork_not_found(&fork));
         }
-        facts.properties = Some(properties.clone());
+        let properties = &**facts.properties.insert(properties);
         let routed = Routed::new(&context);
         let operation = routed.facts(&context);
         facts.operation = operation.name;
-        let caller = find_caller(store, &context, &properties, host, operation.changes_state)?;
+        let caller = find_caller(store, &context, properties, host, operation.changes_state)?;
         let page = advisor::Page::of(&context.method, &context.resource);
         if let (Some(page), Caller::Owner) = (page, &caller) {
             let (advisor, account) = (&app.shared.advisor, &context.account);
             return Ok(advisor::answer_owner(advisor, page, account, origin.now));
         }
-        facts.observe(app, &context, &operation, &caller, &properties);
+        let is_anonymous = matches!(caller, Caller::Anonymous);
+        if !facts.is_own {
+            let advisor = &app.shared.advisor;
+            facts.watched = Watched::begin(advisor, &context, operation.logged, is_anonymous);
+        }
+        facts.entry = log_entry(&context, operation.logged, &caller, properties);
         admit(store, &context, &operation, &routed, &caller, facts).await?;
-        let token_would_do = matches!(caller, Caller::Anonymous)
-            && store.authenticator.accepts_bearer_tokens
-            && context.is_confidential();
+        let token_would_do =
+            is_anonymous && store.authenticator.accepts_bearer_tokens && context.is_confidential();
         let write = begin_write(store, &context, &routed, operation.changes_state)?;
         let outcome = match routed.handle(store, context, caller, body) {
             Ok(responding) => while_in_service(store, write, responding).await,
@@ -554,7 +547,7 @@ fn read_head(
     host: &str,
     raw: RawHead,
     facts: &mut ResponseFacts,
-) -> Result<(Context, Arc<ServiceProperties>)> {
+) -> Result<(Box<Context>, Properties)> {
     let mut context = Context::take(origin, &store.services.accounts, parts, host)?;
     context.metadata_names = raw.metadata_names;
     let properties = store.properties.get(origin.service, &context.account);
@@ -644,7 +637,7 @@ impl Routed {
     fn handle(
         self,
         store: &Arc<Store>,
-        context: Context,
+        context: Box<Context>,
         caller: Caller,
         body: RequestBody,
     ) -> Result<ResponseFuture> {
@@ -668,8 +661,10 @@ mod operation_tests;
 mod tests {
     use super::*;
 
-    /// The size of what a function of four arguments promises.
-    fn size_of_future<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+    /// The size of what a function promises that makes the future of a request.
+    fn size_of_future<'a, F>(
+        _: impl Fn(&'a Arc<App>, Client, Request<Incoming>, &'a HeaderNames) -> F,
+    ) -> usize {
         size_of::<F>()
     }
 

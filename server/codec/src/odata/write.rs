@@ -1,5 +1,6 @@
 //! Answers, written from stored rows as they are read: no tree of values, no copy of an entity.
 
+use crate::chunks::all_bytes;
 use crate::odata::Level;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -65,8 +66,9 @@ impl Frame<'_> {
 
     fn metadata(&self, out: &mut String, element: &str) {
         out.push_str("\"odata.metadata\":\"");
-        for part in [self.base_url, "/$metadata#", self.table, element] {
-            escaped(out, part);
+        escaped(out, self.base_url);
+        for part in ["/$metadata#", self.table, element] {
+            out.push_str(part);
         }
         if let Some(names) = self.select {
             escaped(out, "&$select=");
@@ -77,15 +79,16 @@ impl Frame<'_> {
 
     /// `odata.*` first: readers that stream rely on it.
     fn members(&self, out: &mut String, entity: &EntityView<'_>) -> Result<(), Error> {
+        let instant = entity.timestamp().to_full_text();
         if self.level == Level::Full {
-            self.full_members(out, entity);
+            self.full_members(out, entity, &instant);
         } else if self.level == Level::Minimal {
-            etag(out, entity);
+            etag(out, &instant);
         }
         let Some(names) = self.select else {
             next_member(out, "PartitionKey", entity.partition_key());
             next_member(out, "RowKey", entity.row_key());
-            self.timestamp(out, entity);
+            self.timestamp(out, &instant);
             for property in entity.properties() {
                 let (name, value) = property?;
                 self.property(out, name, value);
@@ -93,12 +96,12 @@ impl Frame<'_> {
             return Ok(());
         };
         for name in names {
-            self.selected(out, entity, name)?;
+            self.selected(out, entity, &instant, name)?;
         }
         Ok(())
     }
 
-    fn full_members(&self, out: &mut String, entity: &EntityView<'_>) {
+    fn full_members(&self, out: &mut String, entity: &EntityView<'_>, instant: &str) {
         let id = entity_path(self.table, entity.partition_key(), entity.row_key());
         next_member(
             out,
@@ -106,16 +109,22 @@ impl Frame<'_> {
             &format!("{}.{}", self.account, self.table),
         );
         next_member(out, "odata.id", &format!("{}/{id}", self.base_url));
-        etag(out, entity);
+        etag(out, instant);
         next_member(out, "odata.editLink", &id);
     }
 
     /// Writes a selected property; `null` if the entity does not have it. Source: Query Entities, "Remarks".
-    fn selected(&self, out: &mut String, entity: &EntityView<'_>, name: &str) -> Result<(), Error> {
+    fn selected(
+        &self,
+        out: &mut String,
+        entity: &EntityView<'_>,
+        instant: &str,
+        name: &str,
+    ) -> Result<(), Error> {
         match name {
             "PartitionKey" => next_member(out, name, entity.partition_key()),
             "RowKey" => next_member(out, name, entity.row_key()),
-            "Timestamp" => self.timestamp(out, entity),
+            "Timestamp" => self.timestamp(out, instant),
             _ => match entity.property(name)? {
                 Some(value) => self.property(out, name, value),
                 None => {
@@ -128,11 +137,11 @@ impl Frame<'_> {
         Ok(())
     }
 
-    fn timestamp(&self, out: &mut String, entity: &EntityView<'_>) {
+    fn timestamp(&self, out: &mut String, instant: &str) {
         if self.level == Level::Full {
             next_member(out, "Timestamp@odata.type", "Edm.DateTime");
         }
-        next_member(out, "Timestamp", &entity.timestamp().to_full_text());
+        next_member(out, "Timestamp", instant);
     }
 
     fn property(&self, out: &mut String, name: &str, value: ValueRef<'_>) {
@@ -140,23 +149,22 @@ impl Frame<'_> {
             && let Some(edm) = annotation(value)
         {
             comma(out);
-            out.push('"');
-            for part in [name, "@odata.type\":\"", edm, "\""] {
-                // The name of a property holds nothing that JSON escapes.
+            for part in ["\"", name, "@odata.type\":\"", edm, "\""] {
                 out.push_str(part);
             }
         }
         comma(out);
-        quoted(out, name);
-        out.push(':');
+        // The name of a property holds nothing that JSON escapes.
+        for part in ["\"", name, "\":"] {
+            out.push_str(part);
+        }
         write_value(out, value);
     }
 }
 
 /// An ETag has quotes at fixed places and nothing else to escape: `W/"datetime'…'"`.
-fn etag(out: &mut String, entity: &EntityView<'_>) {
+fn etag(out: &mut String, instant: &str) {
     comma(out);
-    let instant = entity.timestamp().to_full_text();
     out.push_str("\"odata.etag\":\"W/\\\"datetime'");
     for part in [
         &instant[..13],
@@ -312,14 +320,7 @@ fn quoted(out: &mut String, text: &str) {
 }
 
 fn escaped(out: &mut String, text: &str) {
-    let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    // Nearly always there is nothing to escape; looking at whole chunks, without a way out, is several times faster.
-    let dirty = |chunk: &[u8]| {
-        chunk
-            .iter()
-            .fold(false, |found, byte| found | needs_escape(byte))
-    };
-    if !text.as_bytes().chunks(64).any(dirty) {
+    if all_bytes(text, |byte| !matches!(byte, 0..=0x1f | b'"' | b'\\')) {
         return out.push_str(text);
     }
     let mut plain_from = 0;

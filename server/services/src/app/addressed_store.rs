@@ -8,7 +8,7 @@ use crate::pages;
 use crate::request::address::address;
 use crate::request::context::{self, Context};
 use crate::response::error::{Failure, Result};
-use crate::state::{Store, fork_not_found};
+use crate::state::{Lent, Store, fork_not_found};
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method, Request};
 use std::sync::Arc;
@@ -19,23 +19,23 @@ pub async fn find<B>(
     app: &App,
     client: &Client,
     request: &Request<B>,
-) -> (Arc<Store>, Option<Box<Failure>>) {
+) -> (Lent, Option<Box<Failure>>) {
     if client.is_own && !is_own_request(request.headers()) {
         let message = "This port is for the server itself.";
         let refusal = Failure::new(403, "AuthorizationFailure", message);
-        return (app.stores.current(), Some(Box::new(refusal)));
+        return (app.stores.lend_current(), Some(Box::new(refusal)));
     }
     let Some(fork) = fork_of(app, client, request) else {
-        return (app.stores.current(), None);
+        return (app.stores.lend_current(), None);
     };
     if let Some(store) = app.stores.fork(&fork) {
-        return (store, None);
+        return (Lent::from_inner(store), None);
     }
     // Apart, so that other requests do not have room for it.
     let first_use = first_use(app, client, head_of(request), fork);
     match Box::pin(within(app.request_timeout, first_use)).await {
-        Ok(store) => (store, None),
-        Err(failure) => (app.stores.current(), Some(Box::new(failure))),
+        Ok(store) => (Lent::from_inner(store), None),
+        Err(failure) => (app.stores.lend_current(), Some(Box::new(failure))),
     }
 }
 

@@ -192,7 +192,11 @@ fn read_within_bounds(context: &Context, bytes: usize) {
 }
 
 /// A request as far as the HTTP library lets it pass.
-fn context(service: ServiceKind, target: &str, headers: &[(String, String)]) -> Option<Context> {
+fn context(
+    service: ServiceKind,
+    target: &str,
+    headers: &[(String, String)],
+) -> Option<Box<Context>> {
     let mut request = Request::builder().uri(target).header("host", "127.0.0.1");
     for (name, value) in headers {
         let name = HeaderName::try_from(name.as_str()).ok()?;

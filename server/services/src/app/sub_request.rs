@@ -26,13 +26,17 @@ impl SubRequests for Store {
     fn respond<'a>(
         self: Arc<Store>,
         outer: &'a Context,
-        context: Result<Context>,
+        context: Result<Box<Context>>,
     ) -> PartFuture<'a> {
         Box::pin(async move { respond(&self, outer, context).await })
     }
 }
 
-async fn respond(store: &Arc<Store>, outer: &Context, context: Result<Context>) -> Response<Bytes> {
+async fn respond(
+    store: &Arc<Store>,
+    outer: &Context,
+    context: Result<Box<Context>>,
+) -> Response<Bytes> {
     let (now, echo) = (outer.now, CommonHeaders::default());
     let mut inner = match &context {
         Ok(context) => Inner::of(context),
@@ -106,7 +110,11 @@ impl Inner {
         }
     }
 
-    async fn handle(&mut self, store: &Arc<Store>, context: Context) -> Result<Response<Body>> {
+    async fn handle(
+        &mut self,
+        store: &Arc<Store>,
+        context: Box<Context>,
+    ) -> Result<Response<Body>> {
         let routed = Routed::new(&context);
         let facts = routed.facts(&context);
         self.operation = facts.name;

@@ -9,7 +9,7 @@ use crate::blob::write::settings;
 use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
 use crate::response::error::Result;
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put};
+use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{AppendBlock, AppendBlockOutcome, BlobService, PutAppendBlob, UploadKind};
@@ -29,7 +29,7 @@ pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Resp
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
-    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 
@@ -77,6 +77,6 @@ pub async fn append_blob_seal(request: Request) -> Result<Response<Body>> {
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(200), &written);
-    put(&mut response, "x-ms-blob-sealed", "true");
+    put_static(&mut response, "x-ms-blob-sealed", "true");
     Ok(response)
 }

@@ -78,7 +78,7 @@ fn refused(detail: String) -> Failure {
 }
 
 /// The request in a part, with the peer, protocol and version of the batch.
-fn read_one(outer: &Request, sub: &SubRequest) -> Result<Context> {
+fn read_one(outer: &Request, sub: &SubRequest) -> Result<Box<Context>> {
     let parts = parts_of(outer, sub)?;
     check_sizes(&parts.uri, &parts.headers)?;
     let arrival = RequestOrigin {

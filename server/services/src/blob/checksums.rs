@@ -2,7 +2,7 @@
 
 use crate::blob::request::Request;
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, put};
+use crate::response::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, put, put_static};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -54,7 +54,7 @@ pub fn md5(request: &Request, name: &str) -> Result<Option<Md5>> {
 /// Adds the checksums of a body that was written to its response.
 pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
     put_values(response, checksums);
-    put(response, REQUEST_SERVER_ENCRYPTED, "true");
+    put_static(response, REQUEST_SERVER_ENCRYPTED, "true");
 }
 
 /// Adds the checksums of a body to a response.

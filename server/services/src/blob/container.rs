@@ -7,7 +7,7 @@ use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
 use crate::request::policies::collect_policies;
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put, put_metadata, xml};
+use crate::response::headers::{empty, put, put_metadata, put_static, xml};
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;
@@ -45,8 +45,8 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
     put_access(&mut response, container.public_access);
     put_lease(&mut response, &container.lease, now);
     let flag = |flag: bool| if flag { "true" } else { "false" };
-    put(&mut response, "x-ms-has-immutability-policy", "false");
-    put(&mut response, "x-ms-has-legal-hold", "false");
+    put_static(&mut response, "x-ms-has-immutability-policy", "false");
+    put_static(&mut response, "x-ms-has-legal-hold", "false");
     let versions = flag(container.immutable_versions);
     put(
         &mut response,

@@ -67,7 +67,7 @@ pub use sub_requests::{PartFuture, SubRequests};
 pub fn handle(
     state: &Arc<State>,
     sub_requests: Arc<dyn SubRequests>,
-    mut context: Context,
+    mut context: Box<Context>,
     route: Result<Route>,
     caller: Caller,
     body: RequestBody,

@@ -13,7 +13,7 @@ use crate::request::body::RequestBody;
 use crate::request::context::{Context, Query};
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, xml};
+use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
@@ -44,7 +44,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
     let (written, ticket) = outcome.map_err(|failure| refuse_overwrite(failure, create_only))?;
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
-    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 

@@ -8,7 +8,7 @@ use crate::codec::xml::Element;
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, parse_xml, put};
+use crate::response::headers::{empty, parse_xml, put, put_static};
 use crate::response::streamed::{ChunkSource, streamed_to_end};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -90,7 +90,7 @@ fn put_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     ] {
         response.headers_mut().remove(name);
     }
-    put(response, CONTENT_TYPE, "avro/binary");
+    put_static(response, CONTENT_TYPE, "avro/binary");
     if let Some(md5) = &blob.headers.content_md5 {
         put(response, "x-ms-blob-content-md5", STANDARD.encode(md5));
     }

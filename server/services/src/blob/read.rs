@@ -14,13 +14,14 @@ use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::request::context::text_of;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{
-    BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata,
+    BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata, put_static,
+    put_value,
 };
 use crate::response::streamed::{ChunkSource, Room, streamed};
 use axum::body::Body;
 use axum::http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    LAST_MODIFIED, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, LAST_MODIFIED, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{Method, Response};
 use base64::Engine as _;
@@ -57,9 +58,10 @@ struct Begun {
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let mut response = download(request).await?;
     let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
-    put(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    let no_sniff = const { HeaderValue::from_static("nosniff") };
+    put_value(&mut response, X_CONTENT_TYPE_OPTIONS, no_sniff);
     if !is_inert(content_type.as_deref().unwrap_or_default()) {
-        put(&mut response, CONTENT_SECURITY_POLICY, "sandbox");
+        put_static(&mut response, CONTENT_SECURITY_POLICY, "sandbox");
     }
     Ok(response)
 }
@@ -412,11 +414,13 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
     if let Some(version) = blob.version {
         put(response, "x-ms-version-id", version.to_string());
         if blob.is_current {
-            put(response, "x-ms-is-current-version", "true");
+            put_static(response, "x-ms-is-current-version", "true");
         }
     }
-    put(response, SERVER_ENCRYPTED, "true");
-    put(response, ACCEPT_RANGES, "bytes");
+    let is_encrypted = const { HeaderValue::from_static("true") };
+    let ranges = const { HeaderValue::from_static("bytes") };
+    put_value(response, SERVER_ENCRYPTED, is_encrypted);
+    put_value(response, ACCEPT_RANGES, ranges);
     put_content_headers(response, &blob.headers);
     put_metadata(response, &blob.metadata);
 }
@@ -430,7 +434,7 @@ fn put_type_headers(response: &mut Response<Body>, blob: &Blob) {
         let name = "x-ms-blob-committed-block-count";
         put(response, name, count.to_string());
         if blob.is_sealed() {
-            put(response, "x-ms-blob-sealed", "true");
+            put_static(response, "x-ms-blob-sealed", "true");
         }
     }
 }
@@ -438,7 +442,7 @@ fn put_type_headers(response: &mut Response<Body>, blob: &Blob) {
 /// The headers that a writer gave the blob, but for its MD5.
 fn put_content_headers(response: &mut Response<Body>, headers: &BlobHeaders) {
     match headers.content_type.as_deref() {
-        None => put(response, CONTENT_TYPE, "application/octet-stream"),
+        None => put_static(response, CONTENT_TYPE, "application/octet-stream"),
         // Cleared by Set Blob Properties.
         Some("") => {}
         Some(content_type) => put(response, CONTENT_TYPE, content_type),

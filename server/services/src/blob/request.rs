@@ -38,7 +38,7 @@ pub struct Request {
     pub state: Arc<State>,
     /// Answers the parts of a batch.
     pub sub_requests: Arc<dyn SubRequests>,
-    pub context: Context,
+    pub context: Box<Context>,
     pub caller: Caller,
     pub container: String,
     pub blob: String,

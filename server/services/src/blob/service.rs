@@ -3,7 +3,7 @@
 use crate::blob::request::Request;
 use crate::request::body::RequestBody;
 use crate::response::error::Result;
-use crate::response::headers::{empty, put, xml};
+use crate::response::headers::{empty, put_static, xml};
 use crate::response::{ResponseFuture, ready_response};
 use crate::{auth, properties};
 use axum::body::Body;
@@ -41,8 +41,8 @@ pub async fn get_user_delegation_key(
 /// Source: Get Account Information, "Response headers".
 pub fn get_account_information() -> ResponseFuture {
     let mut response = empty(200);
-    put(&mut response, "x-ms-sku-name", "Standard_LRS");
-    put(&mut response, "x-ms-account-kind", "StorageV2");
-    put(&mut response, "x-ms-is-hns-enabled", "false");
+    put_static(&mut response, "x-ms-sku-name", "Standard_LRS");
+    put_static(&mut response, "x-ms-account-kind", "StorageV2");
+    put_static(&mut response, "x-ms-is-hns-enabled", "false");
     ready_response(response)
 }

@@ -121,7 +121,7 @@ fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Co
 }
 
 /// The source's URL as a request of its own.
-fn context_of(request: &Request, uri: &Uri) -> Result<Context> {
+fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
     let outer = &request.context;
     if !is_ours(request, uri)? {
         return Err(Failure::unsupported(format!(

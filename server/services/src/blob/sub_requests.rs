@@ -11,8 +11,11 @@ use std::sync::Arc;
 /// Answers requests inside a batch.
 pub trait SubRequests: Send + Sync {
     /// The response to one request, as its part shows it: authenticated, logged and counted as if it had come alone. `outer` is the batch.
-    fn respond<'a>(self: Arc<Self>, outer: &'a Context, context: Result<Context>)
-    -> PartFuture<'a>;
+    fn respond<'a>(
+        self: Arc<Self>,
+        outer: &'a Context,
+        context: Result<Box<Context>>,
+    ) -> PartFuture<'a>;
 }
 
 impl fmt::Debug for dyn SubRequests {

@@ -13,7 +13,7 @@ use crate::blob::sub_requests::SubRequests;
 use crate::properties::{StaticWebsite, WEBSITE_CONTAINER};
 use crate::request::context::{Context, RequestOrigin, decode};
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put};
+use crate::response::headers::{empty, put_static};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
@@ -68,7 +68,7 @@ pub async fn serve(
             let found = site.get(document, &HeaderMap::new()).await;
             if let Ok(mut response) = found {
                 *response.status_mut() = StatusCode::NOT_FOUND;
-                put(&mut response, "x-ms-error-code", "WebContentNotFound");
+                put_static(&mut response, "x-ms-error-code", "WebContentNotFound");
                 return Ok(response);
             }
         }
@@ -101,8 +101,8 @@ fn not_found(method: &Method) -> Response<Body> {
     const PAGE: &str = "<!DOCTYPE html><html><head><title>WebContentNotFound</title></head>\
         <body><h1>The requested content does not exist.</h1></body></html>";
     let mut response = empty(404);
-    put(&mut response, CONTENT_TYPE, "text/html");
-    put(&mut response, "x-ms-error-code", "WebContentNotFound");
+    put_static(&mut response, CONTENT_TYPE, "text/html");
+    put_static(&mut response, "x-ms-error-code", "WebContentNotFound");
     if method == Method::GET {
         *response.body_mut() = Body::from(PAGE);
     }

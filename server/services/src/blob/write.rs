@@ -10,7 +10,7 @@ use crate::blob::validators::with_validators;
 use crate::request::context::Context;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result};
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put};
+use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -40,7 +40,7 @@ pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
     let (written, ticket) = request.write(call).await?;
     ticket.await?;
     let mut response = with_validators(empty(200), &written);
-    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 
@@ -119,7 +119,7 @@ pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     ticket.await?;
     let mut response = with_validators(empty(201), &written);
     put(&mut response, "x-ms-snapshot", moment.to_string());
-    put(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
+    put_static(&mut response, REQUEST_SERVER_ENCRYPTED, "true");
     Ok(response)
 }
 

@@ -82,31 +82,39 @@ pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Runs work that reads and writes a bounded number of rows: here and now, unless it would have to wait for the store. A refusal is
-/// answered once what it rests on is as durable as an acknowledged write: otherwise a power cut could take back the entity that
-/// "already exists", or bring back the one that is "not found".
-pub async fn write<T: Send + 'static>(
+/// Runs work that reads and writes a bounded number of rows: here and now, before the future is first polled, unless it would have to wait
+/// for the store. A refusal is answered once what it rests on is as durable as an acknowledged write: otherwise a power cut could take back
+/// the entity that "already exists", or bring back the one that is "not found".
+pub fn write<T: Send + 'static>(
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    write_unless_blocked(false, db, work).await
+) -> impl Future<Output = Result<T>> {
+    write_unless_blocked(false, db, work)
 }
 
 /// As [`write()`], beside work that may hold the locks of this one for long.
-pub async fn write_unless_blocked<T: Send + 'static>(
+pub fn write_unless_blocked<T: Send + 'static>(
     long_work: bool,
     db: &Db,
     work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let answer = if long_work || db.makes_writers_wait() {
-        on_blocking_pool_limited(work).await
+) -> impl Future<Output = Result<T>> {
+    // The future has no room for the work: it is done already, or boxed.
+    let started = if long_work || db.makes_writers_wait() {
+        let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(work);
+        Err(work)
     } else {
-        read(work)
+        Ok(read(work))
     };
-    if answer.is_err() {
-        db.ticket().await?;
+    async move {
+        let answer = match started {
+            Ok(answer) => answer,
+            Err(work) => on_blocking_pool_limited(work).await,
+        };
+        if answer.is_err() {
+            db.ticket().await?;
+        }
+        answer
     }
-    answer
 }
 
 /// Runs a write that may take long, on a thread that may, once it is its turn. Refusals wait as those of [`write()`] do.

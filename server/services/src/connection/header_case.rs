@@ -29,6 +29,8 @@ pub struct HeaderNames(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     notes: Mutex<Notes>,
+    /// Whether there are names for the head of a response: few have any.
+    has_response_names: AtomicBool,
     /// The connection ends with its client, and the work for its request with it.
     follows_client: AtomicBool,
 }
@@ -58,8 +60,18 @@ impl HeaderNames {
 
     /// Names for the head of the response now being made, which is the one that holds `request_id`.
     pub fn set_response_names(&self, request_id: &str, names: Vec<String>) {
+        let has_names = !names.is_empty();
+        if !has_names && !self.has_response_names() {
+            return;
+        }
         let request_id = request_id.to_owned();
-        self.lock().response = (!names.is_empty()).then_some(ResponseNames { request_id, names });
+        self.lock().response = has_names.then_some(ResponseNames { request_id, names });
+        let flag = &self.0.has_response_names;
+        flag.store(has_names, Ordering::Relaxed);
+    }
+
+    fn has_response_names(&self) -> bool {
+        self.0.has_response_names.load(Ordering::Relaxed)
     }
 
     /// From now to the next request, ends the connection once the client has closed its end, although it could still read. This is noticed
@@ -146,6 +158,9 @@ impl<S: AsyncWrite + Unpin> HeaderCaseStream<S> {
 
     /// Takes the head of a response whose names need their case restored into `pending`: its length, or `None`.
     fn rewrite(&mut self, bytes: &[u8]) -> Option<usize> {
+        if !self.notes.has_response_names() {
+            return None;
+        }
         let mut notes = self.notes.lock();
         let wanted = notes.response.as_ref()?;
         if !bytes.starts_with(b"HTTP/1.") {

@@ -52,10 +52,10 @@ pub trait Server: Send + Sync + 'static {
 
     /// The response to one request, errors included. `notes` has the facts of its head that hyper does not keep.
     fn respond(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         client: Client,
         request: Request<Incoming>,
-        notes: HeaderNames,
+        notes: &HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
@@ -256,27 +256,36 @@ impl Activity {
     }
 }
 
+/// What the requests of a connection share. Each has a reference to it, not to the server: all connections would write to the same count.
+struct Asked<S> {
+    server: Arc<S>,
+    client: Client,
+    notes: HeaderNames,
+    activity: Activity,
+    /// Whether the connection is to be reset.
+    resets: Arc<AtomicBool>,
+}
+
 /// Has the server respond to a request. Error: the connection is to be reset.
 #[expect(
     clippy::manual_async_fn,
     reason = "an async fn would keep its arguments twice, which each connection pays for"
 )]
 fn respond<S: Server>(
-    server: Arc<S>,
-    client: Client,
+    asked: Arc<Asked<S>>,
     request: Request<Incoming>,
-    notes: HeaderNames,
-    activity: Arc<Activity>,
-    resets: Arc<AtomicBool>,
 ) -> impl Future<Output = Result<Response<Body>, &'static str>> {
     async move {
         busy_poll::begun();
-        activity.begin();
-        let response = server.respond(client, request, notes).await;
-        activity.end();
+        asked.activity.begin();
+        let response = asked
+            .server
+            .respond(asked.client, request, &asked.notes)
+            .await;
+        asked.activity.end();
         busy_poll::answered();
         if response.extensions().get::<Aborted>().is_some() {
-            resets.store(true, Ordering::Relaxed);
+            asked.resets.store(true, Ordering::Relaxed);
             return Err("reset as a fault asked for");
         }
         Ok(response)
@@ -298,18 +307,21 @@ async fn connection<S: Server>(
     mut stop: watch::Receiver<bool>,
 ) {
     let Client { service, peer, .. } = client;
-    let (notes, activity) = (HeaderNames::default(), Arc::new(Activity::default()));
-    let resets = Arc::new(AtomicBool::new(false));
-    let socket = ResetOnDrop::new(socket, resets.clone(), notes.clone());
-    let tap = HeaderCaseStream::new(SendDeadline::new(socket), notes.clone());
     let mut crowding = server.connections().crowding();
-    let (seen, asked) = (notes.clone(), activity.clone());
-    let answer = service_fn(move |request: Request<Incoming>| {
-        let (server, notes, activity) = (server.clone(), notes.clone(), asked.clone());
-        let resets = resets.clone();
+    let asked = Arc::new(Asked {
+        server,
+        client,
+        notes: HeaderNames::default(),
+        activity: Activity::default(),
+        resets: Arc::default(),
+    });
+    let (seen, activity) = (&asked.notes, &asked.activity);
+    let socket = ResetOnDrop::new(socket, asked.resets.clone(), seen.clone());
+    let tap = HeaderCaseStream::new(SendDeadline::new(socket), seen.clone());
+    let answer = service_fn(|request: Request<Incoming>| {
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
-        let answering = respond(server, client, request, notes, activity, resets);
+        let answering = respond(asked.clone(), request);
         #[cfg(debug_assertions)]
         let answering = crate::connection::slow_handler::Measured::new(answering, what);
         answering
@@ -328,7 +340,7 @@ async fn connection<S: Server>(
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     ended = connection.as_mut() => break ended,
-                    () = half_a_head(&seen, &activity) => return,
+                    () = half_a_head(seen, activity) => return,
                 }
             }
             Ok(()) = crowding.changed() => {

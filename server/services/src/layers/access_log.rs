@@ -48,6 +48,11 @@ impl AccessLog {
         }
     }
 
+    /// Whether anything is written.
+    fn is_on(&self) -> bool {
+        self.lines.is_some()
+    }
+
     pub fn take(&self, served: &Served<'_>) {
         if let Some(lines) = &self.lines {
             lines.line(match self.form {
@@ -208,22 +213,24 @@ impl RequestLog {
         response: &Response<Body>,
     ) {
         let status = response.status().as_u16();
-        access_log.take(&Served {
-            peer: origin.peer.ip(),
-            now: origin.now,
-            request_id: &origin.request_id,
-            batch: None,
-            service: origin.service.title(),
-            method: self.method.as_str(),
-            target: &self.target,
-            status,
-            operation,
-            took: self.started.elapsed(),
-            request_bytes: self.request_bytes,
-            response_bytes: response.body().size_hint().exact(),
-            plan: plan_of(response.headers()),
-            why,
-        });
+        if access_log.is_on() {
+            access_log.take(&Served {
+                peer: origin.peer.ip(),
+                now: origin.now,
+                request_id: &origin.request_id,
+                batch: None,
+                service: origin.service.title(),
+                method: self.method.as_str(),
+                target: &self.target,
+                status,
+                operation,
+                took: self.started.elapsed(),
+                request_bytes: self.request_bytes,
+                response_bytes: response.body().size_hint().exact(),
+                plan: plan_of(response.headers()),
+                why,
+            });
+        }
         let request_id = &origin.request_id;
         tracing::info!(request_id, service = origin.service.title(), method = %self.method, target = redact(&self.target.to_string()), status, "request");
         let Some(head) = &self.head else {

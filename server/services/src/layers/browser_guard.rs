@@ -72,13 +72,16 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
     let is =
         |name: &HeaderName, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
+    if !is(&SEC_FETCH_SITE, "cross-site") {
+        return Ok(());
+    }
     let follows_link = is(&SEC_FETCH_MODE, "navigate") && is(&SEC_FETCH_DEST, "document");
     let page = headers.get(ORIGIN).or_else(|| headers.get(REFERER));
     let is_near = page
         .and_then(|page| page.to_str().ok())
         .and_then(|page| page.parse::<Uri>().ok())
         .is_some_and(|page| page.host().is_some_and(is_this_machine));
-    if is(&SEC_FETCH_SITE, "cross-site") && !follows_link && !is_near {
+    if !follows_link && !is_near {
         let message = "A web page of another machine may not read here with a public key: no CORS rule allows it.";
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }

@@ -3,23 +3,20 @@
 use crate::pages::Address;
 use crate::request::context::{Query, RequestOrigin, ServiceKind};
 use crate::response::error::{Failure, WRONG_SERVICE};
-use axum::http::header::USER_AGENT;
-use axum::http::{Request, Uri};
+use axum::http::Uri;
+use axum::http::header::HeaderValue;
 
-/// The service that the client library of a request is for, if its name says so.
-pub fn of_client<B>(request: &Request<B>) -> Option<ServiceKind> {
-    let agent = request.headers().get(USER_AGENT)?;
-    of_agent(agent.to_str().ok()?)
-}
-
-/// Adds the service that the request was meant for, if it came to another.
+/// Adds the service that the request was meant for, if it came to another. `agent` is its User-Agent.
 pub fn explain(
     failure: Failure,
-    of_client: Option<ServiceKind>,
+    agent: Option<&HeaderValue>,
     target: &Uri,
     addresses: &[Address],
     origin: &RequestOrigin,
 ) -> Failure {
+    let of_client = agent
+        .and_then(|agent| agent.to_str().ok())
+        .and_then(of_agent);
     let meant = of_client.or_else(|| of_target(target));
     let Some(meant) = meant.filter(|meant| *meant != origin.service) else {
         return failure;

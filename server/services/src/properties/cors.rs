@@ -5,8 +5,9 @@ use crate::codec::xml::{Element, Writer};
 use crate::properties::document::{check_children, invalid_value, required};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put};
+use crate::response::headers::{empty, put, put_static};
 use axum::body::Body;
+use axum::http::header::VARY;
 use axum::http::{Method, Response};
 
 /// Most rules of a service.
@@ -153,8 +154,8 @@ fn allow(rule: &CorsRule, origin: &str, method: &str, headers: Option<String>) -
         rule.max_age_seconds.to_string(),
     );
     if !rule.is_for_all() {
-        put(&mut response, "access-control-allow-credentials", "true");
-        put(&mut response, "vary", "Origin");
+        put_static(&mut response, "access-control-allow-credentials", "true");
+        put_static(&mut response, VARY, "Origin");
     }
     response
 }
@@ -194,7 +195,7 @@ pub fn put_headers(
     let Some((origin, rule)) = rule else {
         let depends_on_origin = origin.is_some() || rules.iter().any(|rule| !rule.is_for_all());
         if reads && !rules.is_empty() && depends_on_origin {
-            put(response, "vary", "Origin");
+            put_static(response, VARY, "Origin");
         }
         return;
     };
@@ -208,8 +209,8 @@ pub fn put_headers(
         put(response, "access-control-expose-headers", exposed);
     }
     if !rule.is_for_all() {
-        put(response, "access-control-allow-credentials", "true");
-        put(response, "vary", "Origin");
+        put_static(response, "access-control-allow-credentials", "true");
+        put_static(response, VARY, "Origin");
     }
 }
 

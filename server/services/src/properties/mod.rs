@@ -16,6 +16,7 @@ use crate::request::operation::LogClass;
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{empty, parse_xml, xml};
 use crate::services::Services;
+use arc_swap::{ArcSwap, Guard};
 use axum::body::Body;
 use axum::http::Response;
 use cors::CorsRule;
@@ -24,7 +25,7 @@ use lazurite_blob::{AccountPolicy, ContainerSettings};
 use lazurite_engine::Ticket;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The container that logs are written to.
 pub const LOGS_CONTAINER: &str = "$logs";
@@ -142,23 +143,25 @@ pub struct PropertiesStore {
     slots: BTreeMap<String, [Slot; 3]>,
 }
 
+/// The properties of a service, as they were when they were asked for. Lent, not counted: all requests read them, and would write to the
+/// same count.
+pub type Properties = Guard<Arc<ServiceProperties>>;
+
 #[derive(Debug, Default)]
 struct Slot {
-    current: RwLock<Arc<ServiceProperties>>,
+    current: ArcSwap<ServiceProperties>,
     /// Held by a change from its read to its write.
     changing: Mutex<()>,
 }
 
-/// A panic under one of the locks leaves nothing half done: properties are replaced whole.
+/// A panic under the lock leaves nothing half done: properties are replaced whole.
 impl Slot {
-    fn get(&self) -> Arc<ServiceProperties> {
-        let current = self.current.read();
-        current.unwrap_or_else(PoisonError::into_inner).clone()
+    fn get(&self) -> Properties {
+        self.current.load()
     }
 
     fn set(&self, properties: ServiceProperties) {
-        let current = self.current.write();
-        *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(properties);
+        self.current.store(Arc::new(properties));
     }
 
     /// Waits until no other change is under way.
@@ -203,7 +206,7 @@ impl PropertiesStore {
                 ..properties.unwrap_or_default()
             };
             Ok::<_, String>(Slot {
-                current: RwLock::new(Arc::new(properties)),
+                current: ArcSwap::from_pointee(properties),
                 changing: Mutex::default(),
             })
         };
@@ -216,7 +219,7 @@ impl PropertiesStore {
     }
 
     /// The properties of a service of a configured account.
-    pub fn get(&self, service: ServiceKind, account: &str) -> Arc<ServiceProperties> {
+    pub fn get(&self, service: ServiceKind, account: &str) -> Properties {
         self.slot(service, account).get()
     }
 
@@ -252,7 +255,7 @@ pub fn get_service_properties(store: &PropertiesStore, context: &Context) -> Res
 /// Set Service Properties. Parts that the document leaves out stay as they are.
 pub async fn set_service_properties(
     store: Arc<PropertiesStore>,
-    context: Context,
+    context: Box<Context>,
     body: body::RequestBody,
 ) -> Result<Response<Body>> {
     let bytes = body::collect(body, body::SMALL_DOCUMENT_BYTES_MAX).await?;
@@ -263,7 +266,7 @@ pub async fn set_service_properties(
 /// Waits until the change is as durable as an acknowledged write.
 async fn change_properties(
     store: Arc<PropertiesStore>,
-    context: Context,
+    context: Box<Context>,
     change: Change,
 ) -> Result<Response<Body>> {
     let db = store.services.db.clone();
@@ -392,6 +395,7 @@ mod tests {
                 <Write>false</Write><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging></StorageServiceProperties>";
             let root = parse_xml(document.as_bytes()).unwrap();
             let change = Change::read(service, &root).unwrap();
+            let context = Box::new(context);
             Box::pin(change_properties(store.clone(), context, change))
         };
         for service in ServiceKind::ALL {
@@ -412,18 +416,17 @@ mod tests {
         let panicked = std::thread::scope(|scope| {
             let change = scope.spawn(|| {
                 let _changing = slot.begin_change();
-                let _current = slot.current.write().unwrap();
                 panic!("as a service may");
             });
             change.join().is_err()
         });
-        assert!(panicked && slot.changing.is_poisoned() && slot.current.is_poisoned());
+        assert!(panicked && slot.changing.is_poisoned());
         let _changing = slot.begin_change();
         let version = ServiceProperties {
             default_service_version: Some(ApiVersion::parse("2021-12-02").unwrap()),
             ..ServiceProperties::clone(&slot.get())
         };
         slot.set(version.clone());
-        assert_eq!(*slot.get(), version);
+        assert_eq!(**slot.get(), version);
     }
 }

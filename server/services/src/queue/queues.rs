@@ -9,9 +9,10 @@ use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
 use crate::request::policies::collect_policies;
 use crate::response::error::{Failure, Result};
-use crate::response::headers::{empty, put, put_metadata, write_metadata, xml};
+use crate::response::headers::{empty, put, put_metadata, put_static, write_metadata, xml};
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::CACHE_CONTROL;
 use lazurite_queue::{Creation, ListQueues, QueuePage};
 
 pub async fn list_queues(request: Request) -> Result<Response<Body>> {
@@ -135,7 +136,7 @@ pub async fn get_queue_metadata(request: Request) -> Result<Response<Body>> {
         "x-ms-approximate-messages-count",
         properties.approximate_message_count.to_string(),
     );
-    put(&mut response, "cache-control", "no-cache");
+    put_static(&mut response, CACHE_CONTROL, "no-cache");
     Ok(response)
 }
 
@@ -152,7 +153,7 @@ pub async fn get_queue_acl(request: Request) -> Result<Response<Body>> {
     let policies =
         blocking_pool::read(|| Ok(queues.get_queue_acl(request.account(), &request.queue)?))?;
     let mut response = xml(200, policies::write(&policies));
-    put(&mut response, "cache-control", "no-cache");
+    put_static(&mut response, CACHE_CONTROL, "no-cache");
     Ok(response)
 }
 

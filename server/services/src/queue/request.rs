@@ -5,10 +5,11 @@ use crate::connection::blocking_pool;
 use crate::properties::PropertiesStore;
 use crate::request::context::Context;
 use crate::response::error::Result;
-use crate::response::headers::{empty, put};
+use crate::response::headers::{empty, put_static};
 use crate::services::Services;
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::CACHE_CONTROL;
 use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub struct State {
 /// A request whose operation is known.
 pub struct Request {
     pub state: Arc<State>,
-    pub context: Context,
+    pub context: Box<Context>,
     pub caller: Caller,
     pub queue: String,
     pub message_id: String,
@@ -59,6 +60,6 @@ pub async fn write(
 }
 
 pub fn uncached(mut response: Response<Body>) -> Response<Body> {
-    put(&mut response, "cache-control", "no-cache");
+    put_static(&mut response, CACHE_CONTROL, "no-cache");
     response
 }

@@ -43,7 +43,7 @@ const REQUESTS: [(&str, &str, &str, bool); 20] = [
     ("DELETE", "/q-1/messages/x/", "DeleteMessage", true),
 ];
 
-fn context(method: &str, target: &str) -> Context {
+fn context(method: &str, target: &str) -> Box<Context> {
     let accounts = Accounts::development();
     let arrival = RequestOrigin {
         service: ServiceKind::Queue,

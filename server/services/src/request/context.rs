@@ -86,7 +86,11 @@ pub struct Context {
 
 impl Context {
     /// Reads the head. Errors: malformed parts, and an account that the server does not have.
-    pub fn new(arrival: &RequestOrigin, accounts: &Accounts, parts: &Parts) -> Result<Context> {
+    pub fn new(
+        arrival: &RequestOrigin,
+        accounts: &Accounts,
+        parts: &Parts,
+    ) -> Result<Box<Context>> {
         let host = host(parts)?;
         Context::take(arrival, accounts, parts.clone(), &host)
     }
@@ -97,7 +101,7 @@ impl Context {
         accounts: &Accounts,
         parts: Parts,
         host: &str,
-    ) -> Result<Context> {
+    ) -> Result<Box<Context>> {
         let RequestOrigin {
             service,
             now,
@@ -120,7 +124,7 @@ impl Context {
         } else {
             [scheme, host].concat()
         };
-        Ok(Context {
+        Ok(Box::new(Context {
             service,
             now,
             system_now,
@@ -142,15 +146,15 @@ impl Context {
             raw_path: address.path,
             base_url,
             metadata_names: Vec::new(),
-        })
+        }))
     }
 
     /// A request inside this one, for the same account, whose path does not name it.
-    pub fn within(&self, arrival: &RequestOrigin, parts: &Parts) -> Result<Context> {
+    pub fn within(&self, arrival: &RequestOrigin, parts: &Parts) -> Result<Box<Context>> {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
         let path = parts.uri.path();
-        Ok(Context {
+        Ok(Box::new(Context {
             service: arrival.service,
             now: arrival.now,
             system_now: arrival.system_now,
@@ -172,7 +176,7 @@ impl Context {
             resource: path.trim_start_matches('/').to_owned(),
             base_url: self.base_url.clone(),
             metadata_names: Vec::new(),
-        })
+        }))
     }
 
     /// The account as clients know it, and sign it: with its fork, without the `-secondary` suffix.
@@ -202,11 +206,10 @@ impl Context {
     }
 
     /// A header as text: trimmed, `None` when absent or empty. Bytes beyond ASCII are read as UTF-8, else as Latin-1.
+    #[inline]
     pub fn header(&self, name: &str) -> Option<String> {
-        self.headers
-            .get(name)
-            .map(text_of)
-            .filter(|text| !text.is_empty())
+        let value = self.headers.get(name)?;
+        Some(text_of(value)).filter(|text| !text.is_empty())
     }
 
     /// The header, or `MissingRequiredHeader` that names it.
@@ -386,7 +389,7 @@ pub mod tests {
             peer,
             request_id: "id".to_owned(),
         };
-        Context::new(&arrival, &accounts(), &parts).unwrap()
+        *Context::new(&arrival, &accounts(), &parts).unwrap()
     }
 
     #[test]

@@ -23,10 +23,11 @@ use crate::request::target::{
 use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
 use aside::Aside;
 use axum::body::Body;
-use axum::http::header::HeaderMap;
+use axum::http::header::{HeaderMap, HeaderValue};
 use axum::http::uri::PathAndQuery;
 use axum::http::{Method, Request, Response, Uri};
 use hyper::body::Body as _;
+use memchr::{memchr, memchr_iter};
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -146,8 +147,8 @@ pub struct WhyRefused {
 pub type Header = (String, String);
 
 impl Record {
-    fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.head)
+    fn text(&self) -> Cow<'_, str> {
+        text_in(&self.head)
     }
 
     pub fn method(&self) -> String {
@@ -197,8 +198,8 @@ impl Record {
     /// A number for the container, queue or table that the path names, of the account and service of the request. It is made for each
     /// request: the path is read as it was sent.
     fn resource_number(&self) -> u64 {
-        let line = self.head.iter().position(|&byte| byte == b'\n');
-        let line = String::from_utf8_lossy(&self.head[..line.unwrap_or(self.head.len())]);
+        let line = memchr(b'\n', &self.head);
+        let line = text_in(&self.head[..line.unwrap_or(self.head.len())]);
         let target = line.split_once(' ').map_or("", |(_, target)| target);
         let path = self.below_account(target.split('?').next().unwrap_or_default());
         let name = path.split(['/', '(']).next().unwrap_or_default();
@@ -210,16 +211,14 @@ impl Record {
         xxh3_64_with_seed(name.as_bytes(), self.service as u64).max(1)
     }
 
-    /// The part of a path that stands behind the account of the request, without slashes around it. A host with dots may name the account
-    /// instead, as in `request/address.rs`.
+    /// The part of a path that stands behind the account of the request, without slashes around it; all of it if the host names the
+    /// account.
     pub fn below_account<'p>(&self, path: &'p str) -> &'p str {
         let path = path.trim_matches('/');
         let account = self.account.as_deref().unwrap_or_default();
         let names = |name: &str| names_account(name, account);
-        let host = self.header("host").unwrap_or_default();
-        let label = host.split(['.', ':']).next().unwrap_or_default();
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-        if host.contains('.') && names(label) || !names(first) {
+        if !names(first) || self.host_names_account() {
             return path;
         }
         let rest = rest.trim_start_matches('/');
@@ -229,6 +228,14 @@ impl Record {
             Some((second, rest)) if is_location && names(second) => rest,
             _ => rest,
         }
+    }
+
+    /// Whether a host with dots names the account of the request, as in `request/address.rs`.
+    fn host_names_account(&self) -> bool {
+        let account = self.account.as_deref().unwrap_or_default();
+        let host = self.header("host").unwrap_or_default();
+        let label = host.split(['.', ':']).next().unwrap_or_default();
+        host.contains('.') && names_account(label, account)
     }
 
     /// Memory that the record takes, without the bodies.
@@ -254,10 +261,24 @@ pub fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
 
 /// The value of the first line that has this name, before the first empty one.
 fn value_in(lines: &[u8], name: &str) -> Option<String> {
-    let lines = lines.split(|&byte| byte == b'\n');
-    let mut lines = lines.take_while(|line| !line.is_empty());
-    let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
-    Some(String::from_utf8_lossy(value).into_owned())
+    let mut start = 0;
+    for end in memchr_iter(b'\n', lines).chain([lines.len()]) {
+        let line = &lines[start..end];
+        if line.is_empty() {
+            return None;
+        }
+        let value = line.strip_prefix(name.as_bytes());
+        if let Some(value) = value.and_then(|value| value.strip_prefix(b":")) {
+            return Some(text_in(value).into_owned());
+        }
+        start = end + 1;
+    }
+    None
+}
+
+/// The text of bytes, most of which are one.
+fn text_in(bytes: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 fn lines(text: &str) -> Vec<Header> {
@@ -661,11 +682,7 @@ pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     head.extend_from_slice(method.as_str().as_bytes());
     head.push(b' ');
     let target = target.path_and_query().map_or("", PathAndQuery::as_str);
-    if may_have_secret(target.as_bytes()) {
-        head.extend_from_slice(without_credentials(target).as_bytes());
-    } else {
-        head.extend_from_slice(target.as_bytes());
-    }
+    head.extend_from_slice(without_credentials(target).as_bytes());
     head.truncate(HEAD_BYTES_MAX);
     head.push(b'\n');
     head
@@ -673,6 +690,31 @@ pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
 
 /// Appends headers, one a line, until the head is too long. Secrets are cut.
 pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
+    let start = head.len();
+    push_lines(head, headers, |head, value| {
+        head.extend_from_slice(value.as_bytes());
+    });
+    // Looked for in all lines at once: in most requests there is none.
+    if may_have_secret(&head[start..]) {
+        head.truncate(start);
+        push_lines(head, headers, push_without_secret_parameters);
+    }
+}
+
+fn push_without_secret_parameters(head: &mut Vec<u8>, value: &HeaderValue) {
+    if may_have_secret(value.as_bytes()) {
+        head.extend_from_slice(without_secret_parameters(&text_of(value)).as_bytes());
+    } else {
+        head.extend_from_slice(value.as_bytes());
+    }
+}
+
+/// As [`push_headers`]; `push_value` appends the value of a header that is not one of [`SECRET_HEADERS`].
+fn push_lines(
+    head: &mut Vec<u8>,
+    headers: &HeaderMap,
+    push_value: impl Fn(&mut Vec<u8>, &HeaderValue),
+) {
     for (name, value) in headers {
         let name = name.as_str();
         if head.len() + name.len() + value.len() + 2 > HEAD_BYTES_MAX {
@@ -685,10 +727,7 @@ pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
             name if is_secret(name) => {
                 head.extend_from_slice(without_secret(name, &text_of(value)).as_bytes());
             }
-            _ if may_have_secret(value.as_bytes()) => {
-                head.extend_from_slice(without_secret_parameters(&text_of(value)).as_bytes());
-            }
-            _ => head.extend_from_slice(value.as_bytes()),
+            _ => push_value(head, value),
         }
         head.push(b'\n');
     }

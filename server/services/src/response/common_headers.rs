@@ -1,6 +1,6 @@
 //! Headers that every answer has: ids, version, server.
 
-use crate::codec::headers::header_value;
+use crate::codec::headers::{header_value, set};
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};
 use axum::http::{Request, Response};
@@ -33,17 +33,16 @@ impl CommonHeaders {
     pub fn onto(&self, response: &mut Response<Body>, request_id: &str, served_as: &str) {
         let headers = response.headers_mut();
         let id = header_value(request_id).expect("request ids are hexadecimal");
-        headers.insert(REQUEST_ID, id);
+        set(headers, REQUEST_ID, id);
         let version = self.version.clone();
         if let Some(version) = version.or_else(|| header_value(served_as)) {
-            headers.insert(VERSION, version);
+            set(headers, VERSION, version);
         }
-        headers.insert(
-            SERVER,
-            HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))),
-        );
+        let server =
+            const { HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))) };
+        set(headers, SERVER, server);
         if let Some(id) = &self.client_request_id {
-            headers.insert(CLIENT_REQUEST_ID, id.clone());
+            set(headers, CLIENT_REQUEST_ID, id.clone());
         }
     }
 }

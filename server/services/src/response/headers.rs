@@ -1,11 +1,11 @@
 //! Headers that more than one service reads or writes: metadata, with the case of its names.
 
-use crate::codec::headers::header_value;
+use crate::codec::headers::{header_value, set};
 use crate::codec::xml::Writer;
 use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::Response;
-use axum::http::header::{CONTENT_TYPE, HeaderName, IntoHeaderName};
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 /// Of the names of metadata headers.
 pub const METADATA_PREFIX: &str = "x-ms-meta-";
@@ -50,11 +50,39 @@ pub const REQUEST_SERVER_ENCRYPTED: HeaderName =
     HeaderName::from_static("x-ms-request-server-encrypted");
 pub const SERVER_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-server-encrypted");
 
-/// A header on a response, if the value can be one.
-pub fn put(response: &mut Response<Body>, name: impl IntoHeaderName, value: impl AsRef<str>) {
-    if let Some(value) = header_value(value.as_ref()) {
-        response.headers_mut().insert(name, value);
+/// The name of a header that is written in code.
+pub trait StaticName {
+    fn name(self) -> HeaderName;
+}
+
+impl StaticName for HeaderName {
+    fn name(self) -> HeaderName {
+        self
     }
+}
+
+impl StaticName for &'static str {
+    fn name(self) -> HeaderName {
+        HeaderName::from_static(self)
+    }
+}
+
+/// A header on a response, if the value can be one.
+pub fn put(response: &mut Response<Body>, name: impl StaticName, value: impl AsRef<str>) {
+    if let Some(value) = header_value(value.as_ref()) {
+        set(response.headers_mut(), name.name(), value);
+    }
+}
+
+/// A header with a value that is written in code: nothing is copied.
+pub fn put_static(response: &mut Response<Body>, name: impl StaticName, value: &'static str) {
+    put_value(response, name.name(), HeaderValue::from_static(value));
+}
+
+/// A header with a value that is made already. One that many answers have is made in a `const` block, when this is compiled: it would be
+/// checked each time.
+pub fn put_value(response: &mut Response<Body>, name: HeaderName, value: HeaderValue) {
+    set(response.headers_mut(), name, value);
 }
 
 /// Headers that an answer has room for from the start; most have fewer.
@@ -74,7 +102,7 @@ pub fn xml(status: u16, document: String) -> Response<Body> {
     let mut response = Response::new(Body::from(document));
     *response.status_mut() =
         axum::http::StatusCode::from_u16(status).expect("statuses are written in code, in range");
-    put(&mut response, CONTENT_TYPE, "application/xml");
+    put_static(&mut response, CONTENT_TYPE, "application/xml");
     response
 }
 

@@ -9,7 +9,7 @@ use crate::state::forks::Forks;
 use crate::state::secondary::{Reading, Secondary};
 use crate::state::store::{Settings, Shared, Store};
 use crate::state::stores_file::StoresFile;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,6 +22,9 @@ use tokio::time::{Instant, sleep};
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// How often it is asked whether they still do.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
+
+/// A store that a request uses. The store in use is lent, not counted: all requests would write to the same count.
+pub type Lent = Guard<Arc<Store>>;
 
 /// The stores of the process.
 #[derive(Debug)]
@@ -108,6 +111,11 @@ impl Stores {
     /// The store of requests that name no other.
     pub fn current(&self) -> Arc<Store> {
         self.current.load_full()
+    }
+
+    /// The store in use, for a request. It is counted as a reference of it once another store takes its place.
+    pub fn lend_current(&self) -> Lent {
+        self.current.load()
     }
 
     /// The directory of the current store; `None` in memory.

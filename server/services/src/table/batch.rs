@@ -11,12 +11,12 @@ use crate::request::operation::{Asked, Resource};
 use crate::request::parameters::Query;
 use crate::requests::WhyRefused;
 use crate::response::error::{Failure, Result, common, table_json_body};
-use crate::response::headers::{empty, put};
+use crate::response::headers::{empty, put, put_static};
 use crate::response::long_responses;
 use crate::table::access::{check_access, sas_key_range};
 use crate::table::address::{Address, EntityKeys};
 use crate::table::entity::{addressed, check_range, inserted};
-use crate::table::format::{Prefer, content_type, level, level_of, uncached};
+use crate::table::format::{Prefer, content_type_text, level, level_of, uncached};
 use crate::table::operations::{Route, route_to};
 use crate::table::request::Request;
 use axum::body::Body;
@@ -108,7 +108,7 @@ fn batch_response(id: &str, responses: &[SubResponse], changeset: bool) -> Respo
         "content-type",
         format!("multipart/mixed; boundary={boundary}"),
     );
-    put(&mut response, "x-content-type-options", "nosniff");
+    put_static(&mut response, "x-content-type-options", "nosniff");
     uncached(response)
 }
 
@@ -339,7 +339,7 @@ fn respond_to_change(
                 (answer.status, answer.reason) = (201, "Created");
                 answer
                     .headers
-                    .push(("Content-Type", content_type(frame.level)));
+                    .push(("Content-Type", content_type_text(frame.level).to_owned()));
                 answer.body = frame.single(&(&entity).into())?;
             }
         }
@@ -381,7 +381,7 @@ fn refusal(
 ) -> SubResponse {
     let mut headers = common_headers();
     headers.push(("DataServiceVersion", "3.0;".to_owned()));
-    headers.push(("Content-Type", content_type(level)));
+    headers.push(("Content-Type", content_type_text(level).to_owned()));
     SubResponse {
         status: failure.status.as_u16(),
         reason: failure.status.canonical_reason().unwrap_or("Error"),

@@ -14,6 +14,7 @@ use crate::table::request::Request;
 use crate::table::token;
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::{ETAG, LOCATION};
 use lazurite_table::{
     AccessKind, AccessRange, Cost, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
 };
@@ -145,7 +146,7 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
             |entity| Ok((frame.single(entity)?, entity.etag())),
         )?;
         let mut response = json(200, request.level, body);
-        put(&mut response, "etag", etag.to_text());
+        put(&mut response, ETAG, etag.to_text());
         Ok(response)
     })
 }
@@ -233,8 +234,8 @@ async fn insert(
             }
         };
         advisor::note(&mut response, advisor::large_entity(&entity));
-        put(&mut response, "location", location);
-        put(&mut response, "etag", entity.etag().to_text());
+        put(&mut response, LOCATION, location);
+        put(&mut response, ETAG, entity.etag().to_text());
         Ok((response, ticket))
     })
     .await?;
@@ -299,7 +300,7 @@ pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Res
     .await?;
     ticket.await?;
     let mut response = uncached(empty(204));
-    put(&mut response, "etag", ETag(timestamp).to_text());
+    put(&mut response, ETAG, ETag(timestamp).to_text());
     advisor::note(&mut response, size);
     Ok(response)
 }

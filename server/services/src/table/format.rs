@@ -3,9 +3,10 @@
 use crate::codec::odata::Level;
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result};
-use crate::response::headers::{empty, put};
+use crate::response::headers::{empty, put_value};
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use std::borrow::Cow;
 
 /// `$format` beats `Accept`. Source: Payload format for Table service operations.
@@ -19,6 +20,13 @@ pub fn level(context: &Context) -> Result<Level> {
 }
 
 pub fn level_of(accept: &str) -> Result<Level> {
+    // As the official clients write it.
+    match accept.strip_prefix("application/json;odata=") {
+        Some("nometadata") => return Ok(Level::None),
+        Some("minimalmetadata") => return Ok(Level::Minimal),
+        Some("fullmetadata") => return Ok(Level::Full),
+        _ => {}
+    }
     let is_plain = |byte: u8| !byte.is_ascii_uppercase() && byte.is_ascii_graphic();
     let accept: Cow<str> = if accept.bytes().all(is_plain) {
         accept.into()
@@ -67,21 +75,32 @@ pub fn unsupported_format() -> Failure {
 pub fn json(status: u16, level: Level, body: String) -> Response<Body> {
     let mut response = empty(status);
     *response.body_mut() = Body::from(body);
-    put(&mut response, "content-type", content_type(level));
+    put_value(&mut response, CONTENT_TYPE, content_type(level));
     uncached(response)
 }
 
-pub fn content_type(level: Level) -> String {
-    format!(
-        "application/json;odata={};streaming=true;charset=utf-8",
-        level.name()
-    )
+fn content_type(level: Level) -> HeaderValue {
+    match level {
+        Level::None => const { HeaderValue::from_static(content_type_text(Level::None)) },
+        Level::Minimal => const { HeaderValue::from_static(content_type_text(Level::Minimal)) },
+        Level::Full => const { HeaderValue::from_static(content_type_text(Level::Full)) },
+    }
+}
+
+pub const fn content_type_text(level: Level) -> &'static str {
+    match level {
+        Level::None => "application/json;odata=nometadata;streaming=true;charset=utf-8",
+        Level::Minimal => "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+        Level::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+    }
 }
 
 /// Adds the headers that every answer about tables has.
 pub fn uncached(mut response: Response<Body>) -> Response<Body> {
-    put(&mut response, "x-content-type-options", "nosniff");
-    put(&mut response, "cache-control", "no-cache");
+    let no_sniff = const { HeaderValue::from_static("nosniff") };
+    let no_cache = const { HeaderValue::from_static("no-cache") };
+    put_value(&mut response, X_CONTENT_TYPE_OPTIONS, no_sniff);
+    put_value(&mut response, CACHE_CONTROL, no_cache);
     response
 }
 

@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// Begins the operation of a request, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
-    mut context: Context,
+    mut context: Box<Context>,
     route: Result<Route>,
     caller: Caller,
     body: RequestBody,

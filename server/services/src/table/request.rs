@@ -24,7 +24,7 @@ pub struct State {
 /// A request whose operation is known. Parts that its address leaves out are empty.
 pub struct Request {
     pub state: Arc<State>,
-    pub context: Context,
+    pub context: Box<Context>,
     pub caller: Caller,
     /// As spelled in the request.
     pub table: String,

@@ -12,6 +12,7 @@ use crate::table::request::Request;
 use crate::table::token;
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::LOCATION;
 use lazurite_table::TableQuery;
 use std::time::Instant;
 
@@ -89,7 +90,7 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
             odata::table_single(level, &base_url, &account, &name),
         ),
     };
-    put(&mut response, "location", location);
+    put(&mut response, LOCATION, location);
     if let Some(prefer) = prefer {
         put(&mut response, "preference-applied", prefer.text());
     }
