@@ -7,8 +7,9 @@
 //!
 //! Other programs on the same processors are not counted but noticed: a thread that loses its processor while it polls finds that
 //! one poll took far longer than a poll takes ([`POLL_MAX`]), until it returned or a request was read. Then all threads sleep between
-//! requests for a while ([`PAUSE`]), longer each time in a row. A thread never gives its processor away while it polls: among busy
-//! neighbours it would get it back only after all of their time slices.
+//! requests for a while ([`PAUSE`]), longer each time in a row; for less if a fraction of a time slice was lost ([`SLICE_MIN`]): to an
+//! interrupt, or to the host of a virtual machine. A thread never gives its processor away while it polls: among busy neighbours it would
+//! get it back only after all of their time slices.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -23,7 +24,11 @@ const POLLING_MAX: Duration = Duration::from_micros(100);
 const BUSY_MAX: Duration = Duration::from_millis(1);
 /// A poll that finds nothing takes a few microseconds. One that took longer than this lost its processor to another program.
 const POLL_MAX: Duration = Duration::from_micros(50);
-/// For how long no thread polls after that. A pause that begins soon after another is twice as long.
+/// A program that wants the processor keeps it for longer than this.
+const SLICE_MIN: Duration = Duration::from_micros(500);
+/// For how many times as long no thread polls after a shorter loss: polling loses at most a twenty-fifth of the time.
+const PAUSE_BY_LOSS: u64 = 25;
+/// For how long no thread polls after a longer one. A pause that begins soon after another is twice as long.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Interval at which a thread marks itself as busy: seldom, because each mark takes a line out of the caches of the others.
@@ -66,12 +71,17 @@ impl Threads {
         }
     }
 
-    /// Stops all polling for a while. Two threads that do so at once only make the pause longer.
-    fn pause(&self, now: u64) {
+    /// Stops all polling for a while, after a poll that took `lost`. Two threads that do so at once only make the pause longer.
+    fn pause(&self, now: u64, lost: u64) {
         let (until, last) = (
             self.paused_until.load(Ordering::Relaxed),
             self.last_pause.load(Ordering::Relaxed),
         );
+        if u128::from(lost) < SLICE_MIN.as_nanos() {
+            let end = now + lost * PAUSE_BY_LOSS;
+            self.paused_until.store(end.max(until), Ordering::Relaxed);
+            return;
+        }
         let is_soon_again = now.saturating_sub(until) < last;
         let first = PAUSE.as_nanos() as u64;
         let pause = if is_soon_again { last * 2 } else { first };
@@ -140,7 +150,7 @@ impl BusyPoll {
         }
         let now = self.threads.now();
         if !is_within(POLL_MAX, began, now) {
-            self.threads.pause(now);
+            self.threads.pause(now, now - began);
         }
     }
 }
@@ -240,17 +250,30 @@ mod tests {
         const MILLIS: u64 = 1000 * MICROS;
         let threads = Threads::new(1, 1);
         assert!(threads.may_poll(MILLIS));
-        threads.pause(MILLIS);
+        let slice = 4 * MILLIS;
+        threads.pause(MILLIS, slice);
         assert!(!threads.may_poll(100 * MILLIS) && threads.may_poll(101 * MILLIS));
-        threads.pause(150 * MILLIS);
+        threads.pause(150 * MILLIS, slice);
         assert!(!threads.may_poll(349 * MILLIS) && threads.may_poll(350 * MILLIS));
         // Long after the end of a pause, the next one is short again.
-        threads.pause(600 * MILLIS);
+        threads.pause(600 * MILLIS, slice);
         assert!(threads.may_poll(700 * MILLIS));
         for _ in 0..20 {
-            threads.pause(600 * MILLIS);
+            threads.pause(600 * MILLIS, slice);
         }
         assert!(threads.may_poll(600 * MILLIS + PAUSE_MAX.as_nanos() as u64));
+    }
+
+    #[test]
+    fn polling_pauses_briefly_after_a_fraction_of_a_time_slice() {
+        let threads = Threads::new(1, 1);
+        let lost = 100 * MICROS;
+        threads.pause(1000 * MICROS, lost);
+        assert!(!threads.may_poll(3499 * MICROS) && threads.may_poll(3500 * MICROS));
+        // Neither does it end a longer pause, nor make it longer.
+        threads.pause(10_000 * MICROS, 4000 * MICROS);
+        threads.pause(20_000 * MICROS, lost);
+        assert!(!threads.may_poll(109_999 * MICROS) && threads.may_poll(110_000 * MICROS));
     }
 
     /// The busy poll of the only thread, for long enough that a poll from its beginning until now was slow.
