@@ -85,7 +85,14 @@ impl RequestHeaders {
     }
 }
 
-/// Sets the only value of a header of a response. It is not inlined, so that the map is built here, for speed.
+/// The first value of a name, of headers that are no [`RequestHeaders`] yet. Neither this nor [`set`] is inlined, so that the code of the
+/// map is built here, for speed.
+#[inline(never)]
+pub fn get<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    headers.get(name)
+}
+
+/// Sets the only value of a header of a response.
 #[inline(never)]
 pub fn set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     headers.insert(name, value);

@@ -63,8 +63,8 @@ pub fn name_of_fork(account: &str, fork: &str) -> String {
     [account, FORK_SEPARATOR, fork].concat()
 }
 
-/// The decoded keys of an account, one or two, as they were when they were asked for. Lent, not counted: all requests read them, and would
-/// write to the same count.
+/// The decoded keys of an account, one or two, as they were when they were asked for. A guard holds them without a reference count, to which
+/// all requests would write.
 pub struct Keys(Guard<Arc<Decoded>>);
 
 impl Deref for Keys {

@@ -6,6 +6,7 @@ mod sub_request;
 use crate::advisor::{self, Watched};
 use crate::analytics::Entry;
 use crate::auth::{Caller, bearer, identity};
+use crate::codec::headers::get;
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
 use crate::connection::{self, ConnectionThreads, Connections, Endpoint, HeaderNames};
@@ -140,13 +141,13 @@ impl OuterLayers {
         let log = RequestLog::new(request);
         // An export of many blobs would take the place of the requests of clients.
         let begun = (!client.is_own).then(|| app.requests.begin(request, log.started()));
-        let cors_origin = request.headers().get(ORIGIN).map(context::text_of);
+        let cors_origin = get(request.headers(), &ORIGIN).map(context::text_of);
         OuterLayers {
             common: CommonHeaders::of(request),
             cors_origin: cors_origin.map(String::into_boxed_str),
             errors: ErrorLayer::new(request, app.durability == "memory"),
             begun: begun.flatten(),
-            agent: request.headers().get(USER_AGENT).cloned(),
+            agent: get(request.headers(), &USER_AGENT).cloned(),
             log,
         }
     }
@@ -273,8 +274,8 @@ struct ResponseFacts {
     account: Option<String>,
     /// The REST name of the operation, once it is known.
     operation: &'static str,
-    /// Of the service and account addressed; `None` where the CORS rules have no say.
-    properties: Option<Properties>,
+    /// Of the service and account addressed; `None` if there are no CORS rules, or where they have no say.
+    properties: Option<Arc<ServiceProperties>>,
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
     /// For the advisor, if it wants the request.
@@ -417,11 +418,13 @@ fn serve_operation(
             let fork = context.fork.unwrap_or_default();
             return Err(state::fork_not_found(&fork));
         }
-        let properties = &**facts.properties.insert(properties);
+        if !properties.cors_rules().is_empty() {
+            facts.properties = Some(Arc::clone(&properties));
+        }
         let routed = Routed::new(&context);
         let operation = routed.facts(&context);
         facts.operation = operation.name;
-        let caller = find_caller(store, &context, properties, host, operation.changes_state)?;
+        let caller = find_caller(store, &context, &properties, host, operation.changes_state)?;
         let page = advisor::Page::of(&context.method, &context.resource);
         if let (Some(page), Caller::Owner) = (page, &caller) {
             let (advisor, account) = (&app.shared.advisor, &context.account);
@@ -432,7 +435,8 @@ fn serve_operation(
             let advisor = &app.shared.advisor;
             facts.watched = Watched::begin(advisor, &context, operation.logged, is_anonymous);
         }
-        facts.entry = log_entry(&context, operation.logged, &caller, properties);
+        facts.entry = log_entry(&context, operation.logged, &caller, &properties);
+        drop(properties);
         admit(store, &context, &operation, &routed, &caller, facts).await?;
         let token_would_do =
             is_anonymous && store.authenticator.accepts_bearer_tokens && context.is_confidential();

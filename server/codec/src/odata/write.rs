@@ -66,9 +66,8 @@ impl Frame<'_> {
 
     fn metadata(&self, out: &mut String, element: &str) {
         out.push_str("\"odata.metadata\":\"");
-        escaped(out, self.base_url);
-        for part in ["/$metadata#", self.table, element] {
-            out.push_str(part);
+        for part in [self.base_url, "/$metadata#", self.table, element] {
+            escaped(out, part);
         }
         if let Some(names) = self.select {
             escaped(out, "&$select=");

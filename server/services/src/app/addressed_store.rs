@@ -1,6 +1,7 @@
 //! The store that a request is for: the one in use, or the fork that the name of the account says.
 
 use crate::app::{App, find_caller, within};
+use crate::codec::headers::get;
 use crate::connection::listener::Client;
 use crate::layers::browser_guard;
 use crate::local_services::is_own_request;
@@ -8,7 +9,7 @@ use crate::pages;
 use crate::request::address::address;
 use crate::request::context::{self, Context};
 use crate::response::error::{Failure, Result};
-use crate::state::{Lent, Store, fork_not_found};
+use crate::state::{Store, StoreGuard, fork_not_found};
 use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method, Request};
 use std::sync::Arc;
@@ -19,28 +20,28 @@ pub async fn find<B>(
     app: &App,
     client: &Client,
     request: &Request<B>,
-) -> (Lent, Option<Box<Failure>>) {
+) -> (StoreGuard, Option<Box<Failure>>) {
     if client.is_own && !is_own_request(request.headers()) {
         let message = "This port is for the server itself.";
         let refusal = Failure::new(403, "AuthorizationFailure", message);
-        return (app.stores.lend_current(), Some(Box::new(refusal)));
+        return (app.stores.load_current(), Some(Box::new(refusal)));
     }
     let Some(fork) = fork_of(app, client, request) else {
-        return (app.stores.lend_current(), None);
+        return (app.stores.load_current(), None);
     };
     if let Some(store) = app.stores.fork(&fork) {
-        return (Lent::from_inner(store), None);
+        return (StoreGuard::from_inner(store), None);
     }
     // Apart, so that other requests do not have room for it.
     let first_use = first_use(app, client, head_of(request), fork);
     match Box::pin(within(app.request_timeout, first_use)).await {
-        Ok(store) => (Lent::from_inner(store), None),
-        Err(failure) => (app.stores.lend_current(), Some(Box::new(failure))),
+        Ok(store) => (StoreGuard::from_inner(store), None),
+        Err(failure) => (app.stores.load_current(), Some(Box::new(failure))),
     }
 }
 
 fn fork_of<B>(app: &App, client: &Client, request: &Request<B>) -> Option<String> {
-    let host = request.headers().get(HOST);
+    let host = get(request.headers(), &HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     let path = request.uri().path();
     if !may_name_fork(host) && !may_name_fork(path) || path.starts_with(pages::PREFIX) {

@@ -256,8 +256,9 @@ impl Activity {
     }
 }
 
-/// What the requests of a connection share. Each has a reference to it, not to the server: all connections would write to the same count.
-struct Asked<S> {
+/// What the requests of a connection share. Each has a reference to it, not to the server: all connections would write to the same
+/// reference count.
+struct ConnectionState<S> {
     server: Arc<S>,
     client: Client,
     notes: HeaderNames,
@@ -272,20 +273,18 @@ struct Asked<S> {
     reason = "an async fn would keep its arguments twice, which each connection pays for"
 )]
 fn respond<S: Server>(
-    asked: Arc<Asked<S>>,
+    state: Arc<ConnectionState<S>>,
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response<Body>, &'static str>> {
     async move {
         busy_poll::begun();
-        asked.activity.begin();
-        let response = asked
-            .server
-            .respond(asked.client, request, &asked.notes)
-            .await;
-        asked.activity.end();
+        state.activity.begin();
+        let answering = state.server.respond(state.client, request, &state.notes);
+        let response = answering.await;
+        state.activity.end();
         busy_poll::answered();
         if response.extensions().get::<Aborted>().is_some() {
-            asked.resets.store(true, Ordering::Relaxed);
+            state.resets.store(true, Ordering::Relaxed);
             return Err("reset as a fault asked for");
         }
         Ok(response)
@@ -308,20 +307,20 @@ async fn connection<S: Server>(
 ) {
     let Client { service, peer, .. } = client;
     let mut crowding = server.connections().crowding();
-    let asked = Arc::new(Asked {
+    let state = Arc::new(ConnectionState {
         server,
         client,
         notes: HeaderNames::default(),
         activity: Activity::default(),
         resets: Arc::default(),
     });
-    let (seen, activity) = (&asked.notes, &asked.activity);
-    let socket = ResetOnDrop::new(socket, asked.resets.clone(), seen.clone());
+    let (seen, activity) = (&state.notes, &state.activity);
+    let socket = ResetOnDrop::new(socket, state.resets.clone(), seen.clone());
     let tap = HeaderCaseStream::new(SendDeadline::new(socket), seen.clone());
     let answer = service_fn(|request: Request<Incoming>| {
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
-        let answering = respond(asked.clone(), request);
+        let answering = respond(state.clone(), request);
         #[cfg(debug_assertions)]
         let answering = crate::connection::slow_handler::Measured::new(answering, what);
         answering

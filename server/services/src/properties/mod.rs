@@ -143,8 +143,8 @@ pub struct PropertiesStore {
     slots: BTreeMap<String, [Slot; 3]>,
 }
 
-/// The properties of a service, as they were when they were asked for. Lent, not counted: all requests read them, and would write to the
-/// same count.
+/// The properties of a service, as they were when they were asked for. A guard holds them without a reference count, to which all requests
+/// would write. A thread has room for eight such guards, and counts beyond: none is held while a request waits.
 pub type Properties = Guard<Arc<ServiceProperties>>;
 
 #[derive(Debug, Default)]

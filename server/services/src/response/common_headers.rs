@@ -1,6 +1,6 @@
 //! Headers that every answer has: ids, version, server.
 
-use crate::codec::headers::{header_value, set};
+use crate::codec::headers::{get, header_value, set};
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};
 use axum::http::{Request, Response};
@@ -20,7 +20,7 @@ impl CommonHeaders {
     /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
     /// 1,024 visible characters.
     pub fn of<B>(request: &Request<B>) -> CommonHeaders {
-        let header = |name: &HeaderName| request.headers().get(name).cloned();
+        let header = |name: &HeaderName| get(request.headers(), name).cloned();
         let visible = |value: &HeaderValue| {
             value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)
         };

@@ -25,7 +25,7 @@ pub use directories::Directories;
 pub use forks::{ForkFacts, ForkSettings, ForkSource, HeldFork, fork_not_found};
 pub use operations::SnapshotFacts;
 pub use store::{Settings, Shared, Store};
-pub use stores::{Lent, Stores};
+pub use stores::{StoreGuard, Stores};
 pub use stores_file::is_snapshot_name;
 pub use writes::{Write, WriteTarget};
 

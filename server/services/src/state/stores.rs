@@ -23,8 +23,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// How often it is asked whether they still do.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
-/// A store that a request uses. The store in use is lent, not counted: all requests would write to the same count.
-pub type Lent = Guard<Arc<Store>>;
+/// The store of a request. While it is the one in use, a guard holds it without a reference count, to which all requests would write.
+pub type StoreGuard = Guard<Arc<Store>>;
 
 /// The stores of the process.
 #[derive(Debug)]
@@ -113,8 +113,8 @@ impl Stores {
         self.current.load_full()
     }
 
-    /// The store in use, for a request. It is counted as a reference of it once another store takes its place.
-    pub fn lend_current(&self) -> Lent {
+    /// The store in use, for a request. Once another takes its place, the guard counts as a reference.
+    pub fn load_current(&self) -> StoreGuard {
         self.current.load()
     }
 
