@@ -40,7 +40,9 @@ fn is_plain(target: &str) -> bool {
         b'%' if at > query_at => true,
         _ => secret_value(text, at).is_some(),
     };
-    text.starts_with(b"/") && !text.starts_with(b"//") && !signs.any(is_cut)
+    let is_path = text.starts_with(b"/") && !text.starts_with(b"//");
+    // An empty query is left out.
+    is_path && !text.ends_with(b"?") && !signs.any(is_cut)
 }
 
 /// Characters that have to stand before the name of a parameter, for it to be one.
@@ -180,6 +182,10 @@ mod tests {
             ("http://s3cret@host?sig=abc", "http://host?sig=REDACTED"),
             ("user:s3cret@host/a", "host/a"),
             ("http://host/a#sig=s3cret", "http://host/a"),
+            ("/a/c#s3cret", "/a/c"),
+            ("/a/c?#s3cret", "/a/c"),
+            ("/a/c?", "/a/c"),
+            ("//user:s3cret@host/a", "//host/a"),
             ("http://host/a@b?c=d@e", "http://host/a@b?c=d@e"),
             ("/account/c//a@b", "/account/c//a@b"),
             (

@@ -44,8 +44,9 @@ pub struct Threads {
     busy_max: usize,
     /// No thread polls before this time.
     paused_until: AtomicU64,
-    /// How long the last pause was.
+    /// How long the last pause after a whole time slice was, and when it ended.
     last_pause: AtomicU64,
+    last_pause_end: AtomicU64,
 }
 
 impl Threads {
@@ -57,6 +58,7 @@ impl Threads {
             busy_max,
             paused_until: AtomicU64::new(0),
             last_pause: AtomicU64::new(0),
+            last_pause_end: AtomicU64::new(0),
         }
     }
 
@@ -73,21 +75,22 @@ impl Threads {
 
     /// Stops all polling for a while, after a poll that took `lost`. Two threads that do so at once only make the pause longer.
     fn pause(&self, now: u64, lost: u64) {
-        let (until, last) = (
-            self.paused_until.load(Ordering::Relaxed),
-            self.last_pause.load(Ordering::Relaxed),
-        );
         if u128::from(lost) < SLICE_MIN.as_nanos() {
             let end = now + lost * PAUSE_BY_LOSS;
-            self.paused_until.store(end.max(until), Ordering::Relaxed);
+            self.paused_until.fetch_max(end, Ordering::Relaxed);
             return;
         }
-        let is_soon_again = now.saturating_sub(until) < last;
+        let (end, last) = (
+            self.last_pause_end.load(Ordering::Relaxed),
+            self.last_pause.load(Ordering::Relaxed),
+        );
+        let is_soon_again = now.saturating_sub(end) < last;
         let first = PAUSE.as_nanos() as u64;
         let pause = if is_soon_again { last * 2 } else { first };
         let pause = pause.min(PAUSE_MAX.as_nanos() as u64);
         self.last_pause.store(pause, Ordering::Relaxed);
-        self.paused_until.store(now + pause, Ordering::Relaxed);
+        self.last_pause_end.store(now + pause, Ordering::Relaxed);
+        self.paused_until.fetch_max(now + pause, Ordering::Relaxed);
     }
 
     fn may_poll(&self, now: u64) -> bool {
@@ -270,7 +273,14 @@ mod tests {
         let lost = 100 * MICROS;
         threads.pause(1000 * MICROS, lost);
         assert!(!threads.may_poll(3499 * MICROS) && threads.may_poll(3500 * MICROS));
+        // Nor does it make the next pause after a whole slice a longer one.
+        threads.pause(5000 * MICROS, 4000 * MICROS);
+        assert!(threads.may_poll(105_000 * MICROS));
+        threads.pause(999_900 * MICROS, lost);
+        threads.pause(1_000_000 * MICROS, 4000 * MICROS);
+        assert!(threads.may_poll(1_100_000 * MICROS));
         // Neither does it end a longer pause, nor make it longer.
+        let threads = Threads::new(1, 1);
         threads.pause(10_000 * MICROS, 4000 * MICROS);
         threads.pause(20_000 * MICROS, lost);
         assert!(!threads.may_poll(109_999 * MICROS) && threads.may_poll(110_000 * MICROS));

@@ -8,7 +8,7 @@ use crate::codec::headers::get;
 use crate::output::LineWriter;
 use crate::request::context::RequestOrigin;
 use crate::request::target::redact;
-use crate::requests::{WhyRefused, head_of, plan_of, push_headers};
+use crate::requests::{WhyRefused, head_of, plan_of, push_headers, text_in};
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, HeaderMap};
 use axum::http::{Method, Request, Response, Uri};
@@ -239,10 +239,7 @@ impl RequestLog {
         };
         let mut answer = Vec::new();
         push_headers(&mut answer, response.headers());
-        let (head, answer) = (
-            String::from_utf8_lossy(head),
-            String::from_utf8_lossy(&answer),
-        );
+        let (head, answer) = (text_in(head), text_in(&answer));
         let (_, head) = head.split_once('\n').unwrap_or_default();
         tracing::debug!(request_id, request = head, response = &*answer, "headers");
         for (name, text) in why.iter().flat_map(|why| &why.details) {

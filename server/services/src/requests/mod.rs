@@ -276,9 +276,15 @@ fn value_in(lines: &[u8], name: &str) -> Option<String> {
     None
 }
 
-/// The text of bytes, most of which are one.
-fn text_in(bytes: &[u8]) -> Cow<'_, str> {
-    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+/// The text of a head, or of a part of one. A line that is not UTF-8 is read as Latin-1, as [`text_of`] reads headers.
+pub fn text_in(head: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = str::from_utf8(head) {
+        return text.into();
+    }
+    let latin = |line: &[u8]| line.iter().map(|&byte| char::from(byte)).collect();
+    let lines = head.split(|&byte| byte == b'\n');
+    let texts = lines.map(|line| str::from_utf8(line).map_or_else(|_| latin(line), str::to_owned));
+    texts.collect::<Vec<String>>().join("\n").into()
 }
 
 fn lines(text: &str) -> Vec<Header> {

@@ -1,6 +1,7 @@
 //! The rules of the ring: what is kept, dropped and counted, and the secrets that are cut.
 
 use super::*;
+use axum::http::header::HeaderName;
 
 fn origin(id: u64) -> RequestOrigin {
     RequestOrigin {
@@ -446,4 +447,32 @@ fn pages_of_the_console_are_not_kept() {
     let none = Ring::new(0, usize::MAX);
     serve(&none, 1, "/a/c", &[], 200);
     assert_eq!(none.totals().seen, 0);
+}
+
+#[test]
+fn values_that_are_not_utf_8_are_read_as_latin_1() {
+    let headers = [
+        ("x-first", &b"\xe9=1"[..], "\u{e9}=1"),
+        ("x-second", "\u{e9}".as_bytes(), "\u{e9}"),
+        ("x-third", b"\xe9", "\u{e9}"),
+    ];
+    let value = |bytes| HeaderValue::from_bytes(bytes).unwrap();
+    let map: HeaderMap = headers
+        .iter()
+        .map(|(name, sent, _)| (HeaderName::from_static(name), value(sent)))
+        .collect();
+    let shown: Vec<_> = headers
+        .iter()
+        .map(|(name, _, shown)| ((*name).to_owned(), (*shown).to_owned()))
+        .collect();
+    let check = |map: &HeaderMap, shown: &[Header]| {
+        let mut head = Vec::new();
+        push_headers(&mut head, map);
+        assert_eq!(lines(&text_in(&head)), shown);
+    };
+    check(&map, &shown);
+    let mut with_secret = map;
+    with_secret.insert("x-secret", value(b"sig=S3CRET"));
+    let cut = ("x-secret".to_owned(), "sig=REDACTED".to_owned());
+    check(&with_secret, &[shown, vec![cut]].concat());
 }
