@@ -79,8 +79,8 @@ pub fn put_static(response: &mut Response<Body>, name: impl StaticName, value: &
     put_value(response, name.name(), HeaderValue::from_static(value));
 }
 
-/// A header with a value that is made already. One that many answers have is made in a `const` block, when this is compiled: it would be
-/// checked each time.
+/// A header with a value that is made already. Values that many answers have are made in `const` blocks, so that they are checked when they
+/// are compiled, not each time.
 pub fn put_value(response: &mut Response<Body>, name: HeaderName, value: HeaderValue) {
     set(response.headers_mut(), name, value);
 }

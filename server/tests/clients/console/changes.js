@@ -264,6 +264,8 @@ describe("blobs, queues and tables in the console", () => {
     await page.getByText("Restored.").waitFor();
     assert.deepEqual(await ages(), [20, 3, undefined]);
     await page.getByRole("link", { name: "1", exact: true }).click();
+    // The script of the page listens once the page is loaded.
+    await page.waitForURL("**/*rk=1*");
     await page.getByLabel("Type of Age").selectOption("Int64");
     await page.getByText("Age becomes Int64: a filter writes it as 0L.").waitFor();
     await typedTable.updateEntity({ partitionKey: "p", rowKey: "2", Long: "x".repeat(5000) }, "Merge");
