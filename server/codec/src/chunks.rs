@@ -1,15 +1,15 @@
-//! A look at all bytes of a text.
+//! A check of all bytes of a text, in chunks.
 
 const CHUNK_BYTES: usize = 64;
 
-/// Whether all bytes of a text are of a kind. Whole chunks are looked at, without a way out of one: most texts are of the kind, and so it is
-/// several times faster. The chunks are long enough for the compiler to keep the loop over one, which it then makes one of vectors.
+/// Whether `is_one` is true of all bytes of a text. The loop over a chunk does not stop at the first byte that differs, so that the compiler
+/// vectorises it. It would unroll the loop over a short chunk instead.
 pub(crate) fn all_bytes(text: &str, is_one: impl Fn(u8) -> bool) -> bool {
     let text = text.as_bytes();
     let are = |bytes: &[u8]| bytes.iter().fold(true, |all, byte| all & is_one(*byte));
     let are_chunk = |chunk: &[u8; CHUNK_BYTES]| are(chunk);
     match text.last_chunk() {
-        // It overlaps the one before it.
+        // The last chunk overlaps the one before it.
         Some(last) => text.as_chunks().0.iter().all(are_chunk) && are_chunk(last),
         None => are(text),
     }

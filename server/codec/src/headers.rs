@@ -85,8 +85,8 @@ impl RequestHeaders {
     }
 }
 
-/// The first value of a name, of headers that are no [`RequestHeaders`] yet. Neither this nor [`set`] is inlined, so that the code of the
-/// map is built here, for speed.
+/// The first value of a name in a plain map. Neither this nor [`set`] is inlined, so that the code of the map is compiled in this crate, which
+/// is built for speed.
 #[inline(never)]
 pub fn get<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
     headers.get(name)

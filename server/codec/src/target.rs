@@ -29,8 +29,8 @@ pub fn without_credentials(target: &str) -> Cow<'_, str> {
     without_secret_parameters(&format!("{path}{separator}{query}")).into()
 }
 
-/// Whether nothing is cut from a target, as one look at it shows: it begins with a path, has no fragment and no name of a secret parameter,
-/// nor an escape in which such a name could be.
+/// Whether a target certainly stays as it is: it begins with a path, and has no fragment, no secret parameter, and no escape in its query,
+/// which could hide the name of one.
 fn is_plain(target: &str) -> bool {
     let text = target.as_bytes();
     let query_at = memchr(b'?', text).unwrap_or(text.len());
@@ -81,7 +81,7 @@ pub fn may_have_secret(text: &[u8]) -> bool {
     memchr2_iter(b'=', b'%', text).any(|at| secret_value(text, at).is_some())
 }
 
-/// Where the value begins whose equals sign, or its escape, is at `at`, if the name of a secret parameter stands before it; and that name.
+/// The secret parameter whose name ends before `at`, where an equals sign or its escape may stand, and the position of its value.
 fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str, Before))> {
     let value_at = match text[at] {
         b'=' => at + 1,

@@ -20,14 +20,3 @@ pub enum Level {
     /// Types, addresses and names of all.
     Full,
 }
-
-impl Level {
-    /// As in media types.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::None => "nometadata",
-            Level::Minimal => "minimalmetadata",
-            Level::Full => "fullmetadata",
-        }
-    }
-}

@@ -7,8 +7,8 @@
 //!
 //! Other programs on the same processors are not counted but noticed: a thread that loses its processor while it polls finds that
 //! one poll took far longer than a poll takes ([`POLL_MAX`]), until it returned or a request was read. Then all threads sleep between
-//! requests for a while ([`PAUSE`]), longer each time in a row; for less if a fraction of a time slice was lost ([`SLICE_MIN`]): to an
-//! interrupt, or to the host of a virtual machine. A thread never gives its processor away while it polls: among busy neighbours it would
+//! requests for a while ([`PAUSE`]), longer each time in a row. An interrupt, or the host of a virtual machine, takes less than a time slice
+//! ([`SLICE_MIN`]): after that the pause is short. A thread never gives its processor away while it polls: among busy neighbours it would
 //! get it back only after all of their time slices.
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -273,13 +273,13 @@ mod tests {
         let lost = 100 * MICROS;
         threads.pause(1000 * MICROS, lost);
         assert!(!threads.may_poll(3499 * MICROS) && threads.may_poll(3500 * MICROS));
-        // Nor does it make the next pause after a whole slice a longer one.
+        // It does not make the next pause after a whole slice longer.
         threads.pause(5000 * MICROS, 4000 * MICROS);
         assert!(threads.may_poll(105_000 * MICROS));
         threads.pause(999_900 * MICROS, lost);
         threads.pause(1_000_000 * MICROS, 4000 * MICROS);
         assert!(threads.may_poll(1_100_000 * MICROS));
-        // Neither does it end a longer pause, nor make it longer.
+        // It neither ends a longer pause nor extends it.
         let threads = Threads::new(1, 1);
         threads.pause(10_000 * MICROS, 4000 * MICROS);
         threads.pause(20_000 * MICROS, lost);

@@ -700,7 +700,7 @@ pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
     push_lines(head, headers, |head, value| {
         head.extend_from_slice(value.as_bytes());
     });
-    // Looked for in all lines at once: in most requests there is none.
+    // All lines are searched at once: most requests have no secret in them.
     if may_have_secret(&head[start..]) {
         head.truncate(start);
         push_lines(head, headers, push_without_secret_parameters);
