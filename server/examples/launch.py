@@ -121,7 +121,7 @@ def parse(description):
 
 def _program():
     built = Path(__file__).parents[2] / "target"
-    places = [built / profile / "lazurite" for profile in ("dist", "release", "debug")]
+    places = [built / profile / "lazurite" for profile in ("release", "debug")]
     return (
         os.environ.get("LAZURITE")
         or shutil.which("lazurite")

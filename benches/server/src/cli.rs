@@ -126,22 +126,22 @@ pub(crate) enum Command {
 
 const SERVICES_EXAMPLES: &str = "\
 Examples:
-  lazurite-bench services --spawn target/dist/lazurite --runs 3
-  lazurite-bench services --spawn target/dist/lazurite --only table-insert,queue-put --scale 0.25
-  lazurite-bench services --spawn target/dist/lazurite --service blob --peers lazurite,minimal-handler
-  lazurite-bench services --spawn target/dist/lazurite --only table-deep,queue-deep --scale 0.1";
+  lazurite-bench services --spawn target/release/lazurite --runs 3
+  lazurite-bench services --spawn target/release/lazurite --only table-insert,queue-put --scale 0.25
+  lazurite-bench services --spawn target/release/lazurite --service blob --peers lazurite,minimal-handler
+  lazurite-bench services --spawn target/release/lazurite --only table-deep,queue-deep --scale 0.1";
 
 const SPACE_EXAMPLES: &str = "\
 Examples:
-  lazurite-bench space --spawn target/dist/lazurite --html space.html --json space.json
-  lazurite-bench space --spawn target/dist/lazurite --only snapshot,fork --gigabytes 1
-  lazurite-bench space --spawn target/dist/lazurite --scale 0.01";
+  lazurite-bench space --spawn target/release/lazurite --html space.html --json space.json
+  lazurite-bench space --spawn target/release/lazurite --only snapshot,fork --gigabytes 1
+  lazurite-bench space --spawn target/release/lazurite --scale 0.01";
 
 const TRANSFER_EXAMPLES: &str = "\
 Examples:
-  lazurite-bench transfer --spawn target/dist/lazurite --json transfer.json
-  lazurite-bench transfer --spawn target/dist/lazurite --scale 0.1 --azurite-scale 0
-  lazurite-bench transfer --spawn target/dist/lazurite --entities 0 --messages 0 --blobs 1000 --blob-bytes 4000000";
+  lazurite-bench transfer --spawn target/release/lazurite --json transfer.json
+  lazurite-bench transfer --spawn target/release/lazurite --scale 0.1 --azurite-scale 0
+  lazurite-bench transfer --spawn target/release/lazurite --entities 0 --messages 0 --blobs 1000 --blob-bytes 4000000";
 
 #[cfg(test)]
 mod tests {
