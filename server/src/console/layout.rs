@@ -2,13 +2,13 @@
 
 use crate::codec::date;
 use crate::console::respond::{Done, Html, Visit, put_default, text};
-use crate::console::routing::get;
 use crate::console::{Console, guard, test_section};
 use crate::response::error::Failure;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use axum::routing::get;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::IgnoredAny;

@@ -26,7 +26,6 @@ mod preview;
 mod queues;
 pub mod requests;
 mod respond;
-mod routing;
 mod rows;
 mod sas;
 mod state;
@@ -48,9 +47,9 @@ use crate::services::Services;
 use crate::state::{Stores, fork_not_found};
 use crate::transfers::Transfers;
 use axum::Router;
+use axum::routing::get;
 use lazurite_advisor::Advisor;
 use requests::Ring;
-use routing::{any_handler, get};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,7 +216,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .merge(test_pages::routes(&console))
         .merge(state_pages::routes(&console))
         .merge(transfer_pages::routes(&console))
-        .fallback(any_handler(open_pages::unknown))
+        .fallback(open_pages::unknown)
         .layer(axum::middleware::map_response(guard::protect))
         .layer(axum::middleware::from_fn(respond::rendered))
         .with_state(console)

@@ -3,7 +3,6 @@
 use crate::advisor;
 use crate::auth::identity;
 use crate::console::respond::{Connection, HandedBody, Refusal};
-use crate::console::routing::{any, get};
 use crate::console::{Console, PREFIX};
 use crate::layers::{browser_guard, health};
 use crate::pages::RefusedAsService;
@@ -12,7 +11,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
-use axum::routing::MethodRouter;
+use axum::routing::{MethodRouter, any, get};
 use axum::{Extension, Router};
 use std::sync::Arc;
 

@@ -128,9 +128,7 @@ pub async fn made<T: Send + 'static>(
     console: Arc<Console>,
     make: impl FnOnce(&Console) -> Result<T> + Send + 'static,
 ) -> Page<T> {
-    // Boxed: the pool's code is compiled once for each kind of page, not for each page.
-    let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(move || make(&console));
-    Ok(on_blocking_pool(work).await?)
+    Ok(on_blocking_pool(move || make(&console)).await?)
 }
 
 /// Carries out a write of a page, waits until it is as durable as an acknowledged write, and sends the browser to `path`, which tells
@@ -142,8 +140,7 @@ pub async fn written(
     write: impl FnOnce(&Console) -> Result<Ticket> + Send + 'static,
 ) -> Page<SeeOther> {
     let db = console.services().db.clone();
-    let work: Box<dyn FnOnce() -> Result<Ticket> + Send> = Box::new(move || write(&console));
-    change(&db, work).await?.await?;
+    change(&db, move || write(&console)).await?.await?;
     let separator = if path.contains('?') { '&' } else { '?' };
     Ok(SeeOther(format!("{path}{separator}done={}", done.word())))
 }

@@ -5,13 +5,13 @@ use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::layout::{self, copy_button, size};
 use crate::console::respond::{Done, Page, SeeOther, Visit};
-use crate::console::routing::{any_handler, get};
 use crate::console::test_pages::check_shows_all;
 use crate::console::{connect, fault_section, state_pages, test_section, transfer_pages};
 use crate::response::error::{Failure, Result};
 use crate::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
 use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
 use axum::extract::State;
+use axum::routing::get;
 use axum::{Extension, Router};
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const CHANGES_MAX: usize = 200;
 
 pub fn routes() -> Router<Arc<Console>> {
-    Router::new().route("/_lazurite/state", get(page).post(any_handler(act)))
+    Router::new().route("/_lazurite/state", get(page).post(act))
 }
 
 async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {

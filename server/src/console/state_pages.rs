@@ -3,7 +3,6 @@
 
 use crate::accounts::name_of_fork;
 use crate::console::respond::{HandedBody, Json, Page, Visit};
-use crate::console::routing::{any_handler, delete, get, post, put};
 use crate::console::test_pages::guard;
 use crate::console::{Console, connect};
 use crate::pages::Address;
@@ -13,6 +12,7 @@ use crate::state::page::{self, WantedFork};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
+use axum::routing::{delete, get, post, put};
 use axum::{Extension, Router};
 use serde_json::Value;
 use std::sync::Arc;
@@ -28,16 +28,13 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
         .route("/_lazurite/state/snapshots", get(list_snapshots))
         .route(
             "/_lazurite/state/snapshots/{name}",
-            put(take_snapshot).delete(any_handler(delete_snapshot)),
+            put(take_snapshot).delete(delete_snapshot),
         )
         .route(
             "/_lazurite/state/snapshots/{name}/restore",
             post(restore_snapshot),
         )
-        .route(
-            "/_lazurite/state/forks",
-            get(list_forks).post(any_handler(make_fork)),
-        )
+        .route("/_lazurite/state/forks", get(list_forks).post(make_fork))
         .route("/_lazurite/state/forks/{name}", delete(release_fork))
         .route_layer(layer)
 }

@@ -4,12 +4,12 @@ use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};
 use crate::console::lists::{self, Kind, Listed};
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
-use crate::console::routing::{any_handler, get, post};
 use crate::console::value_text::{TYPES, display, edit_text, parse, type_name};
 use crate::console::{Console, filter_builder, rows, undo};
 use crate::response::error::{Failure, Result};
 use crate::table::plan_name;
 use axum::extract::{Path, State};
+use axum::routing::{get, post};
 use axum::{Extension, Router};
 use lazurite_table::{
     AccessKind, ETag, Entity, IfMatch, Operation, Query, TableQuery, Value, Write,
@@ -41,10 +41,7 @@ const EMPTY_ROWS: usize = 3;
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/tables", get(list))
-        .route(
-            "/_lazurite/tables/{account}",
-            get(list).post(any_handler(create)),
-        )
+        .route("/_lazurite/tables/{account}", get(list).post(create))
         .route("/_lazurite/tables/{account}/{table}", get(grid))
         .route("/_lazurite/tables/{account}/{table}/delete", post(delete))
         .route("/_lazurite/tables/{account}/{table}/new", get(new))
@@ -62,7 +59,7 @@ pub fn routes() -> Router<Arc<Console>> {
         )
         .route(
             "/_lazurite/tables/{account}/{table}/undo",
-            get(undo::page).post(any_handler(undo::undo)),
+            get(undo::page).post(undo::undo),
         )
         .route(
             "/_lazurite/tables/{account}/{table}/plan.json",
@@ -82,7 +79,7 @@ pub fn routes() -> Router<Arc<Console>> {
         )
         .route(
             "/_lazurite/tables/{account}/{table}/entity",
-            get(entity).post(any_handler(save)),
+            get(entity).post(save),
         )
         .route(
             "/_lazurite/tables/{account}/{table}/entity/delete",

@@ -9,7 +9,6 @@ use crate::connection::on_blocking_pool;
 use crate::console::Console;
 use crate::console::guard::{check_site, check_visitor, refused};
 use crate::console::respond::{Connection, HandedBody, Json, Page, Refusal, Visit};
-use crate::console::routing::{any_handler, get};
 use crate::faults;
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::response::error::{Failure, Result, common};
@@ -19,6 +18,7 @@ use axum::http::header::HeaderMap;
 use axum::http::{Method, Response};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
+use axum::routing::get;
 use axum::{Extension, Router};
 use serde_json::Value;
 use std::sync::Arc;
@@ -26,16 +26,13 @@ use std::sync::Arc;
 pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
     let layer = from_fn_with_state(console.clone(), guard);
     Router::new()
-        .route(
-            "/_lazurite/clock",
-            get(show_clock).put(any_handler(change_clock)),
-        )
+        .route("/_lazurite/clock", get(show_clock).put(change_clock))
         .route(
             "/_lazurite/faults",
             get(show_faults)
-                .put(any_handler(change_faults))
-                .post(any_handler(add_faults))
-                .delete(any_handler(clear_faults)),
+                .put(change_faults)
+                .post(add_faults)
+                .delete(clear_faults),
         )
         .route_layer(layer)
 }

@@ -12,10 +12,10 @@ mod tree;
 use crate::console::Console;
 use crate::console::layout;
 use crate::console::respond::Visit;
-use crate::console::routing::{any_handler, get, post};
 use crate::properties::LOGS_CONTAINER;
 use crate::response::error::{Failure, Result, common};
 use axum::Router;
+use axum::routing::{get, post};
 use lazurite_blob::{Blob, BlobAddress, BlobState, Conditions, ETags, LeaseState, SnapshotTime};
 use maud::Markup;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/blobs", get(containers::page))
         .route(
             "/_lazurite/blobs/{account}",
-            get(containers::page).post(any_handler(containers::create)),
+            get(containers::page).post(containers::create),
         )
         .route(
             "/_lazurite/blobs/{account}/{container}",
-            get(tree::page).put(any_handler(tree::upload)),
+            get(tree::page).put(tree::upload),
         )
         .route(
             "/_lazurite/blobs/{account}/{container}/delete",
-            get(containers::confirm).post(any_handler(containers::delete)),
+            get(containers::confirm).post(containers::delete),
         )
         .route(
             "/_lazurite/blobs/{account}/{container}/lease/break",

@@ -8,9 +8,9 @@ use crate::console::form::Form;
 use crate::console::layout::{self, count};
 use crate::console::lists::{self, Kind, Listed};
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
-use crate::console::routing::{any_handler, get, post};
 use crate::response::error::Result;
 use axum::extract::{Path, State};
+use axum::routing::{get, post};
 use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,14 +43,8 @@ const TEXT_BYTES_SHOWN: usize = 4 << 10;
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/queues", get(list))
-        .route(
-            "/_lazurite/queues/{account}",
-            get(list).post(any_handler(create)),
-        )
-        .route(
-            "/_lazurite/queues/{account}/{queue}",
-            get(queue).post(any_handler(put)),
-        )
+        .route("/_lazurite/queues/{account}", get(list).post(create))
+        .route("/_lazurite/queues/{account}/{queue}", get(queue).post(put))
         .route("/_lazurite/queues/{account}/{queue}/clear", post(clear))
         .route(
             "/_lazurite/queues/{account}/{queue}/move",
