@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::CertifiedKey;
@@ -224,15 +224,13 @@ fn from_pem(cert: &Path, key: &Path) -> Result<Identity, String> {
 }
 
 fn from_pfx(cert: &Path, password: &str) -> Result<Identity, String> {
-    let pfx = pfx::read(&read("--cert", cert)?, password).map_err(|error| {
+    pfx::read(&read("--cert", cert)?, password).map_err(|error| {
         let hint = match error {
             pfx::Error::WrongPassword => "; is --pwd right?",
             _ => "",
         };
         format!("--cert {}: {error}{hint}", cert.display())
-    })?;
-    let certificates = pfx.chain.into_iter().map(CertificateDer::from).collect();
-    Ok((certificates, PrivatePkcs8KeyDer::from(pfx.key).into()))
+    })
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, String> {
@@ -252,7 +250,7 @@ mod tests {
     use tokio_rustls::rustls::client::danger::{
         HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
     };
-    use tokio_rustls::rustls::pki_types::{ServerName, UnixTime};
+    use tokio_rustls::rustls::pki_types::{PrivatePkcs8KeyDer, ServerName, UnixTime};
     use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
     /// Made by `openssl x509 -req -signkey`, for the next hundred years, and its key.
