@@ -132,13 +132,13 @@ fn an_assistant_reads_the_store_and_learns_why_a_request_failed() {
     assert_eq!(
         names,
         [
+            "advice",
             "list",
-            "read_blob",
-            "query_entities",
             "peek_messages",
-            "requests",
+            "query_entities",
+            "read_blob",
             "request",
-            "advice"
+            "requests"
         ]
     );
     let all = session.call("list", json!({})).unwrap();
@@ -168,7 +168,7 @@ fn an_assistant_reads_the_store_and_learns_why_a_request_failed() {
     let sentence = session.call("query_entities", mistake).unwrap_err();
     assert!(sentence.contains("quotes"), "{sentence}");
     let missing = session.call("query_entities", json!({})).unwrap_err();
-    assert!(missing.contains("'table'"), "{missing}");
+    assert!(missing.contains("`table`"), "{missing}");
     session.end();
 }
 

@@ -1,397 +1,306 @@
-//! The tools: name, description, parameters, and the command that each of them is.
+//! The tools: each a function with its description and its arguments.
 
+use super::McpServer;
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::{files, messages, query};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::schemars::{self, JsonSchema};
+use rmcp::{tool, tool_router};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 
 /// Most entries, entities and requests in one answer.
 const ENTRIES_MAX: usize = 500;
-const ENTITIES_MAX: u64 = 200;
-const REQUESTS_MAX: u64 = 100;
+const ENTITIES_MAX: usize = 200;
+const REQUESTS_MAX: usize = 100;
 /// Bytes of a blob that are read.
 const BLOB_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of an answer: assistants read no more.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
 
-/// The effect of a tool on the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    Reads,
-    Writes,
-    /// Replaces or deletes what is stored.
-    Destroys,
+/// JSON, or a sentence that says why there is none.
+type Answer = Result<String, String>;
+
+#[derive(Deserialize, JsonSchema)]
+struct Place {
+    /// A container, with the directory to list: photos/2026/. Absent: all containers, queues and tables.
+    #[serde(default)]
+    path: String,
+    /// All blobs below the path, not one level.
+    #[serde(default)]
+    deep: bool,
 }
 
-type Arguments = Map<String, Value>;
-
-/// A tool. Its function returns JSON, or a sentence that says why there is none.
-pub struct Tool {
-    pub name: &'static str,
-    pub description: &'static str,
-    pub access: Access,
-    parameters: &'static [Parameter],
-    pub call: fn(&Client, &Arguments) -> Result<Value, String>,
+#[derive(Deserialize, JsonSchema)]
+struct BlobPath {
+    /// CONTAINER/NAME
+    path: String,
 }
 
-/// A parameter: name, JSON type, whether it must be given, description.
-type Parameter = (&'static str, &'static str, bool, &'static str);
-
-impl Tool {
-    /// The JSON schema of the arguments.
-    pub fn schema(&self) -> Arguments {
-        let properties = self.parameters.iter().map(|(name, kind, _, description)| {
-            let schema = json!({"type": kind, "description": description});
-            ((*name).to_owned(), schema)
-        });
-        let required = self
-            .parameters
-            .iter()
-            .filter(|(_, _, is_required, _)| *is_required);
-        let required: Vec<_> = required.map(|(name, ..)| *name).collect();
-        let mut schema = Map::new();
-        schema.insert("type".to_owned(), "object".into());
-        schema.insert(
-            "properties".to_owned(),
-            properties.collect::<Arguments>().into(),
-        );
-        schema.insert("required".to_owned(), json!(required));
-        schema
-    }
+#[derive(Deserialize, JsonSchema)]
+struct EntityQuery {
+    table: String,
+    /// As in $filter: PartitionKey eq 'Sales' and Age gt 30
+    #[serde(default)]
+    filter: String,
+    /// Most entities, at most 200; 50 if absent
+    top: Option<usize>,
 }
 
-/// All tools, reading ones first.
-pub fn all() -> Vec<Tool> {
-    reading().into_iter().chain(writing()).collect()
+#[derive(Deserialize, JsonSchema)]
+struct Peek {
+    queue: String,
+    /// Most messages, at most 32; 32 if absent
+    count: Option<u32>,
 }
 
-fn reading() -> [Tool; 7] {
-    let tool = |name, description, parameters, call| Tool {
-        name,
-        description,
-        access: Access::Reads,
-        parameters,
-        call,
-    };
-    [
-        tool(
-            "list",
-            "List containers, queues and tables; or the blobs of a container, one level of directories at a time.",
-            &[
-                (
-                    "path",
-                    "string",
-                    false,
-                    "A container, with the directory to list: photos/2026/. Absent: all containers, queues and tables.",
-                ),
-                (
-                    "deep",
-                    "boolean",
-                    false,
-                    "All blobs below the path, not one level.",
-                ),
-            ],
-            list,
-        ),
-        tool(
-            "read_blob",
-            "Read the first 64 KiB of a blob that is text.",
-            &[("path", "string", true, "CONTAINER/NAME")],
-            read_blob,
-        ),
-        tool(
-            "query_entities",
-            "Query a table. Answers entities, the plan of the query and the number of entities examined.",
-            &[
-                ("table", "string", true, "The table"),
-                (
-                    "filter",
-                    "string",
-                    false,
-                    "As in $filter: PartitionKey eq 'Sales' and Age gt 30",
-                ),
-                (
-                    "top",
-                    "integer",
-                    false,
-                    "Most entities, at most 200; 50 if absent",
-                ),
-            ],
-            query_entities,
-        ),
-        tool(
-            "peek_messages",
-            "Look at the next messages of a queue. Counts no delivery.",
-            &[
-                ("queue", "string", true, "The queue"),
-                (
-                    "count",
-                    "integer",
-                    false,
-                    "Most messages, at most 32; 32 if absent",
-                ),
-            ],
-            peek_messages,
-        ),
-        tool(
-            "requests",
-            "The last requests that the server had, newest last, with status, error code and the reason of each refusal.",
-            &[
-                (
-                    "filter",
-                    "string",
-                    false,
-                    "Words that all have to be in the request, or status:404 code:BlobNotFound operation:GetBlob client:python in:photos",
-                ),
-                (
-                    "errors_only",
-                    "boolean",
-                    false,
-                    "Only requests that were refused or failed",
-                ),
-                (
-                    "count",
-                    "integer",
-                    false,
-                    "Most requests, at most 100; 20 if absent",
-                ),
-            ],
-            requests,
-        ),
-        tool(
-            "request",
-            "One request with headers, bodies, the operations of a batch, and the two strings to sign of a refused signature.",
-            &[(
-                "id",
-                "string",
-                true,
-                "x-ms-request-id, from `requests` or from the log of a client",
-            )],
-            request,
-        ),
-        tool(
-            "advice",
-            "What the server would change about the workload that it has seen, by the rules of the table design guide.",
-            &[],
-            advice,
-        ),
-    ]
+#[derive(Deserialize, JsonSchema)]
+struct RequestQuery {
+    /// Words that all have to be in the request, or status:404 code:BlobNotFound operation:GetBlob client:python in:photos
+    #[serde(default)]
+    filter: String,
+    /// Only requests that were refused or failed
+    #[serde(default)]
+    errors_only: bool,
+    /// Most requests, at most 100; 20 if absent
+    count: Option<usize>,
 }
 
-fn writing() -> [Tool; 6] {
-    let tool = |name, description, access, parameters, call| Tool {
-        name,
-        description,
-        access,
-        parameters,
-        call,
-    };
-    [
-        tool(
-            "put_blob",
-            "Put a text as a block blob, in place of one that has the name.",
-            Access::Destroys,
-            &[
-                ("path", "string", true, "CONTAINER/NAME"),
-                ("text", "string", true, "The content"),
-                ("content_type", "string", false, "text/plain if absent"),
-            ],
-            put_blob,
-        ),
-        tool(
-            "delete_blob",
-            "Delete a blob.",
-            Access::Destroys,
-            &[("path", "string", true, "CONTAINER/NAME")],
-            delete_blob,
-        ),
-        tool(
-            "send_message",
-            "Put a message into a queue.",
-            Access::Writes,
-            &[
-                ("queue", "string", true, "The queue"),
-                ("text", "string", true, "The message"),
-            ],
-            send_message,
-        ),
-        tool(
-            "put_entity",
-            "Insert an entity, or replace the one that has its keys.",
-            Access::Destroys,
-            &[
-                ("table", "string", true, "The table"),
-                (
-                    "entity",
-                    "object",
-                    true,
-                    "PartitionKey, RowKey and properties; a type that JSON does not have stands beside a value as NAME@odata.type",
-                ),
-            ],
-            put_entity,
-        ),
-        tool(
-            "delete_entity",
-            "Delete an entity.",
-            Access::Destroys,
-            &[
-                ("table", "string", true, "The table"),
-                ("partition_key", "string", true, "Its PartitionKey"),
-                ("row_key", "string", true, "Its RowKey"),
-            ],
-            delete_entity,
-        ),
-        tool(
-            "create",
-            "Create a container, a queue or a table.",
-            Access::Writes,
-            &[
-                ("kind", "string", true, "container, queue or table"),
-                ("name", "string", true, "Its name"),
-            ],
-            create,
-        ),
-    ]
+#[derive(Deserialize, JsonSchema)]
+struct RequestId {
+    /// x-ms-request-id, from `requests` or from the log of a client
+    id: String,
 }
 
-fn text<'a>(arguments: &'a Arguments, name: &str) -> Result<&'a str, String> {
-    let found = arguments.get(name).and_then(Value::as_str);
-    found.ok_or_else(|| format!("The argument '{name}' is missing, or is not a string."))
+#[derive(Deserialize, JsonSchema)]
+struct NewBlob {
+    /// CONTAINER/NAME
+    path: String,
+    /// The content
+    text: String,
+    /// text/plain if absent
+    content_type: Option<String>,
 }
 
-fn optional<'a>(arguments: &'a Arguments, name: &str) -> &'a str {
-    arguments
-        .get(name)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+#[derive(Deserialize, JsonSchema)]
+struct NewMessage {
+    queue: String,
+    /// The message
+    text: String,
 }
 
-fn flag(arguments: &Arguments, name: &str) -> bool {
-    arguments
-        .get(name)
-        .and_then(Value::as_bool)
-        .unwrap_or(false)
+#[derive(Deserialize, JsonSchema)]
+struct NewEntity {
+    table: String,
+    /// PartitionKey, RowKey and properties; a type that JSON does not have stands beside a value as NAME@odata.type
+    entity: Map<String, Value>,
 }
 
-fn count(arguments: &Arguments, name: &str, usual: u64, most: u64) -> u64 {
-    let given = arguments.get(name).and_then(Value::as_u64);
-    given.unwrap_or(usual).clamp(1, most)
+#[derive(Deserialize, JsonSchema)]
+struct EntityKeys {
+    table: String,
+    partition_key: String,
+    row_key: String,
 }
 
-fn list(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let (mut entries, mut has_more) = (Vec::new(), false);
-    files::facts(
-        client,
-        optional(arguments, "path"),
-        flag(arguments, "deep"),
-        &mut |fact| {
+#[derive(Deserialize, JsonSchema)]
+struct NewResource {
+    kind: ResourceKind,
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ResourceKind {
+    Container,
+    Queue,
+    Table,
+}
+
+#[tool_router(router = all_tools, vis = "pub(super)")]
+impl McpServer {
+    /// List containers, queues and tables; or the blobs of a container, one level of directories at a time.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn list(&self, Parameters(Place { path, deep }): Parameters<Place>) -> Answer {
+        let (mut entries, mut has_more) = (Vec::new(), false);
+        files::facts(&self.client, &path, deep, &mut |fact| {
             has_more = entries.len() == ENTRIES_MAX;
             if !has_more {
                 entries.push(fact);
             }
             !has_more
-        },
-    )?;
-    Ok(json!({"entries": entries, "has_more": has_more}))
-}
+        })?;
+        answer(&json!({"entries": entries, "has_more": has_more}))
+    }
 
-fn read_blob(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let resource = files::blob(text(arguments, "path")?)?;
-    let mut reply = client.ask(ServiceKind::Blob, "GET", resource)?;
-    let kind = reply.header("content-type").unwrap_or_default().to_owned();
-    let length = reply
-        .header("content-length")
-        .and_then(|length| length.parse::<u64>().ok());
-    let mut bytes = Vec::new();
-    let read = reply.body().take(BLOB_BYTES_MAX).read_to_end(&mut bytes);
-    read.map_err(|error| format!("The content cannot be read: {error}."))?;
-    let content = match std::str::from_utf8(&bytes) {
-        Ok(content) => content,
-        // A character is cut off.
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
+    /// Read the first 64 KiB of a blob that is text.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn read_blob(&self, Parameters(BlobPath { path }): Parameters<BlobPath>) -> Answer {
+        let mut reply = self
+            .client
+            .ask(ServiceKind::Blob, "GET", files::blob(&path)?)?;
+        let kind = reply.header("content-type").unwrap_or_default().to_owned();
+        let length = reply.header("content-length");
+        let length = length.and_then(|length| length.parse::<u64>().ok());
+        let mut bytes = Vec::new();
+        let read = reply.body().take(BLOB_BYTES_MAX).read_to_end(&mut bytes);
+        read.map_err(|error| format!("The content cannot be read: {error}."))?;
+        let content = match std::str::from_utf8(&bytes) {
+            Ok(content) => content,
+            // A character is cut off.
+            Err(error) if error.error_len().is_none() => {
+                std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
+            }
+            Err(_) => return Err(format!("The blob is no text: it is {kind}.")),
+        };
+        answer(&json!({"content_type": kind, "bytes": length, "text": content}))
+    }
+
+    /// Query a table. Answers entities, the plan of the query and the number of entities examined.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn query_entities(&self, Parameters(query): Parameters<EntityQuery>) -> Answer {
+        let top = query.top.unwrap_or(50).clamp(1, ENTITIES_MAX);
+        let found = query::find(&self.client, &query.table, &query.filter, top)?;
+        answer(&json!({"entities": found.rows, "plan": found.plan, "has_more": found.has_more}))
+    }
+
+    /// Look at the next messages of a queue. Counts no delivery.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn peek_messages(&self, Parameters(Peek { queue, count }): Parameters<Peek>) -> Answer {
+        let messages = messages::peeked(&self.client, &queue, count.unwrap_or(32).clamp(1, 32))?;
+        answer(&json!({ "messages": messages }))
+    }
+
+    /// The last requests that the server had, newest last, with status, error code and the reason of each refusal.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn requests(&self, Parameters(query): Parameters<RequestQuery>) -> Answer {
+        let most = query.count.unwrap_or(20).clamp(1, REQUESTS_MAX);
+        let filter = encode(&query.filter).replace('/', "%2F");
+        let errors = if query.errors_only { "&errors=yes" } else { "" };
+        let (mut last, mut after) = (Vec::new(), 0);
+        loop {
+            let page = format!("/_lazurite/api/requests?after={after}&filter={filter}{errors}");
+            let mut batch = self.client.administer(&page)?;
+            if let Value::Array(requests) = batch["requests"].take() {
+                last.extend(requests);
+            }
+            last.drain(..last.len().saturating_sub(most));
+            let next = batch["next"].as_u64().unwrap_or(after);
+            if next <= after {
+                return answer(&json!({ "requests": last }));
+            }
+            after = next;
         }
-        Err(_) => return Err(format!("The blob is no text: it is {kind}.")),
-    };
-    Ok(json!({"content_type": kind, "bytes": length, "text": content}))
-}
+    }
 
-fn query_entities(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let (table, filter) = (text(arguments, "table")?, optional(arguments, "filter"));
-    let top = count(arguments, "top", 50, ENTITIES_MAX) as usize;
-    let found = query::find(client, table, filter, top)?;
-    Ok(json!({"entities": found.rows, "plan": found.plan, "has_more": found.has_more}))
-}
+    /// One request with headers, bodies, the operations of a batch, and the two strings to sign of a refused signature.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn request(&self, Parameters(RequestId { id }): Parameters<RequestId>) -> Answer {
+        let id = encode(&id).replace('/', "%2F");
+        answer(
+            &self
+                .client
+                .administer(&format!("/_lazurite/api/requests/{id}"))?,
+        )
+    }
 
-fn peek_messages(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let most = count(arguments, "count", 32, 32) as u32;
-    let messages = messages::peeked(client, text(arguments, "queue")?, most)?;
-    Ok(json!({ "messages": messages }))
-}
+    /// What the server would change about the workload that it has seen, by the rules of the table design guide.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn advice(&self) -> Answer {
+        answer(&self.client.advice()?)
+    }
 
-fn requests(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let most = count(arguments, "count", 20, REQUESTS_MAX) as usize;
-    let filter = encode(optional(arguments, "filter")).replace('/', "%2F");
-    let errors = if flag(arguments, "errors_only") {
-        "&errors=yes"
-    } else {
-        ""
-    };
-    let (mut last, mut after) = (Vec::new(), 0);
-    loop {
-        let page = format!("/_lazurite/api/requests?after={after}&filter={filter}{errors}");
-        let mut batch = client.administer(&page)?;
-        if let Value::Array(requests) = batch["requests"].take() {
-            last.extend(requests);
+    /// Put a text as a block blob, in place of one that has the name.
+    #[tool(annotations(destructive_hint = true, open_world_hint = false))]
+    fn put_blob(&self, Parameters(new): Parameters<NewBlob>) -> Answer {
+        let kind = new.content_type.filter(|kind| !kind.is_empty());
+        let kind = kind.as_deref().unwrap_or("text/plain");
+        if kind.chars().any(char::is_control) {
+            return Err("The content type has a control character.".to_owned());
         }
-        last.drain(..last.len().saturating_sub(most));
-        let next = batch["next"].as_u64().unwrap_or(after);
-        if next <= after {
-            return Ok(json!({ "requests": last }));
+        files::put_content(
+            &self.client,
+            &new.path,
+            kind,
+            Upload::of(new.text.into_bytes()),
+        )?;
+        done()
+    }
+
+    /// Delete a blob.
+    #[tool(annotations(destructive_hint = true, open_world_hint = false))]
+    fn delete_blob(&self, Parameters(BlobPath { path }): Parameters<BlobPath>) -> Answer {
+        files::remove(&self.client, &path)?;
+        done()
+    }
+
+    /// Put a message into a queue.
+    #[tool(annotations(destructive_hint = false, open_world_hint = false))]
+    fn send_message(&self, Parameters(new): Parameters<NewMessage>) -> Answer {
+        messages::put(&self.client, &new.queue, &new.text)?;
+        done()
+    }
+
+    /// Insert an entity, or replace the one that has its keys.
+    #[tool(annotations(destructive_hint = true, open_world_hint = false))]
+    fn put_entity(&self, Parameters(NewEntity { table, entity }): Parameters<NewEntity>) -> Answer {
+        let key = |name: &str| {
+            let key = entity.get(name).and_then(Value::as_str);
+            key.ok_or_else(|| format!("The property '{name}' is missing, or is not a string."))
+        };
+        let resource = entity_of(&table, key("PartitionKey")?, key("RowKey")?);
+        let body = Value::Object(entity.clone()).to_string();
+        send(
+            &self.client,
+            (ServiceKind::Table, "PUT", resource),
+            &JSON,
+            &body,
+        )
+    }
+
+    /// Delete an entity.
+    #[tool(annotations(destructive_hint = true, open_world_hint = false))]
+    fn delete_entity(&self, Parameters(keys): Parameters<EntityKeys>) -> Answer {
+        let resource = entity_of(&keys.table, &keys.partition_key, &keys.row_key);
+        let line = (ServiceKind::Table, "DELETE", resource);
+        send(&self.client, line, &[("If-Match", "*")], "")
+    }
+
+    /// Create a container, a queue or a table.
+    #[tool(annotations(destructive_hint = false, open_world_hint = false))]
+    fn create(&self, Parameters(NewResource { kind, name }): Parameters<NewResource>) -> Answer {
+        match kind {
+            ResourceKind::Container => {
+                let resource = format!("{}?restype=container", encode(&name));
+                send(&self.client, (ServiceKind::Blob, "PUT", resource), &[], "")
+            }
+            ResourceKind::Queue => {
+                let line = (ServiceKind::Queue, "PUT", encode(&name));
+                send(&self.client, line, &[], "")
+            }
+            ResourceKind::Table => {
+                let line = (ServiceKind::Table, "POST", "Tables".to_owned());
+                let body = json!({"TableName": name}).to_string();
+                send(&self.client, line, &JSON, &body)
+            }
         }
-        after = next;
     }
 }
 
-fn request(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let id = encode(text(arguments, "id")?).replace('/', "%2F");
-    client.administer(&format!("/_lazurite/api/requests/{id}"))
-}
-
-fn advice(client: &Client, _: &Arguments) -> Result<Value, String> {
-    client.advice()
+fn answer(value: &Value) -> Answer {
+    let text = value.to_string();
+    if text.len() > ANSWER_BYTES_MAX {
+        return Err("The answer is longer than 256 KiB: ask for fewer.".to_owned());
+    }
+    Ok(text)
 }
 
 /// The answer of a tool that has nothing to tell.
-fn done() -> Result<Value, String> {
-    Ok(json!({"done": true}))
-}
-
-fn put_blob(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let kind = Some(optional(arguments, "content_type")).filter(|kind| !kind.is_empty());
-    let content = text(arguments, "text")?.as_bytes().to_vec();
-    let path = text(arguments, "path")?;
-    let kind = checked_header(kind.unwrap_or("text/plain"))?;
-    files::put_content(client, path, kind, Upload::of(content))?;
-    done()
-}
-
-/// A value that stands in the head of a request.
-fn checked_header(value: &str) -> Result<&str, String> {
-    if value.chars().any(char::is_control) {
-        return Err("The content type has a control character.".to_owned());
-    }
-    Ok(value)
-}
-
-fn delete_blob(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    files::remove(client, text(arguments, "path")?)?;
-    done()
-}
-
-fn send_message(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    messages::put(client, text(arguments, "queue")?, text(arguments, "text")?)?;
-    done()
+fn done() -> Answer {
+    answer(&json!({"done": true}))
 }
 
 /// The resource of an entity.
@@ -405,15 +314,18 @@ fn entity_of(table: &str, partition_key: &str, row_key: &str) -> String {
     )
 }
 
-/// Sends a document to the Table service, or creates something.
+const JSON: [(&str, &str); 2] = [
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json"),
+];
+
+/// Sends a request: service, method and resource, headers and body.
 fn send(
     client: &Client,
-    service: ServiceKind,
-    method: &str,
-    resource: String,
+    (service, method, resource): (ServiceKind, &str, String),
     headers: &[(&str, &str)],
     body: &str,
-) -> Result<Value, String> {
+) -> Answer {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -427,75 +339,24 @@ fn send(
     done()
 }
 
-fn put_entity(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let entity = arguments.get("entity").and_then(Value::as_object);
-    let entity = entity.ok_or("The argument 'entity' is missing, or is not an object.")?;
-    let (partition_key, row_key) = (text(entity, "PartitionKey")?, text(entity, "RowKey")?);
-    let resource = entity_of(text(arguments, "table")?, partition_key, row_key);
-    let body = Value::Object(entity.clone()).to_string();
-    let headers = [
-        ("Content-Type", "application/json"),
-        ("Accept", "application/json"),
-    ];
-    send(client, ServiceKind::Table, "PUT", resource, &headers, &body)
-}
-
-fn delete_entity(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let keys = (
-        text(arguments, "partition_key")?,
-        text(arguments, "row_key")?,
-    );
-    let resource = entity_of(text(arguments, "table")?, keys.0, keys.1);
-    send(
-        client,
-        ServiceKind::Table,
-        "DELETE",
-        resource,
-        &[("If-Match", "*")],
-        "",
-    )
-}
-
-fn create(client: &Client, arguments: &Arguments) -> Result<Value, String> {
-    let name = text(arguments, "name")?;
-    match text(arguments, "kind")? {
-        "container" => {
-            let resource = format!("{}?restype=container", encode(name));
-            send(client, ServiceKind::Blob, "PUT", resource, &[], "")
-        }
-        "queue" => send(client, ServiceKind::Queue, "PUT", encode(name), &[], ""),
-        "table" => {
-            let body = json!({"TableName": name}).to_string();
-            let headers = [
-                ("Content-Type", "application/json"),
-                ("Accept", "application/json"),
-            ];
-            send(
-                client,
-                ServiceKind::Table,
-                "POST",
-                "Tables".to_owned(),
-                &headers,
-                &body,
-            )
-        }
-        kind => Err(format!("'{kind}' is not container, queue or table.")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn tools_have_names_of_their_own_and_schemas() {
-        let tools = all();
-        let names: std::collections::BTreeSet<_> = tools.iter().map(|tool| tool.name).collect();
-        assert_eq!(names.len(), tools.len());
-        let list = tools[0].schema();
+    fn tools_have_descriptions_and_schemas() {
+        let tools = McpServer::all_tools();
+        for tool in tools.list_all() {
+            assert!(
+                tool.description.is_some() && tool.annotations.is_some(),
+                "{}",
+                tool.name
+            );
+        }
+        let list = &tools.get("list").unwrap().input_schema;
         assert_eq!(list["properties"]["deep"]["type"], "boolean");
-        let put = tools.iter().find(|tool| tool.name == "put_blob").unwrap();
-        assert_eq!(put.schema()["required"], json!(["path", "text"]));
+        let put = &tools.get("put_blob").unwrap().input_schema;
+        assert_eq!(put["required"], json!(["path", "text"]));
     }
 
     #[test]
