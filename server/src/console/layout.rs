@@ -255,6 +255,7 @@ pub fn time_of_day(at: SystemTime) -> Markup {
 }
 
 /// A JSON object or array with line breaks and indentation; `None` for any other text. Names keep their order and numbers their digits.
+/// `serde_json` would keep both with features that change the maps and numbers of every crate of the program.
 pub fn pretty_json(text: &str) -> Option<String> {
     let text = text.trim();
     let is_structure = text.starts_with(['{', '[']);
