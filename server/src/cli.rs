@@ -291,10 +291,6 @@ pub struct Cli {
     #[arg(long = "max-connections-per-address", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_per_address_max: Option<u32>,
 
-    /// Poll for the next request of a quick client instead of sleeping. For measurements: `lazurite-bench busy-neighbours`
-    #[arg(long = "busy-poll", value_name = "true|false", action = clap::ArgAction::Set, default_value_t = true, hide = true)]
-    pub busy_poll: bool,
-
     /// Longest that a request may take, with its body, until its answer begins (default: no limit but the pace of its body)
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
     pub request_timeout: Option<u64>,

@@ -203,7 +203,7 @@ async fn serve_until_stopped(
     let keeps_history = host.has_directory(cli) && cli.requests_kept > 0;
     let (app, console) = open_app(cli, accounts, &mut host, out)?;
     let history = keeps_history.then(|| History::start(&cli.location, app.requests.clone()));
-    let threads = connection_threads(cli)?;
+    let threads = connection_threads()?;
     fill(cli, &app, &host, &threads).await?;
     if let Some(seconds) = cli.secondary_lag {
         let lag = Duration::from_secs(seconds.into());
@@ -236,7 +236,7 @@ async fn export_on_exit(cli: &Cli, app: &Arc<App>) -> Result<(), String> {
     let Some(path) = cli.import.clone().filter(|_| cli.export_on_exit) else {
         return Ok(());
     };
-    let threads = connection_threads(cli)?;
+    let threads = connection_threads()?;
     let exported = seed::export(app, &threads, path).await;
     if let Some(threads) = Arc::into_inner(threads) {
         threads.close(THREADS_END_MAX).await;
@@ -324,11 +324,10 @@ async fn fill(
 }
 
 /// The threads that serve connections.
-fn connection_threads(cli: &Cli) -> Result<Arc<ConnectionThreads>, String> {
+fn connection_threads() -> Result<Arc<ConnectionThreads>, String> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let pollers_max = if cli.busy_poll { processors / 2 } else { 0 };
     let threads = processors + THREADS_SPARE;
-    let threads = ConnectionThreads::start(threads, BLOCKING_THREADS_MAX, pollers_max);
+    let threads = ConnectionThreads::start(threads, BLOCKING_THREADS_MAX);
     let threads = threads.map_err(|error| format!("cannot start its threads: {error}"))?;
     Ok(Arc::new(threads))
 }

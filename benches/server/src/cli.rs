@@ -2,7 +2,6 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::busy_neighbours::BusyNeighboursArgs;
 use crate::gigabyte::GigabyteArgs;
 use crate::guide::GuideArgs;
 use crate::job::JobArgs;
@@ -65,12 +64,6 @@ pub(crate) enum Command {
     /// Sixteen connections get a blob of a kibibyte: alone, then during each of the expensive requests in turn, such as a list of
     /// 50,000 blocks or a filter over 10,000 entities, sent a tenth of a second apart.
     Neighbours(NeighboursArgs),
-    /// One sequential client beside busy processes, with the server's busy poll on and off in turn.
-    ///
-    /// One client gets a blob of a kibibyte on one connection, beside 0 to 4 processes that compute without a pause, in the scheduling
-    /// group of the server and the client. With the poll it must reach 0.95 of the rate that it has without, or the exit status is 1. The
-    /// whole takes three minutes.
-    BusyNeighbours(BusyNeighboursArgs),
     /// Pages of the console over a million blobs in one container, a million entities and 100,000 messages.
     ///
     /// Fills a server, and asks for each page eleven times. The first answer may take 50 ms until its last byte, that of a
@@ -119,9 +112,6 @@ pub(crate) enum Command {
     /// The minimal handler of `services`, as its child process
     #[command(hide = true)]
     MinimalHandler,
-    /// A busy process of `busy-neighbours`
-    #[command(hide = true)]
-    Spin,
 }
 
 const SERVICES_EXAMPLES: &str = "\

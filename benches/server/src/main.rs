@@ -2,7 +2,6 @@
 
 mod administration;
 mod azurite;
-mod busy_neighbours;
 mod checked_clients;
 mod cli;
 mod client;
@@ -43,7 +42,6 @@ fn main() -> ExitCode {
         Command::Neighbours(args) => neighbours::run(&args).map(shown),
         Command::Pages(args) => pages::run(&args).map(shown),
         Command::SlowDisk(args) => slow_disk::run(&args).map(shown),
-        Command::BusyNeighbours(args) => busy_neighbours::run(&args).map(shown),
         Command::Soak(args) => soak::run(&args).map(shown),
         Command::Space(args) => space::run(&args),
         Command::Start(args) => start::run(&args).map(shown),
@@ -52,10 +50,6 @@ fn main() -> ExitCode {
         Command::Services(args) => services::run(&args),
         Command::Transfer(args) => transfer::run(&args),
         Command::MinimalHandler => services::run_minimal_handler(),
-        Command::Spin => {
-            busy_neighbours::spin();
-            Ok(0)
-        }
     };
     match mismatches {
         Ok(mismatches) => ExitCode::from(u8::from(mismatches > 0)),

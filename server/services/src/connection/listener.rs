@@ -4,9 +4,9 @@ use crate::connection::header_case::{HeaderCaseStream, HeaderNames};
 use crate::connection::limits::Connections;
 use crate::connection::reset::{Aborted, OnTcp, ResetOnDrop};
 use crate::connection::send_deadline::SendDeadline;
+use crate::connection::socket;
 use crate::connection::threads::ConnectionThreads;
 use crate::connection::wrong_scheme;
-use crate::connection::{busy_poll, socket};
 use crate::service_kind::ServiceKind;
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -277,12 +277,10 @@ fn respond<S: Server>(
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response<Body>, &'static str>> {
     async move {
-        busy_poll::begun();
         state.activity.begin();
         let answering = state.server.respond(state.client, request, &state.notes);
         let response = answering.await;
         state.activity.end();
-        busy_poll::answered();
         if response.extensions().get::<Aborted>().is_some() {
             state.resets.store(true, Ordering::Relaxed);
             return Err("reset as a fault asked for");

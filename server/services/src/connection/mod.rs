@@ -1,7 +1,6 @@
 //! Connections: accepted, secured, counted, and served on threads of their own. Nothing here knows what a request asks for.
 
 pub mod blocking_pool;
-mod busy_poll;
 pub mod framing;
 mod header_case;
 mod limits;

@@ -3,7 +3,6 @@
 //! An answer that waits for its client holds memory and, if it comes from the store, a snapshot with its files. A client that is
 //! slow on purpose or gone without a word could keep them for ever.
 
-use crate::connection::busy_poll;
 use crate::memory;
 use std::future::Future;
 use std::io;
@@ -79,11 +78,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SendDeadline<S> {
         task: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = Pin::new(&mut self.socket).poll_read(task, buffer);
-        if read.is_ready() {
-            busy_poll::received();
-        }
-        read
+        Pin::new(&mut self.socket).poll_read(task, buffer)
     }
 }
 
@@ -95,10 +90,7 @@ impl<S: AsyncWrite + Unpin> SendDeadline<S> {
         bytes: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
         match &written {
-            Poll::Ready(Ok(done)) => {
-                busy_poll::sent();
-                self.wrote(bytes(done));
-            }
+            Poll::Ready(Ok(done)) => self.wrote(bytes(done)),
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.poll_blocked(task)?,
         }

@@ -4,7 +4,6 @@
 //! request, and what arrives together is worked off together. What may take long, or wait, is done elsewhere
 //! ([`crate::connection::blocking_pool`]), so that a connection waits for its neighbours no longer than for a few rows of each.
 
-use crate::connection::busy_poll::{self, Threads};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -37,20 +36,13 @@ struct ConnectionThread {
 }
 
 impl ConnectionThreads {
-    /// Starts `threads` threads, which together have about `blocking_threads` others for work that takes long. At most `pollers_max`
-    /// of them are busy while one polls. Errors: those of the operating system if it has no more threads.
-    pub fn start(
-        threads: usize,
-        blocking_threads: usize,
-        pollers_max: usize,
-    ) -> io::Result<ConnectionThreads> {
+    /// Starts `threads` threads, which together have about `blocking_threads` others for work that takes long. Errors: those of the
+    /// operating system if it has no more threads.
+    pub fn start(threads: usize, blocking_threads: usize) -> io::Result<ConnectionThreads> {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
-        let all = Arc::new(Threads::new(threads, pollers_max));
         let (running, ended) = channel(1);
         let threads: io::Result<_> = (0..threads)
-            .map(|number| {
-                ConnectionThread::start(number, blocking_threads, all.clone(), running.clone())
-            })
+            .map(|number| ConnectionThread::start(number, blocking_threads, running.clone()))
             .collect();
         let threads = threads?;
         Ok(ConnectionThreads { threads, ended })
@@ -78,7 +70,6 @@ impl ConnectionThread {
     fn start(
         number: usize,
         blocking_threads: usize,
-        all: Arc<Threads>,
         running: Sender<Infallible>,
     ) -> io::Result<ConnectionThread> {
         let runtime = Builder::new_current_thread()
@@ -88,7 +79,6 @@ impl ConnectionThread {
         let handle = runtime.handle().clone();
         let (sender, end) = oneshot::channel::<()>();
         let run = move || {
-            runtime.spawn(busy_poll::keep(all, number));
             let _ = runtime.block_on(end);
             // The requests had time to end; those that are still running are cut off.
             runtime.shutdown_background();
@@ -167,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_go_to_the_thread_that_has_the_fewest_and_stay_there() {
-        let threads = ConnectionThreads::start(3, 3, 1).unwrap();
+        let threads = ConnectionThreads::start(3, 3).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (sender, mut receiver) = mpsc::channel(8);
         let mut clients = Vec::new();
