@@ -60,7 +60,10 @@ impl RowWriter {
         let format = match format {
             Format::Delimited(dialect) => RowFormat::Delimited(dialect),
             Format::Json { separator } => RowFormat::Json { separator },
-            Format::Arrow(fields) => RowFormat::Arrow(Box::new(ArrowWriter::new(fields))),
+            Format::Arrow(fields) => {
+                let writer = ArrowWriter::new(fields).map_err(|_| "The Arrow schema")?;
+                RowFormat::Arrow(Box::new(writer))
+            }
             Format::Parquet => return Err("Parquet (OutputSerialization)"),
         };
         Ok(RowWriter {

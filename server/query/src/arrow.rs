@@ -2,8 +2,14 @@
 //! Source: Query Blob Contents, "Request body"; Apache Arrow, IPC streaming format.
 
 use crate::RowError;
-use crate::arrow_stream::{self, Column, ColumnType};
 use crate::value::{Number, Value};
+use arrow_array::{
+    ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch,
+    RecordBatchOptions, StringArray, TimestampMillisecondArray,
+};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use std::sync::Arc;
 
 /// Rows, or bytes of values, that complete a batch.
 const BATCH_ROWS: usize = 8 << 10;
@@ -45,45 +51,61 @@ pub enum ArrowType {
 }
 
 impl ArrowType {
-    fn column(self) -> ColumnType {
+    fn data_type(self) -> DataType {
         match self {
-            ArrowType::Int64 => ColumnType::Integer,
-            ArrowType::Boolean => ColumnType::Flag,
-            ArrowType::Timestamp => ColumnType::Milliseconds,
-            ArrowType::Text => ColumnType::Text,
-            ArrowType::Double => ColumnType::Double,
-            ArrowType::Decimal { precision, scale } => ColumnType::Decimal { precision, scale },
+            ArrowType::Int64 => DataType::Int64,
+            ArrowType::Boolean => DataType::Boolean,
+            ArrowType::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, None),
+            ArrowType::Text => DataType::Utf8,
+            ArrowType::Double => DataType::Float64,
+            ArrowType::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
         }
     }
 
     /// Converts a value. Errors: a value that the type cannot represent.
-    fn cell(self, value: Value<'_>) -> Result<Option<Cell>, RowError> {
+    fn cell(self, value: Value<'_>) -> Result<Cell, RowError> {
         if value.is_null() {
-            return Ok(None);
+            return Ok(Cell::Null);
         }
-        Ok(Some(match self {
+        Ok(match self {
             ArrowType::Int64 => match value.as_number()? {
                 Number::Float(number) if number.fract() != 0.0 => {
                     return Err(RowError::conversion());
                 }
                 _ => Cell::Integer(value.as_integer()?),
             },
-            ArrowType::Boolean => match value.as_truth()? {
-                Some(truth) => Cell::Boolean(truth),
-                None => return Ok(None),
-            },
+            ArrowType::Boolean => value.as_truth()?.map_or(Cell::Null, Cell::Boolean),
             ArrowType::Timestamp => Cell::Integer(value.as_timestamp()?.milliseconds),
             ArrowType::Text => Cell::Text(value.into_text().into_owned()),
             ArrowType::Double => Cell::Float(value.as_number()?.float()),
             ArrowType::Decimal { precision, scale } => {
                 Cell::Decimal(decimal(value, precision, scale)?)
             }
-        }))
+        })
+    }
+
+    /// The column with these values, which [`Self::cell`] returned.
+    fn array<'c>(self, cells: impl Iterator<Item = &'c Cell>) -> ArrayRef {
+        match self {
+            ArrowType::Int64 => Arc::new(cells.map(Cell::integer).collect::<Int64Array>()),
+            ArrowType::Timestamp => {
+                let cells = cells.map(Cell::integer);
+                Arc::new(cells.collect::<TimestampMillisecondArray>())
+            }
+            ArrowType::Boolean => Arc::new(cells.map(Cell::boolean).collect::<BooleanArray>()),
+            ArrowType::Text => Arc::new(cells.map(Cell::text).collect::<StringArray>()),
+            ArrowType::Double => Arc::new(cells.map(Cell::float).collect::<Float64Array>()),
+            ArrowType::Decimal { .. } => {
+                let column = cells.map(Cell::decimal).collect::<Decimal128Array>();
+                Arc::new(column.with_data_type(self.data_type()))
+            }
+        }
     }
 }
 
 /// A value of a column.
 enum Cell {
+    Null,
     /// A value of `Int64` or `Timestamp`.
     Integer(i64),
     Boolean(bool),
@@ -93,13 +115,50 @@ enum Cell {
 }
 
 impl Cell {
-    fn append_to(&self, column: &mut Column) {
+    fn bytes(&self) -> usize {
         match self {
-            Cell::Integer(number) => column.append_number(number.to_le_bytes()),
-            Cell::Boolean(truth) => column.append_flag(*truth),
-            Cell::Text(text) => column.append_text(text),
-            Cell::Float(number) => column.append_number(number.to_le_bytes()),
-            Cell::Decimal(number) => column.append_number(number.to_le_bytes()),
+            Cell::Text(text) => 4 + text.len(),
+            _ => 16,
+        }
+    }
+
+    fn integer(&self) -> Option<i64> {
+        if let Cell::Integer(number) = self {
+            Some(*number)
+        } else {
+            None
+        }
+    }
+
+    fn boolean(&self) -> Option<bool> {
+        if let Cell::Boolean(truth) = self {
+            Some(*truth)
+        } else {
+            None
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        if let Cell::Text(text) = self {
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    fn float(&self) -> Option<f64> {
+        if let Cell::Float(number) = self {
+            Some(*number)
+        } else {
+            None
+        }
+    }
+
+    fn decimal(&self) -> Option<i128> {
+        if let Cell::Decimal(number) = self {
+            Some(*number)
+        } else {
+            None
         }
     }
 }
@@ -107,89 +166,110 @@ impl Cell {
 /// Writes an Arrow stream.
 pub struct ArrowWriter {
     fields: Vec<ArrowField>,
-    /// The beginning of the stream, until it is written.
-    schema: Vec<u8>,
-    /// The rows of the current batch.
-    columns: Vec<Column>,
+    schema: SchemaRef,
+    /// Holds messages until [`Self::flush`] takes them, at first the schema.
+    stream: StreamWriter<Vec<u8>>,
+    /// The current batch, row by row.
+    cells: Vec<Cell>,
     rows: usize,
     bytes: usize,
 }
 
 impl ArrowWriter {
-    pub fn new(fields: Vec<ArrowField>) -> ArrowWriter {
-        let named = fields
+    /// Errors: a schema that the format cannot represent.
+    pub fn new(fields: Vec<ArrowField>) -> Result<ArrowWriter, ArrowError> {
+        let columns = fields
             .iter()
-            .map(|field| (&field.name[..], field.kind.column()));
-        let schema = arrow_stream::schema(named, &[]);
-        ArrowWriter {
-            columns: columns(&fields),
+            .map(|field| Field::new(&field.name, field.kind.data_type(), true));
+        let schema = Arc::new(Schema::new(columns.collect::<Vec<_>>()));
+        Ok(ArrowWriter {
+            stream: StreamWriter::try_new(Vec::new(), &schema)?,
             fields,
             schema,
+            cells: Vec::new(),
             rows: 0,
             bytes: 0,
-        }
+        })
     }
 
-    /// Adds a row, and writes the batch if it is complete. Errors: those of the values; a wrong number of columns.
+    /// Adds a row, and writes the batch if it is complete. Errors: those of the values; a wrong number of columns. A row with an
+    /// error is left out.
     pub fn put_row<'v>(
         &mut self,
         out: &mut Vec<u8>,
         values: impl Iterator<Item = Result<Value<'v>, RowError>>,
         bytes_max: usize,
     ) -> Result<(), RowError> {
-        let mut row = Vec::with_capacity(self.fields.len());
-        let mut bytes = 0;
-        for value in values {
-            let Some(field) = self.fields.get(row.len()) else {
-                return Err(column_count());
-            };
-            let cell = field.kind.cell(value?)?;
-            bytes += match &cell {
-                Some(Cell::Text(text)) => 4 + text.len(),
-                _ => 16,
-            };
-            if bytes > bytes_max {
-                return Err(RowError::too_large());
-            }
-            row.push(cell);
-        }
-        if row.len() != self.fields.len() {
-            return Err(column_count());
-        }
-        for (column, cell) in self.columns.iter_mut().zip(&row) {
-            match cell {
-                Some(cell) => cell.append_to(column),
-                None => column.append_null(),
+        let row_at = self.cells.len();
+        match self.put_cells(values, bytes_max) {
+            Ok(bytes) => self.bytes += bytes,
+            Err(error) => {
+                self.cells.truncate(row_at);
+                return Err(error);
             }
         }
         self.rows += 1;
-        self.bytes += bytes;
         if self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES {
             self.flush(out);
         }
         Ok(())
     }
 
+    /// Adds the values of a row. Returns their size in bytes.
+    fn put_cells<'v>(
+        &mut self,
+        values: impl Iterator<Item = Result<Value<'v>, RowError>>,
+        bytes_max: usize,
+    ) -> Result<usize, RowError> {
+        let mut fields = self.fields.iter();
+        let mut bytes = 0;
+        for value in values {
+            let field = fields.next().ok_or_else(column_count)?;
+            let cell = field.kind.cell(value?)?;
+            bytes += cell.bytes();
+            if bytes > bytes_max {
+                return Err(RowError::too_large());
+            }
+            self.cells.push(cell);
+        }
+        if fields.next().is_some() {
+            return Err(column_count());
+        }
+        Ok(bytes)
+    }
+
     /// Writes the rows of an incomplete batch.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
-        out.append(&mut self.schema);
         if self.rows > 0 {
-            out.extend(arrow_stream::batch(self.rows, self.columns.iter()));
-            self.columns = columns(&self.fields);
+            self.write_batch()
+                .expect("arrays have the types of the schema, and memory takes them");
+            self.cells.clear();
             (self.rows, self.bytes) = (0, 0);
         }
+        out.append(self.stream.get_mut());
+    }
+
+    fn write_batch(&mut self) -> Result<(), ArrowError> {
+        let width = self.fields.len();
+        let columns = self.fields.iter().enumerate().map(|(index, field)| {
+            let cells = self.cells.iter().skip(index).step_by(width);
+            field.kind.array(cells)
+        });
+        // A row of no columns counts as well.
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        let columns = columns.collect();
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        self.stream.write(&batch)
     }
 
     /// Writes the rows of an incomplete batch, and the end of the stream.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         self.flush(out);
-        out.extend(arrow_stream::END);
+        self.stream
+            .finish()
+            .expect("memory takes all bytes, and the stream ends once");
+        out.append(self.stream.get_mut());
     }
-}
-
-fn columns(fields: &[ArrowField]) -> Vec<Column> {
-    let kinds = fields.iter().map(|field| field.kind.column());
-    kinds.map(Column::new).collect()
 }
 
 fn column_count() -> RowError {
@@ -236,6 +316,43 @@ fn decimal(value: Value<'_>, precision: u8, scale: u8) -> Result<i128, RowError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_ipc::reader::StreamReader;
+
+    #[test]
+    fn rows_are_written_in_batches_and_those_with_errors_are_left_out() {
+        let kinds = [ArrowType::Text, ArrowType::Int64];
+        let fields = kinds.map(|kind| ArrowField {
+            name: "column".into(),
+            kind,
+        });
+        let mut writer = ArrowWriter::new(fields.into()).unwrap();
+        let mut out = Vec::new();
+        let mut put = |text: &str, number: &'static str| {
+            let values = [text.to_owned().into(), number.into()].map(|text| Ok(Value::Text(text)));
+            writer.put_row(&mut out, values.into_iter(), 1 << 20)
+        };
+        for _ in 0..=BATCH_ROWS {
+            put("a", "1").unwrap();
+            put("b", "x").unwrap_err();
+        }
+        put(&"a".repeat(BATCH_BYTES), "1").unwrap();
+        put("a", "1").unwrap();
+        writer.finish(&mut out);
+        let batches = StreamReader::try_new(&out[..], None).unwrap();
+        let batches: Vec<_> = batches.map(|batch| batch.unwrap()).collect();
+        let rows: Vec<_> = batches.iter().map(RecordBatch::num_rows).collect();
+        // A row of two short values counts for 21 bytes.
+        assert_eq!(
+            rows,
+            [
+                BATCH_BYTES / 21 + 1,
+                BATCH_ROWS + 2 - BATCH_BYTES / 21 - 1,
+                1
+            ]
+        );
+        let texts: &StringArray = batches[0].column(0).as_any().downcast_ref().unwrap();
+        assert!(texts.iter().all(|text| text == Some("a")));
+    }
 
     /// The client for Python, `test_quick_query_output_in_arrow_format`: one row, and no error.
     #[test]

@@ -5,7 +5,7 @@
 //! `lexer`, `parser`, `expressions` and `calls` parse a statement (`ast`). `delimited`, `documents` (with `json`) and `parquet`
 //! split the content into records. `eval`, `functions` and `like` evaluate expressions for a row, and `aggregate` for all rows, with
 //! the values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows,
-//! `arrow_stream` the format of Arrow, and `avro` the container of the result.
+//! and `avro` the container of the result.
 //! `head` has the first rows of a Parquet file without a statement. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
 //! output.
 //! Source: Query Blob Contents; Query acceleration SQL language reference.
@@ -13,7 +13,6 @@
 mod aggregate;
 mod answer;
 mod arrow;
-pub mod arrow_stream;
 mod ast;
 mod avro;
 mod calls;

@@ -198,7 +198,7 @@ fn arrow_results_have_the_columns_of_their_schema() {
         "PrimitiveArray<Float64>\n[\n  0.1,\n  -2.5,\n  1e300,\n]",
         "BooleanArray\n[\n  true,\n  false,\n  null,\n]",
         "PrimitiveArray<Decimal128(20, 2)>\n[\n  1230,\n  -5,\n  null,\n]",
-        "PrimitiveArray<Timestamp(Millisecond, None)>\n[\n  2020-01-02T03:04:05.678,\n  1969-12-31T00:00:00,\n  null,\n]",
+        "PrimitiveArray<Timestamp(ms)>\n[\n  2020-01-02T03:04:05.678,\n  1969-12-31T00:00:00,\n  null,\n]",
     ];
     assert_eq!(columns, expected);
 }

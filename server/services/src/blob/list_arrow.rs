@@ -5,12 +5,18 @@ use crate::blob::list::{Properties, Shown, hides_metadata, write_properties, wri
 use crate::blob::request::Request;
 use crate::codec::date;
 use crate::response::headers::put;
+use arrow_array::builder::{
+    ArrayBuilder, BooleanBuilder, MapBuilder, StringBuilder, TimestampSecondBuilder, UInt64Builder,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Field, Metadata, Schema, SchemaRef};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CONTENT_TYPE;
 use lazurite_blob::{BlobEntry, ListedBlob};
-use lazurite_query::arrow_stream::{self, Column, ColumnType};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
@@ -19,58 +25,120 @@ const SINCE: &str = "2026-10-06";
 
 /// The columns that clients know, in the order of the XML. Elements without a column are left out. An empty text is null, and a date
 /// of HTTP becomes seconds.
-const COLUMNS: [(&str, ColumnType); 49] = [
-    ("Name", ColumnType::Text),
-    ("ResourceType", ColumnType::Text),
-    ("Deleted", ColumnType::Flag),
-    ("Snapshot", ColumnType::Text),
-    ("VersionId", ColumnType::Text),
-    ("IsCurrentVersion", ColumnType::Flag),
-    ("HasVersionsOnly", ColumnType::Flag),
-    ("Creation-Time", ColumnType::Seconds),
-    ("Last-Modified", ColumnType::Seconds),
-    ("LastAccessTime", ColumnType::Seconds),
-    ("Etag", ColumnType::Text),
-    ("Content-Length", ColumnType::Unsigned),
-    ("Content-Type", ColumnType::Text),
-    ("Content-Encoding", ColumnType::Text),
-    ("Content-Language", ColumnType::Text),
-    ("Content-CRC64", ColumnType::Text),
-    ("Content-MD5", ColumnType::Text),
-    ("Cache-Control", ColumnType::Text),
-    ("Content-Disposition", ColumnType::Text),
-    ("x-ms-blob-sequence-number", ColumnType::Unsigned),
-    ("BlobType", ColumnType::Text),
-    ("AccessTier", ColumnType::Text),
-    ("SmartAccessTier", ColumnType::Text),
-    ("AccessTierInferred", ColumnType::Flag),
-    ("AccessTierChangeTime", ColumnType::Seconds),
-    ("ArchiveStatus", ColumnType::Text),
-    ("RehydratePriority", ColumnType::Text),
-    ("LeaseStatus", ColumnType::Text),
-    ("LeaseState", ColumnType::Text),
-    ("LeaseDuration", ColumnType::Text),
-    ("CopyId", ColumnType::Text),
-    ("CopyStatus", ColumnType::Text),
-    ("CopySource", ColumnType::Text),
-    ("CopyProgress", ColumnType::Text),
-    ("CopyCompletionTime", ColumnType::Seconds),
-    ("CopyStatusDescription", ColumnType::Text),
-    ("IncrementalCopy", ColumnType::Flag),
-    ("CopyDestinationSnapshot", ColumnType::Text),
-    ("ServerEncrypted", ColumnType::Flag),
-    ("CustomerProvidedKeySha256", ColumnType::Text),
-    ("EncryptionScope", ColumnType::Text),
-    ("TagCount", ColumnType::Unsigned),
-    ("Sealed", ColumnType::Flag),
-    ("ImmutabilityPolicyUntilDate", ColumnType::Seconds),
-    ("ImmutabilityPolicyMode", ColumnType::Text),
-    ("LegalHold", ColumnType::Flag),
-    ("DeletedTime", ColumnType::Seconds),
-    ("RemainingRetentionDays", ColumnType::Unsigned),
-    ("Metadata", ColumnType::Map),
+const COLUMNS: [(&str, fn(usize) -> Column); 50] = [
+    ("Name", Column::text),
+    ("ResourceType", Column::text),
+    ("Deleted", Column::flag),
+    ("Snapshot", Column::text),
+    ("VersionId", Column::text),
+    ("IsCurrentVersion", Column::flag),
+    ("HasVersionsOnly", Column::flag),
+    ("Creation-Time", Column::seconds),
+    ("Last-Modified", Column::seconds),
+    ("LastAccessTime", Column::seconds),
+    ("Etag", Column::text),
+    ("Content-Length", Column::unsigned),
+    ("Content-Type", Column::text),
+    ("Content-Encoding", Column::text),
+    ("Content-Language", Column::text),
+    ("Content-CRC64", Column::text),
+    ("Content-MD5", Column::text),
+    ("Cache-Control", Column::text),
+    ("Content-Disposition", Column::text),
+    ("x-ms-blob-sequence-number", Column::unsigned),
+    ("BlobType", Column::text),
+    ("AccessTier", Column::text),
+    ("SmartAccessTier", Column::text),
+    ("AccessTierInferred", Column::flag),
+    ("AccessTierChangeTime", Column::seconds),
+    ("ArchiveStatus", Column::text),
+    ("RehydratePriority", Column::text),
+    ("LeaseStatus", Column::text),
+    ("LeaseState", Column::text),
+    ("LeaseDuration", Column::text),
+    ("CopyId", Column::text),
+    ("CopyStatus", Column::text),
+    ("CopySource", Column::text),
+    ("CopyProgress", Column::text),
+    ("CopyCompletionTime", Column::seconds),
+    ("CopyStatusDescription", Column::text),
+    ("IncrementalCopy", Column::flag),
+    ("CopyDestinationSnapshot", Column::text),
+    ("ServerEncrypted", Column::flag),
+    ("CustomerProvidedKeySha256", Column::text),
+    ("EncryptionScope", Column::text),
+    ("TagCount", Column::unsigned),
+    ("Sealed", Column::flag),
+    ("ImmutabilityPolicyUntilDate", Column::seconds),
+    ("ImmutabilityPolicyMode", Column::text),
+    ("LegalHold", Column::flag),
+    ("DeletedTime", Column::seconds),
+    ("RemainingRetentionDays", Column::unsigned),
+    (METADATA, Column::map),
+    (TAGS, Column::map),
 ];
+const METADATA: &str = "Metadata";
 const TAGS: &str = "Tags";
+
+/// The values of a column. Any of them may be null.
+enum Column {
+    Flag(BooleanBuilder),
+    Unsigned(UInt64Builder),
+    Seconds(TimestampSecondBuilder),
+    Text(StringBuilder),
+    Map(MapBuilder<StringBuilder, StringBuilder>),
+}
+
+/// Constructors take the number of rows that the column will have.
+impl Column {
+    fn flag(rows: usize) -> Column {
+        Column::Flag(BooleanBuilder::with_capacity(rows))
+    }
+
+    fn unsigned(rows: usize) -> Column {
+        Column::Unsigned(UInt64Builder::with_capacity(rows))
+    }
+
+    fn seconds(rows: usize) -> Column {
+        Column::Seconds(TimestampSecondBuilder::with_capacity(rows).with_timezone("UTC"))
+    }
+
+    fn text(rows: usize) -> Column {
+        Column::Text(StringBuilder::with_capacity(rows, 0))
+    }
+
+    fn map(rows: usize) -> Column {
+        let texts = || StringBuilder::with_capacity(0, 0);
+        Column::Map(MapBuilder::with_capacity(None, texts(), texts(), rows))
+    }
+
+    fn builder(&mut self) -> &mut dyn ArrayBuilder {
+        match self {
+            Column::Flag(flags) => flags,
+            Column::Unsigned(numbers) => numbers,
+            Column::Seconds(times) => times,
+            Column::Text(texts) => texts,
+            Column::Map(maps) => maps,
+        }
+    }
+
+    /// Appends the value of an element of the XML: null if it has no text, or one that the type does not represent.
+    fn append(&mut self, text: &str) {
+        let is_null = text.is_empty();
+        match self {
+            Column::Flag(flags) => flags.append_option((!is_null).then_some(text == "true")),
+            Column::Unsigned(numbers) => numbers.append_option(text.parse().ok()),
+            Column::Seconds(times) => times.append_option(seconds(text)),
+            Column::Text(texts) => texts.append_option((!is_null).then_some(text)),
+            Column::Map(maps) => end_map(maps, false),
+        }
+    }
+}
+
+fn end_map(maps: &mut MapBuilder<StringBuilder, StringBuilder>, has_value: bool) {
+    let ended = maps.append(has_value);
+    ended.expect("each key has a value");
+}
 
 /// Whether the request asks for Arrow, and its client is new enough to know it.
 pub fn is_wanted(request: &Request) -> bool {
@@ -89,7 +157,7 @@ pub fn stream(
     now: SystemTime,
     next_marker: Option<&str>,
 ) -> Vec<u8> {
-    let mut table = Table::new();
+    let mut table = Table::new(entries.len());
     for entry in entries {
         match entry {
             BlobEntry::Blob(listed) => table.put_blob(listed, shown, now),
@@ -112,23 +180,17 @@ pub fn response(stream: Vec<u8>) -> Response<Body> {
 /// Rows by column. Every column has a value or a null for each row that has ended.
 struct Table {
     places: HashMap<&'static str, usize>,
-    columns: Vec<(&'static str, ColumnType, Column)>,
+    columns: Vec<(&'static str, Column)>,
     rows: usize,
 }
 
 impl Table {
-    fn new() -> Table {
-        let columns = COLUMNS.into_iter().chain([(TAGS, ColumnType::Map)]);
-        let columns: Vec<_> = columns
-            .map(|(name, kind)| (name, kind, Column::new(kind)))
-            .collect();
-        let names = columns.iter().map(|(name, ..)| *name);
+    fn new(rows: usize) -> Table {
+        let names = COLUMNS.iter().map(|(name, _)| *name);
+        let columns = COLUMNS.iter().map(|(name, column)| (*name, column(rows)));
         Table {
-            places: names
-                .enumerate()
-                .map(|(place, name)| (name, place))
-                .collect(),
-            columns,
+            places: names.zip(0..).collect(),
+            columns: columns.collect(),
             rows: 0,
         }
     }
@@ -142,10 +204,7 @@ impl Table {
         };
         if shown.metadata && !hides_metadata(blob) {
             let pairs = blob.metadata.iter();
-            self.put_map(
-                "Metadata",
-                pairs.map(|(name, value)| (&name[..], &value[..])),
-            );
+            self.put_map(METADATA, pairs.map(|(name, value)| (&name[..], &value[..])));
         }
         if shown.tags {
             let pairs = blob.tags.iter();
@@ -153,10 +212,10 @@ impl Table {
         }
     }
 
-    /// The column of that name and its type, unless the row has a value in it.
-    fn column(&mut self, name: &str) -> Option<(ColumnType, &mut Column)> {
-        let (_, kind, column) = &mut self.columns[*self.places.get(name)?];
-        (column.rows() == self.rows).then_some((*kind, column))
+    /// The column of that name, unless the row has a value in it.
+    fn column(&mut self, name: &str) -> Option<&mut Column> {
+        let (_, column) = &mut self.columns[*self.places.get(name)?];
+        (column.builder().len() == self.rows).then_some(column)
     }
 
     fn put_map<'t>(&mut self, name: &str, pairs: impl Iterator<Item = (&'t str, &'t str)>) {
@@ -164,37 +223,48 @@ impl Table {
         if pairs.peek().is_none() {
             return;
         }
-        if let Some((_, column)) = self.column(name) {
-            column.append_map(pairs);
+        let Some(Column::Map(maps)) = self.column(name) else {
+            return;
+        };
+        for (key, value) in pairs {
+            maps.keys().append_value(key);
+            maps.values().append_value(value);
         }
+        end_map(maps, true);
     }
 
     fn end_row(&mut self) {
         self.rows += 1;
-        for (.., column) in &mut self.columns {
-            if column.rows() < self.rows {
-                column.append_null();
+        for (_, column) in &mut self.columns {
+            if column.builder().len() < self.rows {
+                column.append("");
             }
         }
     }
 
-    fn finish(mut self, next_marker: Option<&str>) -> Vec<u8> {
-        let is_kept =
-            |(name, _, column): &(&str, ColumnType, Column)| *name == "Name" || column.has_values();
-        self.columns.retain(is_kept);
-        let named = self.columns.iter().map(|(name, kind, _)| (*name, *kind));
-        let metadata = [
+    fn finish(self, next_marker: Option<&str>) -> Vec<u8> {
+        let metadata = Metadata::from([
             ("NumberOfRecords", &self.rows.to_string()[..]),
             ("NextMarker", next_marker.unwrap_or_default()),
-        ];
-        let columns = self.columns.iter().map(|(.., column)| column);
-        [
-            arrow_stream::schema(named, &metadata),
-            arrow_stream::batch(self.rows, columns),
-            arrow_stream::END.to_vec(),
-        ]
-        .concat()
+        ]);
+        let columns = self.columns.into_iter();
+        let columns = columns.map(|(name, mut column)| (name, column.builder().finish()));
+        let has_values = |(name, column): &(&str, ArrayRef)| {
+            *name == "Name" || column.null_count() < column.len()
+        };
+        let (fields, columns): (Vec<_>, Vec<_>) = columns
+            .filter(has_values)
+            .map(|(name, column)| (Field::new(name, column.data_type().clone(), true), column))
+            .unzip();
+        let schema = Schema::new_with_metadata(fields, metadata);
+        write_stream(Arc::new(schema), columns).expect("the schema is that of the columns")
     }
+}
+
+fn write_stream(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<Vec<u8>, ArrowError> {
+    let mut stream = StreamWriter::try_new(Vec::new(), &schema)?;
+    stream.write(&RecordBatch::try_new(schema, columns)?)?;
+    stream.into_inner()
 }
 
 impl Properties for Table {
@@ -202,19 +272,8 @@ impl Properties for Table {
         if text.is_empty() {
             return;
         }
-        let Some((kind, column)) = self.column(name) else {
-            return;
-        };
-        let number = match kind {
-            ColumnType::Text => return column.append_text(text),
-            ColumnType::Flag => return column.append_flag(text == "true"),
-            ColumnType::Seconds => seconds(text).map(i64::to_le_bytes),
-            ColumnType::Unsigned => text.parse().ok().map(u64::to_le_bytes),
-            _ => return,
-        };
-        match number {
-            Some(number) => column.append_number(number),
-            None => column.append_null(),
+        if let Some(column) = self.column(name) {
+            column.append(text);
         }
     }
 }
