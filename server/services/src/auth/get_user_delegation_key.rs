@@ -1,6 +1,5 @@
 //! Get User Delegation Key.
 
-use crate::accounts::Accounts;
 use crate::auth::Caller;
 use crate::auth::delegation::DelegationKey;
 use crate::auth::signature::failed;
@@ -8,14 +7,16 @@ use crate::request::body::{self, RequestBody};
 use crate::request::context::Context;
 use crate::response::error::Result;
 use crate::response::headers::{parse_xml, xml};
+use crate::services::Services;
 use axum::body::Body;
 use axum::http::Response;
+use std::sync::Arc;
 
 /// Answers Get User Delegation Key, for bearers of tokens alone: the key is the bearer's.
 pub async fn get_user_delegation_key(
-    accounts: &Accounts,
-    context: &Context,
-    caller: &Caller,
+    services: Arc<Services>,
+    context: Box<Context>,
+    caller: Caller,
     body: RequestBody,
 ) -> Result<Response<Body>> {
     let Caller::Bearer(bearer) = caller else {
@@ -32,6 +33,6 @@ pub async fn get_user_delegation_key(
         version: context.version.as_str().to_owned(),
         ..key
     };
-    let account_key = &accounts.keys(&context.account)[0];
+    let account_key = &services.accounts.keys(&context.account)[0];
     Ok(xml(200, key.write(account_key)))
 }

@@ -2,6 +2,7 @@
 //! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
 //! container, or blob".
 
+use crate::auth::get_user_delegation_key;
 use crate::blob::inputs::{
     APPEND_POSITION, BLOB_CONDITIONS, BLOB_HEADERS, BLOB_SIZE_MAX, BLOCK_ID, CHECKSUMS, CONDITIONS,
     CONTAINER_CONDITIONS, COPY, CUSTOMER_KEY, DEFAULT_SCOPE, ENCRYPTION, IMMUTABILITY_POLICY,
@@ -29,6 +30,7 @@ use crate::request::operation::{
 };
 use crate::request::permissions::{Letters::All, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
+use crate::response::ready_response;
 use axum::http::Method;
 
 pub type Row = Operation<Request>;
@@ -109,7 +111,10 @@ pub static OPERATIONS: &[Row] = &[
         restype: "service",
         comp: "properties",
         permissions: account_sas("s", "r"),
-        handler: |request, _| service::get_service_properties(request),
+        handler: |request, _| {
+            let (store, context) = (&request.state.properties, &request.context);
+            ready_response(properties::get_service_properties(store, context))
+        },
         ..READ
     },
     Row {
@@ -120,7 +125,14 @@ pub static OPERATIONS: &[Row] = &[
         comp: "properties",
         permissions: account_sas("s", "w"),
         body: BodyRule::Required,
-        handler: |request, body| Box::pin(service::set_service_properties(request, body)),
+        handler: |request, body| {
+            let store = request.state.properties.clone();
+            Box::pin(properties::set_service_properties(
+                store,
+                request.context,
+                body,
+            ))
+        },
         ..WRITE
     },
     Row {
@@ -131,7 +143,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "stats",
         secondary_only: true,
         permissions: account_sas("s", "r"),
-        handler: |request, _| service::get_service_stats(request),
+        handler: |request, _| ready_response(properties::get_service_stats(&request.context)),
         ..READ
     },
     Row {
@@ -144,7 +156,15 @@ pub static OPERATIONS: &[Row] = &[
         permissions: Permissions::Token,
         body: BodyRule::Required,
         log_class: LogClass::Read,
-        handler: |request, body| Box::pin(service::get_user_delegation_key(request, body)),
+        handler: |request, body| {
+            let (services, caller) = (request.state.services.clone(), request.caller);
+            Box::pin(get_user_delegation_key(
+                services,
+                request.context,
+                caller,
+                body,
+            ))
+        },
         ..WRITE
     },
     Row {

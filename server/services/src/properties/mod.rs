@@ -332,7 +332,7 @@ fn make_container(services: &Services, account: &str, container: &str) -> Result
 
 /// Without `--secondary-lag` the secondary endpoint reads the primary itself, so it is always up to date.
 /// Source: Get Blob Service Stats, "Response body".
-pub fn stats(context: &Context) -> String {
+pub fn get_service_stats(context: &Context) -> Response<Body> {
     let mut document = Writer::new();
     document.open("StorageServiceStats");
     document.open("GeoReplication");
@@ -345,7 +345,7 @@ pub fn stats(context: &Context) -> String {
     document.element("LastSyncTime", &last_sync);
     document.close("GeoReplication");
     document.close("StorageServiceStats");
-    document.finish()
+    xml(200, document.finish())
 }
 
 /// Statistics are a matter of the secondary endpoint. Source: Get Blob Service Stats, "Request".

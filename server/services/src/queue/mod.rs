@@ -4,7 +4,6 @@ mod messages;
 pub mod operations;
 mod queues;
 mod request;
-mod service;
 #[cfg(test)]
 mod tests;
 

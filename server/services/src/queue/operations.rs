@@ -2,9 +2,10 @@
 //! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a
 //! queue".
 
+use crate::auth::get_user_delegation_key;
 use crate::properties;
 use crate::queue::request::Request;
-use crate::queue::{messages, queues, service};
+use crate::queue::{messages, queues};
 use crate::request::context::{Context, decode};
 use crate::request::inputs::{Inputs, headers, parameters};
 use crate::request::operation::{
@@ -13,6 +14,7 @@ use crate::request::operation::{
 };
 use crate::request::permissions::{Letters::Any, Letters::Never, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
+use crate::response::ready_response;
 
 type Row = Operation<Request>;
 
@@ -38,7 +40,10 @@ pub static OPERATIONS: &[Row] = &[
         restype: "service",
         comp: "properties",
         permissions: account_sas("s", "r"),
-        handler: |request, _| service::get_service_properties(request),
+        handler: |request, _| {
+            let (store, context) = (&request.state.properties, &request.context);
+            ready_response(properties::get_service_properties(store, context))
+        },
         ..Row::READ
     },
     Row {
@@ -49,7 +54,14 @@ pub static OPERATIONS: &[Row] = &[
         comp: "properties",
         permissions: account_sas("s", "w"),
         body: BodyRule::Required,
-        handler: |request, body| Box::pin(service::set_service_properties(request, body)),
+        handler: |request, body| {
+            let store = request.state.properties.clone();
+            Box::pin(properties::set_service_properties(
+                store,
+                request.context,
+                body,
+            ))
+        },
         ..Row::WRITE
     },
     Row {
@@ -60,7 +72,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "stats",
         secondary_only: true,
         permissions: account_sas("s", "r"),
-        handler: |request, _| service::get_service_stats(request),
+        handler: |request, _| ready_response(properties::get_service_stats(&request.context)),
         ..Row::READ
     },
     Row {
@@ -72,7 +84,15 @@ pub static OPERATIONS: &[Row] = &[
         permissions: Permissions::Token,
         body: BodyRule::Required,
         log_class: LogClass::Read,
-        handler: |request, body| Box::pin(service::get_user_delegation_key(request, body)),
+        handler: |request, body| {
+            let (services, caller) = (request.state.services.clone(), request.caller);
+            Box::pin(get_user_delegation_key(
+                services,
+                request.context,
+                caller,
+                body,
+            ))
+        },
         ..Row::WRITE
     },
     Row {

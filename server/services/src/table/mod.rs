@@ -8,7 +8,6 @@ mod entity;
 mod format;
 pub mod operations;
 mod request;
-mod service;
 mod tables;
 #[cfg(test)]
 mod tests;

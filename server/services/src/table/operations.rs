@@ -2,6 +2,7 @@
 //! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a
 //! table".
 
+use crate::auth::get_user_delegation_key;
 use crate::properties;
 use crate::request::context::{Context, text_of};
 use crate::request::inputs::{Inputs, headers, parameters, union};
@@ -11,9 +12,11 @@ use crate::request::operation::{
 };
 use crate::request::permissions::{Letters::All, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
+use crate::response::ready_response;
 use crate::table::address::{Address, EntityKeys};
+use crate::table::format::uncached;
 use crate::table::request::Request;
-use crate::table::{acl, batch, entity, service, tables};
+use crate::table::{acl, batch, entity, tables};
 use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
 
@@ -220,7 +223,10 @@ pub static OPERATIONS: &[Row] = &[
         restype: "service",
         comp: "properties",
         permissions: account_sas("s", "r"),
-        handler: |request, _| service::get_service_properties(request),
+        handler: |request, _| {
+            let (store, context) = (&request.state.properties, &request.context);
+            ready_response(uncached(properties::get_service_properties(store, context)))
+        },
         ..Row::READ
     },
     Row {
@@ -231,7 +237,14 @@ pub static OPERATIONS: &[Row] = &[
         comp: "properties",
         permissions: account_sas("s", "w"),
         body: BodyRule::Required,
-        handler: |request, body| Box::pin(service::set_service_properties(request, body)),
+        handler: |request, body| {
+            let store = request.state.properties.clone();
+            Box::pin(properties::set_service_properties(
+                store,
+                request.context,
+                body,
+            ))
+        },
         ..Row::WRITE
     },
     Row {
@@ -242,7 +255,9 @@ pub static OPERATIONS: &[Row] = &[
         comp: "stats",
         secondary_only: true,
         permissions: account_sas("s", "r"),
-        handler: |request, _| service::get_service_stats(request),
+        handler: |request, _| {
+            ready_response(uncached(properties::get_service_stats(&request.context)))
+        },
         ..Row::READ
     },
     Row {
@@ -254,7 +269,15 @@ pub static OPERATIONS: &[Row] = &[
         permissions: Permissions::Token,
         body: BodyRule::Required,
         log_class: LogClass::Read,
-        handler: |request, body| Box::pin(service::get_user_delegation_key(request, body)),
+        handler: |request, body| {
+            let (services, caller) = (request.state.services.clone(), request.caller);
+            Box::pin(get_user_delegation_key(
+                services,
+                request.context,
+                caller,
+                body,
+            ))
+        },
         ..Row::WRITE
     },
 ];
