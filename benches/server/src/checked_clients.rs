@@ -25,14 +25,9 @@ pub(crate) fn store(client: &Client) -> Result<(), Error> {
 
 /// Gets a blob of a kibibyte on each of 16 connections, again and again for `time`.
 pub(crate) fn get(server: &Server, time: Duration) -> Outcome<Observations> {
-    get_on(server, CONNECTIONS, time)
-}
-
-/// The same on this number of connections.
-pub(crate) fn get_on(server: &Server, connections: usize, time: Duration) -> Outcome<Observations> {
     let account = server.account();
     let address = address(&account)?.to_string();
-    let mut driver = Driver::connect(&address, connections)?;
+    let mut driver = Driver::connect(&address, CONNECTIONS)?;
     let get = Request::new(Service::Blob, "GET", format!("/{CONTAINER}/{SMALL}"));
     let mut load = Get(Template::new(&account, get));
     let observed = driver.run(&mut load, Limit::time(time))?;
