@@ -4,11 +4,11 @@
 
 use crate::accounts::Accounts;
 use crate::announce;
-use crate::app::{self, App};
+use crate::app::App;
 use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
-use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
+use crate::connection::{self, ConnectionThreads, Connections, Endpoint, Opening};
 use crate::console::requests::{History, Ring};
 use crate::console::{self, Console};
 use crate::faults::Faults;
@@ -390,7 +390,7 @@ impl Serving {
                 is_own: false,
             };
             let (threads, stopped) = (threads.clone(), stopped.clone());
-            accepting.spawn(app::serve_on(app.clone(), endpoint, threads, stopped));
+            accepting.spawn(connection::serve(app.clone(), endpoint, threads, stopped));
         }
         Serving {
             stop,

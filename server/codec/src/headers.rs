@@ -85,25 +85,6 @@ impl RequestHeaders {
     }
 }
 
-/// The first value of a name in a plain map. Neither this nor [`set`] is inlined, so that the code of the map is compiled in this crate, which
-/// is built for speed.
-#[inline(never)]
-pub fn get<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
-    headers.get(name)
-}
-
-/// Sets the only value of a header of a response.
-#[inline(never)]
-pub fn set(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
-    headers.insert(name, value);
-}
-
-/// A header value, if the text can be one. It is not inlined: the loop over its bytes is to be built here, for speed.
-#[inline(never)]
-pub fn header_value(text: &str) -> Option<HeaderValue> {
-    HeaderValue::from_str(text).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

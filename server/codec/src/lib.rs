@@ -1,7 +1,5 @@
 //! Bytes of the wire to plain data and back: targets, parameters, headers, dates, XML, OData JSON, multipart batches, structured bodies.
 //! No routing, no status codes.
-//!
-//! Loops over every byte of a request or response belong here: this crate is built for speed, and the server for size.
 
 mod chunks;
 pub mod date;

@@ -74,9 +74,7 @@ fn is_secret(name: &str) -> bool {
     names.any(|(secret, _)| name.eq_ignore_ascii_case(secret))
 }
 
-/// Whether a text could have a secret parameter: the name of one stands before an equals sign. It is not inlined: the loop over its bytes
-/// is to be built here, for speed.
-#[inline(never)]
+/// Whether a text could have a secret parameter: the name of one stands before an equals sign.
 pub fn may_have_secret(text: &[u8]) -> bool {
     memchr2_iter(b'=', b'%', text).any(|at| secret_value(text, at).is_some())
 }

@@ -6,10 +6,9 @@ mod sub_request;
 use crate::advisor::{self, Watched};
 use crate::analytics::Entry;
 use crate::auth::{Caller, bearer, identity};
-use crate::codec::headers::get;
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
-use crate::connection::{self, ConnectionThreads, Connections, Endpoint, HeaderNames};
+use crate::connection::{Connections, HeaderNames};
 use crate::faults::targets::Subject;
 use crate::faults::{self, Ending};
 use crate::layers::access_log::RequestLog;
@@ -39,11 +38,10 @@ use axum::http::header::{CONNECTION, HeaderValue, LOCATION, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// The parts of a running server, which `start.rs` makes. Nothing below this module knows it.
 #[derive(Debug)]
@@ -73,17 +71,6 @@ impl Server for App {
     ) -> impl Future<Output = Response<Body>> + Send {
         serve(self, client, request, notes)
     }
-}
-
-/// Serves one service on one listener until `stop` turns true, as [`connection::serve`] does. Boxed, so that its code is compiled as that of
-/// this crate, which is built for speed, and not as that of the caller.
-pub fn serve_on(
-    app: Arc<App>,
-    endpoint: Endpoint,
-    threads: Arc<ConnectionThreads>,
-    stop: watch::Receiver<bool>,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(connection::serve(app, endpoint, threads, stop))
 }
 
 /// The layers of a request, from the outside to the inside and back. [`handle`] has the inner ones.
@@ -141,13 +128,13 @@ impl OuterLayers {
         let log = RequestLog::new(request);
         // An export of many blobs would take the place of the requests of clients.
         let begun = (!client.is_own).then(|| app.requests.begin(request, log.started()));
-        let cors_origin = get(request.headers(), &ORIGIN).map(context::text_of);
+        let cors_origin = request.headers().get(&ORIGIN).map(context::text_of);
         OuterLayers {
             common: CommonHeaders::of(request),
             cors_origin: cors_origin.map(String::into_boxed_str),
             errors: ErrorLayer::new(request, app.durability == "memory"),
             begun: begun.flatten(),
-            agent: get(request.headers(), &USER_AGENT).cloned(),
+            agent: request.headers().get(&USER_AGENT).cloned(),
             log,
         }
     }

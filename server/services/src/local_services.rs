@@ -3,9 +3,8 @@
 //! The listeners are not those of the server, which may speak HTTPS alone, and they close with the work.
 
 use crate::accounts::name_of_fork;
-use crate::app::{self, App};
-use crate::connection::Opening;
-use crate::connection::{ConnectionThreads, Endpoint};
+use crate::app::App;
+use crate::connection::{self, ConnectionThreads, Endpoint, Opening};
 use crate::service_kind::ServiceKind;
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
@@ -136,7 +135,7 @@ pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
             is_own: true,
         };
         let (app, threads) = (app.clone(), threads.clone());
-        serving.spawn(app::serve_on(app, endpoint, threads, stopped.clone()));
+        serving.spawn(connection::serve(app, endpoint, threads, stopped.clone()));
     }
     let accounts = accounts(app, &ports);
     let done = tokio::task::spawn_blocking(move || work(&accounts)).await;

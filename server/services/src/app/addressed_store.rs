@@ -1,7 +1,6 @@
 //! The store that a request is for: the one in use, or the fork that the name of the account says.
 
 use crate::app::{App, find_caller, within};
-use crate::codec::headers::get;
 use crate::connection::listener::Client;
 use crate::layers::browser_guard;
 use crate::local_services::is_own_request;
@@ -41,7 +40,7 @@ pub async fn find<B>(
 }
 
 fn fork_of<B>(app: &App, client: &Client, request: &Request<B>) -> Option<String> {
-    let host = get(request.headers(), &HOST);
+    let host = request.headers().get(&HOST);
     let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
     let path = request.uri().path();
     if !may_name_fork(host) && !may_name_fork(path) || path.starts_with(pages::PREFIX) {

@@ -5,12 +5,11 @@
 //! that one that waits for a page from the disk leaves others to go on. What may take long, and writes while the store makes
 //! writers wait, run on threads of their own. Nothing here waits for a sync: callers await the ticket.
 
-use crate::response::error::{Failure, Result, common};
+use crate::response::error::{Result, common};
 use lazurite_engine::Db;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::sync::Semaphore;
 
 /// Most writers of one connection thread that wait on the blocking pool: while a disk hangs, reads still find threads.
 const WAITING_MAX: usize = 10;
@@ -23,34 +22,13 @@ thread_local! {
 pub fn on_blocking_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
-    let (sender, mut receiver) = oneshot::channel();
-    let running = spawn(Box::new(move || {
-        // The receiver is gone if the client has left.
-        let _ = sender.send(run(work));
-    }));
+    let running = tokio::task::spawn_blocking(work);
     async move {
-        let ended = running.await;
-        receiver.try_recv().unwrap_or_else(|_| Err(stopped(ended)))
+        running.await.unwrap_or_else(|panic| {
+            tracing::error!(%panic, "an operation stopped on an assertion");
+            Err(common::INTERNAL_ERROR.into())
+        })
     }
-}
-
-/// One type of task for all work: each further type is 6 KB of the runtime's code in the program.
-fn spawn(work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
-    tokio::task::spawn_blocking(work)
-}
-
-fn stopped(ended: std::result::Result<(), JoinError>) -> Failure {
-    match ended {
-        Err(panic) => tracing::error!(%panic, "an operation stopped on an assertion"),
-        Ok(()) => tracing::error!("an operation ended without an answer"),
-    }
-    common::INTERNAL_ERROR.into()
-}
-
-/// Not inlined, so that [`write()`] has one copy of its work for both of its ways.
-#[inline(never)]
-fn run<T>(work: impl FnOnce() -> T) -> T {
-    work()
 }
 
 /// As [`on_blocking_pool`], for work that may wait for the store, which must not take all threads. The outer future waits for one of
@@ -76,7 +54,7 @@ pub async fn on_blocking_pool_limited<T: Send + 'static>(
 /// Runs work that reads a bounded number of rows, here and now.
 pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // The caches and counters that a panic leaves behind are guarded by locks, which notice one.
-    catch_unwind(AssertUnwindSafe(|| run(work))).unwrap_or_else(|_| {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         tracing::error!("an operation stopped on an assertion");
         Err(common::INTERNAL_ERROR.into())
     })

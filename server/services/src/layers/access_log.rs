@@ -4,7 +4,6 @@
 //! code, and the reason in one phrase. Signatures are redacted, control characters escaped. A slow terminal slows no request: see
 //! [`crate::output`].
 
-use crate::codec::headers::get;
 use crate::output::LineWriter;
 use crate::request::context::RequestOrigin;
 use crate::request::target::redact;
@@ -158,7 +157,7 @@ fn plain(text: &str) -> String {
 
 /// The number in a Content-Length header.
 pub fn content_length(headers: &HeaderMap) -> Option<u64> {
-    get(headers, &CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    headers.get(&CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Facts about a request for the logs, until it has a response.

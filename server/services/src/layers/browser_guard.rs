@@ -1,7 +1,6 @@
 //! Keeps web pages out. The development key is public, so any page that a browser on this machine shows could sign
 //! requests; two things give such requests away, and both are refused before credentials are looked at.
 
-use crate::codec::headers::get;
 use crate::response::error::{Failure, Result};
 use axum::http::Uri;
 use axum::http::header::{
@@ -63,7 +62,7 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
         "accept-language" | "origin" | "referer" => true,
         name => name.starts_with("sec-fetch-"),
     };
-    let agent = get(headers, &USER_AGENT).map(HeaderValue::as_bytes);
+    let agent = headers.get(&USER_AGENT).map(HeaderValue::as_bytes);
     headers.keys().any(is_mark) || agent.is_some_and(|agent| agent.starts_with(b"Mozilla/"))
 }
 
@@ -72,7 +71,7 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
 /// they link to; a person who follows a link is shown it, as a document that runs nothing.
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
     let is =
-        |name: &HeaderName, wanted: &str| get(headers, name).is_some_and(|value| value == wanted);
+        |name: &HeaderName, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     if !is(&SEC_FETCH_SITE, "cross-site") {
         return Ok(());
     }
@@ -168,11 +167,12 @@ fn in_container() -> bool {
 
 fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
     let text = |name: HeaderName| {
-        get(headers, &name)
+        headers
+            .get(&name)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
     };
-    let foreign_origin = get(headers, &ORIGIN).is_some()
+    let foreign_origin = headers.get(&ORIGIN).is_some()
         && text(ORIGIN)
             .split_once("://")
             .is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host));

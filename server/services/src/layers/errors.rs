@@ -1,6 +1,5 @@
 //! Failures become responses here, in the format of the service, and those of the server itself lines of its log.
 
-use crate::codec::headers::get;
 use crate::request::context::{Query, RequestOrigin, ServiceKind, text_of};
 use crate::response::error::{ErrorFormat, Failure, render};
 use axum::body::Body;
@@ -17,7 +16,7 @@ pub struct ErrorLayer {
 impl ErrorLayer {
     pub fn new<B>(request: &Request<B>, is_in_memory: bool) -> ErrorLayer {
         ErrorLayer {
-            accept: get(request.headers(), &ACCEPT).cloned(),
+            accept: request.headers().get(&ACCEPT).cloned(),
             is_head: request.method() == Method::HEAD,
             is_in_memory,
         }

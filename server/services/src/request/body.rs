@@ -1,6 +1,5 @@
 //! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
 
-use crate::codec::headers::get;
 use crate::connection::on_blocking_pool;
 use crate::memory::PACE_BYTES;
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
@@ -80,7 +79,7 @@ struct Pace {
 impl RequestBody {
     /// `must_close` turns true if the body is dropped so early that the connection cannot be used again.
     pub fn new(body: Incoming, headers: &HeaderMap, must_close: Arc<AtomicBool>) -> RequestBody {
-        let waits_to_be_asked = get(headers, &EXPECT).is_some();
+        let waits_to_be_asked = headers.get(&EXPECT).is_some();
         RequestBody {
             body: Some(body),
             waits_to_be_asked,

@@ -8,7 +8,6 @@ pub use crate::request::request_id::RequestIds;
 pub use crate::service_kind::ServiceKind;
 
 use crate::accounts::{Accounts, name_of_fork};
-use crate::codec::headers::get;
 use crate::request::address::{address, no_account};
 use crate::request::headers::RequestHeaders;
 use crate::response::common_headers::VERSION;
@@ -308,7 +307,7 @@ pub fn text_of(value: &HeaderValue) -> String {
 }
 
 fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
-    let (name, text) = match get(headers, &VERSION) {
+    let (name, text) = match headers.get(&VERSION) {
         Some(value) => ("x-ms-version", text_of(value)),
         None => match query.get("api-version").or_else(|| query.get("sv")) {
             Some(text) => ("api-version", text),

@@ -1,6 +1,5 @@
 //! Headers that every answer has: ids, version, server.
 
-use crate::codec::headers::{get, header_value, set};
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};
 use axum::http::{Request, Response};
@@ -20,7 +19,7 @@ impl CommonHeaders {
     /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers", `x-ms-client-request-id`: at most
     /// 1,024 visible characters.
     pub fn of<B>(request: &Request<B>) -> CommonHeaders {
-        let header = |name: &HeaderName| get(request.headers(), name).cloned();
+        let header = |name: &HeaderName| request.headers().get(name).cloned();
         let visible = |value: &HeaderValue| {
             value.len() <= 1024 && value.as_bytes().iter().all(u8::is_ascii_graphic)
         };
@@ -32,17 +31,17 @@ impl CommonHeaders {
 
     pub fn onto(&self, response: &mut Response<Body>, request_id: &str, served_as: &str) {
         let headers = response.headers_mut();
-        let id = header_value(request_id).expect("request ids are hexadecimal");
-        set(headers, REQUEST_ID, id);
+        let id = HeaderValue::from_str(request_id).expect("request ids are hexadecimal");
+        headers.insert(REQUEST_ID, id);
         let version = self.version.clone();
-        if let Some(version) = version.or_else(|| header_value(served_as)) {
-            set(headers, VERSION, version);
+        if let Some(version) = version.or_else(|| HeaderValue::from_str(served_as).ok()) {
+            headers.insert(VERSION, version);
         }
         let server =
             const { HeaderValue::from_static(concat!("Lazurite/", env!("CARGO_PKG_VERSION"))) };
-        set(headers, SERVER, server);
+        headers.insert(SERVER, server);
         if let Some(id) = &self.client_request_id {
-            set(headers, CLIENT_REQUEST_ID, id.clone());
+            headers.insert(CLIENT_REQUEST_ID, id.clone());
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Headers that more than one service reads or writes: metadata, with the case of its names.
 
-use crate::codec::headers::{header_value, set};
 use crate::codec::xml::Writer;
 use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
@@ -20,7 +19,7 @@ pub fn put_metadata(response: &mut Response<Body>, metadata: &[(String, String)]
     for (key, value) in metadata {
         let name = format!("{METADATA_PREFIX}{key}");
         let header = HeaderName::try_from(name.as_str());
-        if let (Ok(header), Some(value)) = (header, header_value(value)) {
+        if let (Ok(header), Ok(value)) = (header, HeaderValue::from_str(value)) {
             response.headers_mut().insert(header, value);
             names.push(name);
         }
@@ -69,8 +68,8 @@ impl StaticName for &'static str {
 
 /// A header on a response, if the value can be one.
 pub fn put(response: &mut Response<Body>, name: impl StaticName, value: impl AsRef<str>) {
-    if let Some(value) = header_value(value.as_ref()) {
-        set(response.headers_mut(), name.name(), value);
+    if let Ok(value) = HeaderValue::from_str(value.as_ref()) {
+        response.headers_mut().insert(name.name(), value);
     }
 }
 
@@ -82,7 +81,7 @@ pub fn put_static(response: &mut Response<Body>, name: impl StaticName, value: &
 /// A header with a value that is made already. Values that many answers have are made in `const` blocks, so that they are checked when they
 /// are compiled, not each time.
 pub fn put_value(response: &mut Response<Body>, name: HeaderName, value: HeaderValue) {
-    set(response.headers_mut(), name, value);
+    response.headers_mut().insert(name, value);
 }
 
 /// Headers that an answer has room for from the start; most have fewer.
