@@ -25,7 +25,7 @@ const SINCE: &str = "2026-10-06";
 
 /// The columns that clients know, in the order of the XML. Elements without a column are left out. An empty text is null, and a date
 /// of HTTP becomes seconds.
-const COLUMNS: [(&str, fn(usize) -> Column); 50] = [
+const COLUMNS: [(&str, NewColumn); 50] = [
     ("Name", Column::text),
     ("ResourceType", Column::text),
     ("Deleted", Column::flag),
@@ -80,16 +80,19 @@ const COLUMNS: [(&str, fn(usize) -> Column); 50] = [
 const METADATA: &str = "Metadata";
 const TAGS: &str = "Tags";
 
+/// Takes the number of rows that the column will have.
+type NewColumn = fn(usize) -> Column;
+type Maps = MapBuilder<StringBuilder, StringBuilder>;
+
 /// The values of a column. Any of them may be null.
 enum Column {
     Flag(BooleanBuilder),
     Unsigned(UInt64Builder),
     Seconds(TimestampSecondBuilder),
     Text(StringBuilder),
-    Map(MapBuilder<StringBuilder, StringBuilder>),
+    Map(Box<Maps>),
 }
 
-/// Constructors take the number of rows that the column will have.
 impl Column {
     fn flag(rows: usize) -> Column {
         Column::Flag(BooleanBuilder::with_capacity(rows))
@@ -109,7 +112,7 @@ impl Column {
 
     fn map(rows: usize) -> Column {
         let texts = || StringBuilder::with_capacity(0, 0);
-        Column::Map(MapBuilder::with_capacity(None, texts(), texts(), rows))
+        Column::Map(Box::new(Maps::with_capacity(None, texts(), texts(), rows)))
     }
 
     fn builder(&mut self) -> &mut dyn ArrayBuilder {
@@ -118,7 +121,7 @@ impl Column {
             Column::Unsigned(numbers) => numbers,
             Column::Seconds(times) => times,
             Column::Text(texts) => texts,
-            Column::Map(maps) => maps,
+            Column::Map(maps) => &mut **maps,
         }
     }
 
@@ -135,7 +138,7 @@ impl Column {
     }
 }
 
-fn end_map(maps: &mut MapBuilder<StringBuilder, StringBuilder>, has_value: bool) {
+fn end_map(maps: &mut Maps, has_value: bool) {
     let ended = maps.append(has_value);
     ended.expect("each key has a value");
 }
