@@ -89,7 +89,7 @@ fn print_keys(db: &Db, keyspace: &Keyspace, range: KeyRange, direction: Directio
 fn increment(db: &Db, keyspace: &Keyspace) -> Result<u64> {
     let key = b"visits";
     let mut transaction = db.transaction(&[(keyspace, key)])?;
-    let stored = transaction.get(keyspace, key)?;
+    let stored = db.get(keyspace, key)?;
     let stored = stored.and_then(|value| Some(u64::from_be_bytes(value[..].try_into().ok()?)));
     let next = stored.unwrap_or(0) + 1;
     transaction.batch().put(keyspace, key, &next.to_be_bytes());

@@ -21,7 +21,6 @@ use crate::work::Work;
 use crate::work::scheduler::Job;
 use crate::work::scheduler::Signal;
 use crate::write::log::Log;
-use crate::write::reads::CheckedReads;
 use crate::{Batch, Error, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::io;
@@ -171,16 +170,6 @@ impl Db {
     /// it writes. So the limits are exceeded by no more than the writes of the holders of admissions: write little with each,
     /// and soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
-        self.write_checked(batch, admission, None)
-    }
-
-    /// As [`Db::write_admitted`], unless one of these reads may have changed. Errors: also `Conflict`.
-    pub(crate) fn write_checked(
-        &self,
-        batch: Batch,
-        admission: &Admission,
-        reads: Option<CheckedReads>,
-    ) -> Result<Ticket> {
         let parts = self.parts();
         parts.health.check_writable()?;
         if batch.is_empty() {
@@ -199,7 +188,7 @@ impl Db {
         if !admission.is_deletion {
             parts.reserve.take(batch.payload.len() as u64)?;
         }
-        let sequence = parts.log.commit(batch, reads)?;
+        let sequence = parts.log.commit(batch)?;
         Ok(parts.log.sync().ticket(sequence))
     }
 

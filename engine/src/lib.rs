@@ -48,7 +48,7 @@ pub use fs::testing::{CountingIds, ManualWallClock, test_seeds};
 pub use fs::wall_clock::{ClockSteps, SystemWallClock, WallClock};
 pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;
-pub use transaction::{OptimisticTransaction, Transaction};
+pub use transaction::Transaction;
 pub use tree::keyspace::Keyspace;
 pub use values::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;

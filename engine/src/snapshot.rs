@@ -3,9 +3,8 @@
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
 use crate::tree::iter::{Rows, ScanRange, Source};
-use crate::tree::memtable::Memtable;
-use crate::values::{Pin, ValueReader};
-use crate::{Direction, Error, KeyRange, Keyspace, Result};
+use crate::values::ValueReader;
+use crate::{Direction, KeyRange, Keyspace, Result};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt;
@@ -58,38 +57,6 @@ impl Snapshot {
         Scan::new(self.clone(), keyspace.clone(), rows)
     }
 
-    /// As [`Snapshot::scan`], as if the changes of `writes`, numbered up to the given number, came after all others.
-    pub(crate) fn scan_with(
-        &self,
-        keyspace: &Keyspace,
-        range: KeyRange,
-        direction: Direction,
-        writes: (Arc<Memtable>, SequenceNumber),
-        pins: Arc<[Pin]>,
-    ) -> Scan {
-        let scan = ScanRange { range, direction };
-        let cache = self.0.parts.cache.clone();
-        let rows = Rows::with_writes(keyspace.tree(), cache, self.0.sequence, scan, writes);
-        let scan = Scan::new(self.clone(), keyspace.clone(), rows);
-        Scan {
-            pins: Some(pins),
-            ..scan
-        }
-    }
-
-    /// A scan whose first `advance` fails with `error`.
-    pub(crate) fn refused_scan(&self, keyspace: &Keyspace, error: Error) -> Scan {
-        let scan = self.scan(keyspace, KeyRange::all(), Direction::Forward);
-        Scan {
-            refusal: Some(error),
-            ..scan
-        }
-    }
-
-    pub(crate) fn sequence(&self) -> SequenceNumber {
-        self.0.sequence
-    }
-
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.0.parts
     }
@@ -100,10 +67,6 @@ pub struct Scan {
     snapshot: Snapshot,
     keyspace: Keyspace,
     rows: Rows,
-    /// Keep the large values of a transaction's own rows when the transaction is gone.
-    pins: Option<Arc<[Pin]>>,
-    /// Returned by the first `advance`.
-    refusal: Option<Error>,
 }
 
 impl fmt::Debug for Scan {
@@ -118,8 +81,6 @@ impl Scan {
             snapshot,
             keyspace,
             rows,
-            pins: None,
-            refusal: None,
         }
     }
 
@@ -130,10 +91,6 @@ impl Scan {
         let parts = self.snapshot.parts();
         parts.health.check_open()?;
         parts.trees.check(self.keyspace.tree())?;
-        if let Some(error) = self.refusal.take() {
-            self.rows.end();
-            return Err(error);
-        }
         self.rows.advance()
     }
 
@@ -188,9 +145,7 @@ impl Scan {
         if let Some(reader) = self.snapshot.parts().open_large(&source.value())? {
             return Ok(reader);
         }
-        // Never a transaction's own row, whose segment is pinned: the snapshot has another value of the key.
-        let is_own = self.pins.is_some() && self.rows.is_on_first_source();
-        assert!(!is_own, "the pins of a scan keep its own values");
+        // A collection has moved the value since the scan read the row.
         let moved = self.snapshot.open_value(&self.keyspace, self.key())?;
         Ok(moved.expect("a snapshot keeps its rows"))
     }

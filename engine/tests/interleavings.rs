@@ -287,10 +287,6 @@ impl Stages for Store {
     type Log = u64;
     type Applied = ();
 
-    fn conflicts(&self, _: &Changes, _: &[Arc<Request<Changes>>]) -> bool {
-        false
-    }
-
     fn log(&self, log: &mut u64, group: &[Arc<Request<Changes>>]) -> Result<u64> {
         self.health.check_writable()?;
         let first = *log + 1;

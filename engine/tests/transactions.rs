@@ -5,8 +5,7 @@ mod common;
 use common::{Choices, DIRECTORY, environment, scale};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs};
 use lazurite_engine::{
-    Background, Batch, Config, Db, Direction, Durability, Environment, Error, KeyRange, Keyspace,
-    KeyspaceOptions, Result, Ticket,
+    Background, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,8 +14,6 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
-
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Memtables so small that they are sealed and flushed all the time.
 fn config() -> Config {
@@ -61,137 +58,6 @@ fn assert_waits<'s>(
 }
 
 #[test]
-fn a_transaction_reads_its_own_writes() {
-    let (db, keyspace) = open_in_memory();
-    let large = vec![7; 5000];
-    put(&db, &keyspace, b"old", b"1");
-    put(&db, &keyspace, b"range/1", b"1");
-    let mut transaction = db.transaction(&[(&keyspace, b"old")]).unwrap();
-    let mut optimistic = db.optimistic();
-    let mut get = |key: &[u8], change: &dyn Fn(&mut Batch)| {
-        change(transaction.batch());
-        change(optimistic.batch());
-        let value = transaction.get(&keyspace, key).unwrap();
-        assert_eq!(value, optimistic.get(&keyspace, key).unwrap());
-        value.map(|value| value.to_vec())
-    };
-    assert_eq!(get(b"old", &|_| {}), Some(b"1".to_vec()));
-    let put_2 = |batch: &mut Batch| batch.put(&keyspace, b"old", b"2");
-    assert_eq!(get(b"old", &put_2), Some(b"2".to_vec()));
-    let delete = |batch: &mut Batch| batch.delete(&keyspace, b"old");
-    assert_eq!(get(b"old", &delete), None);
-    let put_large = |batch: &mut Batch| {
-        let value = db.write_value(&large).unwrap();
-        batch.put_large(&keyspace, b"large", value);
-    };
-    assert_eq!(get(b"large", &put_large), Some(large.clone()));
-    let put_range = |batch: &mut Batch| batch.put(&keyspace, b"range/2", b"2");
-    assert_eq!(get(b"range/2", &put_range), Some(b"2".to_vec()));
-    let delete_range = |batch: &mut Batch| {
-        batch.delete_range(&keyspace, KeyRange::prefix(b"range/"));
-    };
-    assert_eq!(get(b"range/2", &delete_range), None);
-    assert_eq!(get(b"range/1", &|_| {}), None);
-    assert_eq!(get(b"range/2", &put_range), Some(b"2".to_vec()));
-    assert_eq!(db.get(&keyspace, b"old").unwrap().unwrap(), &b"1"[..]);
-    drop(transaction.commit().unwrap());
-    assert_eq!(db.get(&keyspace, b"old").unwrap(), None);
-    assert_eq!(db.get(&keyspace, b"large").unwrap().unwrap(), large);
-    // The other one has read what this one changed.
-    assert!(matches!(optimistic.commit(), Err(Error::Conflict)));
-}
-
-/// The same random change of a batch and of a map.
-fn change(db: &Db, choices: &mut Choices, targets: (&mut Batch, &mut Map), keyspace: &Keyspace) {
-    let (batch, map) = targets;
-    let (key, value) = (choices.key(), choices.value(1500));
-    match choices.below(8) {
-        0 | 1 => {
-            batch.delete(keyspace, &key);
-            map.remove(&key);
-        }
-        2 => {
-            let end = choices.key();
-            let range = KeyRange {
-                start: key.clone(),
-                end: Some(end.clone()),
-            };
-            batch.delete_range(keyspace, range);
-            map.retain(|here, _| *here < key || *here >= end);
-        }
-        3 => {
-            batch.put_large(keyspace, &key, db.write_value(&value).unwrap());
-            map.insert(key, value);
-        }
-        _ => {
-            batch.put(keyspace, &key, &value);
-            map.insert(key, value);
-        }
-    }
-}
-
-/// All rows that a scan finds, from the least key to the greatest.
-fn rows_of(mut rows: lazurite_engine::Scan, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut found = Vec::new();
-    while rows.advance().unwrap() {
-        found.push((rows.key().to_vec(), rows.value().unwrap().to_vec()));
-    }
-    if direction == Direction::Backward {
-        found.reverse();
-    }
-    found
-}
-
-#[test]
-fn scans_of_a_transaction_see_its_writes_like_a_sorted_map() {
-    let (db, keyspace) = open_in_memory();
-    let other = db.keyspace("b", KeyspaceOptions::default()).unwrap();
-    let mut committed = Map::new();
-    let mut choices = Choices(31);
-    for round in 0..(200.0 * scale()) as u64 {
-        let mut transaction = db.begin().unwrap();
-        let mut optimistic = db.optimistic();
-        let mut expected = committed.clone();
-        for _ in 0..choices.below(12) {
-            let mut again = choices.clone();
-            let targets = (transaction.batch(), &mut expected);
-            change(&db, &mut choices, targets, &keyspace);
-            let targets = (optimistic.batch(), &mut expected);
-            change(&db, &mut again, targets, &keyspace);
-            transaction
-                .batch()
-                .put(&other, &choices.key(), b"elsewhere");
-        }
-        for direction in [Direction::Forward, Direction::Backward] {
-            let start = choices.key();
-            let end = Some(choices.key()).filter(|end| *end > start);
-            let range = KeyRange { start, end };
-            let in_range = |key: &[u8]| {
-                key >= &range.start[..] && range.end.as_ref().is_none_or(|end| key < &end[..])
-            };
-            let rows = expected.iter().filter(|(key, _)| in_range(key));
-            let rows: Vec<_> = rows
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect();
-            let scan = transaction.scan(&keyspace, range.clone(), direction);
-            assert_eq!(rows_of(scan, direction), rows, "round {round}");
-            let scan = optimistic.scan(&keyspace, range.clone(), direction);
-            assert_eq!(rows_of(scan, direction), rows, "round {round}");
-        }
-        if choices.one_in(2) {
-            drop(transaction.commit().unwrap());
-            committed = expected;
-        }
-        // What only a transaction saw is not remembered as the state of the store.
-        let scan = db
-            .snapshot()
-            .scan(&keyspace, KeyRange::all(), Direction::Forward);
-        let found: Map = rows_of(scan, Direction::Forward).into_iter().collect();
-        assert_eq!(found, committed, "round {round}");
-    }
-}
-
-#[test]
 fn a_transaction_that_is_dropped_writes_nothing_and_unlocks() {
     let (db, keyspace) = open_in_memory();
     let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
@@ -200,8 +66,8 @@ fn a_transaction_that_is_dropped_writes_nothing_and_unlocks() {
     let (sender, receiver) = channel();
     let same = keyspace.clone();
     let other = thread::spawn(move || {
-        let mut transaction = waits.transaction(&[(&same, b"k")]).unwrap();
-        sender.send(transaction.get(&same, b"k").unwrap()).unwrap();
+        let _transaction = waits.transaction(&[(&same, b"k")]).unwrap();
+        sender.send(waits.get(&same, b"k").unwrap()).unwrap();
     });
     assert!(receiver.recv_timeout(Duration::from_millis(50)).is_err());
     drop(transaction);
@@ -293,77 +159,6 @@ fn threads_with_two_transactions_each_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn scan_of_a_dropped_transaction_reads_its_own_large_values_after_a_collection() {
-    let environment = environment(Arc::new(MemoryFs::volatile()));
-    let config = Config {
-        value_segment_bytes: 1 << 16,
-        ..config()
-    };
-    let db = Db::open_with(Path::new(DIRECTORY), config, environment).unwrap();
-    let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
-    let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
-    let large = vec![7; 60_000];
-    let value = db.write_value(&large).unwrap();
-    transaction.batch().put_large(&keyspace, b"k", value);
-    let mut rows = transaction.scan(&keyspace, KeyRange::all(), Direction::Forward);
-    drop(transaction);
-    for _ in 0..4 {
-        // Fills the segment, so that it is sealed.
-        drop(db.write_value(&large).unwrap());
-    }
-    while db.step().unwrap().is_some() {}
-    assert!(rows.advance().unwrap());
-    assert_eq!(rows.value().unwrap(), large);
-}
-
-#[test]
-fn scan_of_a_transaction_with_a_key_over_the_limit_is_an_error() {
-    let (db, keyspace) = open_in_memory();
-    let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
-    transaction
-        .batch()
-        .put(&keyspace, &vec![b'k'; (1 << 16) + 1], b"");
-    let mut rows = transaction.scan(&keyspace, KeyRange::all(), Direction::Forward);
-    assert!(matches!(rows.advance(), Err(Error::TooLarge { .. })));
-    assert!(!rows.advance().unwrap());
-}
-
-#[test]
-fn batch_that_is_replaced_is_read_like_any_other() {
-    let (db, keyspace) = open_in_memory();
-    let mut transaction = db.transaction(&[(&keyspace, b"k")]).unwrap();
-    transaction.batch().put(&keyspace, b"k", &[1; 100]);
-    transaction.get(&keyspace, b"k").unwrap();
-    let mut batch = Batch::new();
-    batch.put(&keyspace, b"other", b"");
-    *transaction.batch() = batch;
-    assert_eq!(transaction.get(&keyspace, b"k").unwrap(), None);
-}
-
-#[test]
-fn write_to_another_keyspace_is_no_conflict_for_a_long_range() {
-    let (db, keyspace) = open_in_memory();
-    let long = db
-        .keyspace(
-            "long",
-            KeyspaceOptions {
-                memtable_bytes_max: Some(16 << 20),
-                ..KeyspaceOptions::default()
-            },
-        )
-        .unwrap();
-    let mut batch = Batch::new();
-    (0..20_000u32).for_each(|row| batch.put(&long, &row.to_be_bytes(), b""));
-    drop(db.write(batch).unwrap());
-    let mut optimistic = db.optimistic();
-    let mut rows = optimistic.scan(&long, KeyRange::all(), Direction::Forward);
-    while rows.advance().unwrap() {}
-    optimistic.batch().put(&long, b"total", b"");
-    put(&db, &keyspace, b"elsewhere", b"1");
-    drop(optimistic.commit().unwrap());
-}
-
-#[test]
 fn shared_locks_keep_writers_out_and_one_another_in() {
     let (db, keyspace) = open_in_memory();
     let mut first = db.begin().unwrap();
@@ -376,7 +171,7 @@ fn shared_locks_keep_writers_out_and_one_another_in() {
         shared.join().unwrap();
         let wait = || put(&db, &keyspace, b"k", b"1");
         assert_waits(scope, wait, || {
-            assert_eq!(first.get(&keyspace, b"k").unwrap(), None);
+            assert_eq!(db.get(&keyspace, b"k").unwrap(), None);
             drop(first);
         });
     });
@@ -418,118 +213,6 @@ fn a_commit_that_fails_unlocks() {
     other.join().unwrap();
 }
 
-/// What an optimistic transaction that has read `range/` and `key` answers after `meanwhile`.
-fn commit_after(meanwhile: impl FnOnce(&Db, &Keyspace)) -> Result<Ticket> {
-    let (db, keyspace) = open_in_memory();
-    put(&db, &keyspace, b"key", b"1");
-    put(&db, &keyspace, b"range/2", b"1");
-    let mut optimistic = db.optimistic();
-    optimistic.get(&keyspace, b"key").unwrap();
-    optimistic.get(&keyspace, b"absent").unwrap();
-    let range = KeyRange::prefix(b"range/");
-    let mut rows = optimistic.scan(&keyspace, range, Direction::Backward);
-    while rows.advance().unwrap() {}
-    optimistic.batch().put(&keyspace, b"written", b"1");
-    meanwhile(&db, &keyspace);
-    let committed = optimistic.commit();
-    let is_written = db.get(&keyspace, b"written").unwrap().is_some();
-    assert_eq!(is_written, committed.is_ok());
-    committed
-}
-
-#[test]
-fn any_change_of_rows_that_were_read_is_a_conflict() {
-    type Change = fn(&mut Batch, &Keyspace);
-    let conflicts: [Change; 9] = [
-        |batch, keyspace| batch.put(keyspace, b"key", b"1"),
-        |batch, keyspace| batch.delete(keyspace, b"key"),
-        |batch, keyspace| batch.put(keyspace, b"absent", b"1"),
-        |batch, keyspace| batch.put(keyspace, b"range/1", b""),
-        |batch, keyspace| batch.put(keyspace, b"range/2", b"2"),
-        |batch, keyspace| batch.put(keyspace, b"range/3", b""),
-        |batch, keyspace| batch.delete(keyspace, b"range/2"),
-        |batch, keyspace| batch.delete_range(keyspace, KeyRange::prefix(b"k")),
-        |batch, keyspace| batch.delete_range(keyspace, KeyRange::prefix(b"range/2")),
-    ];
-    let harmless: [Change; 5] = [
-        |batch, keyspace| batch.put(keyspace, b"keys", b"1"),
-        |batch, keyspace| batch.put(keyspace, b"range.", b"1"),
-        |batch, keyspace| batch.put(keyspace, b"range0", b"1"),
-        |batch, keyspace| batch.delete_range(keyspace, KeyRange::prefix(b"range0")),
-        |batch, keyspace| batch.delete_range(keyspace, KeyRange::prefix(b"keys")),
-    ];
-    let all = conflicts.iter().zip(std::iter::repeat(true));
-    let all = all.chain(harmless.iter().zip(std::iter::repeat(false)));
-    for (number, (change, is_conflict)) in all.enumerate() {
-        for then in 0..3 {
-            let committed = commit_after(|db, keyspace| {
-                let mut batch = Batch::new();
-                change(&mut batch, keyspace);
-                drop(db.write(batch).unwrap());
-                match then {
-                    0 => {}
-                    1 => db.flush(keyspace).unwrap(),
-                    _ => db.compact(keyspace).unwrap(),
-                }
-            });
-            let answered = matches!(committed, Err(Error::Conflict));
-            assert_eq!(
-                answered, is_conflict,
-                "change {number}, {then}: {committed:?}"
-            );
-        }
-    }
-}
-
-#[test]
-fn a_transaction_that_only_reads_never_fails() {
-    let (db, keyspace) = open_in_memory();
-    let mut optimistic = db.optimistic();
-    optimistic.get(&keyspace, b"k").unwrap();
-    put(&db, &keyspace, b"k", b"1");
-    optimistic.commit().unwrap().wait().unwrap();
-}
-
-#[test]
-fn of_many_that_find_a_key_absent_one_writes_it() {
-    let (db, keyspace) = open_in_memory();
-    for round in 0..(300.0 * scale()) as u64 {
-        let key = round.to_be_bytes();
-        let write = |number: u8| {
-            let mut optimistic = db.optimistic();
-            assert_eq!(optimistic.get(&keyspace, &key).unwrap(), None);
-            let mut batch_key = key.to_vec();
-            batch_key.push(number);
-            optimistic.batch().put(&keyspace, &key, &[number]);
-            optimistic.batch().put(&keyspace, &batch_key, b"");
-            optimistic
-        };
-        // All have read before any commits.
-        let begun: Vec<_> = (0..8).map(write).collect();
-        let won: usize = thread::scope(|scope| {
-            let committed: Vec<_> = begun
-                .into_iter()
-                .map(|transaction| scope.spawn(move || transaction.commit().is_ok()))
-                .collect();
-            let committed = committed.into_iter().map(|thread| thread.join().unwrap());
-            committed.filter(|is_ok| *is_ok).count()
-        });
-        assert_eq!(won, 1);
-        let rows = db
-            .snapshot()
-            .scan(&keyspace, KeyRange::prefix(&key), Direction::Forward);
-        assert_eq!(count(rows), 2);
-    }
-}
-
-fn count(mut rows: lazurite_engine::Scan) -> usize {
-    let mut count = 0;
-    while rows.advance().unwrap() {
-        count += 1;
-    }
-    count
-}
-
 /// One committed transaction of a history: the writer of the version that it read of each key, and the keys that it wrote.
 #[derive(Debug, Default)]
 struct Done {
@@ -547,7 +230,7 @@ fn writer_of(value: Option<&[u8]>) -> u64 {
 }
 
 /// Reads some keys, and writes its id to some of those.
-fn run_pessimistic(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) -> Option<Done> {
+fn run(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) -> Option<Done> {
     let keys: Vec<u8> = (0..1 + choices.below(4))
         .map(|_| choices.below(KEYS) as u8)
         .collect();
@@ -578,7 +261,7 @@ fn run_pessimistic(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices)
         ..Done::default()
     };
     for key in keys {
-        let value = transaction.get(keyspace, &[key]).unwrap();
+        let value = db.get(keyspace, &[key]).unwrap();
         done.read.insert(key, writer_of(value.as_deref()));
     }
     for key in &written {
@@ -594,52 +277,6 @@ fn value_of(id: u64, choices: &mut Choices) -> Vec<u8> {
     let mut value = id.to_le_bytes().to_vec();
     value.resize(8 + choices.below(2000) as usize, 0);
     value
-}
-
-/// The same without locks, of keys and of whole ranges.
-fn run_optimistic(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) -> Option<Done> {
-    let mut transaction = db.optimistic();
-    let mut done = Done {
-        id,
-        ..Done::default()
-    };
-    for _ in 0..1 + choices.below(3) {
-        let key = choices.below(KEYS) as u8;
-        if choices.below(3) > 0 {
-            let value = transaction.get(keyspace, &[key]).unwrap();
-            done.read.insert(key, writer_of(value.as_deref()));
-            continue;
-        }
-        let last = key + choices.below(4) as u8;
-        let range = KeyRange {
-            start: vec![key],
-            end: Some(vec![last]),
-        };
-        // A key without a row was written by no transaction.
-        done.read
-            .extend((key..last.min(KEYS as u8)).map(|key| (key, 0)));
-        let mut rows = transaction.scan(keyspace, range, Direction::Forward);
-        while rows.advance().unwrap() {
-            let value = rows.value().unwrap();
-            done.read.insert(rows.key()[0], writer_of(Some(&value)));
-        }
-    }
-    if choices.below(4) == 0 {
-        thread::yield_now();
-    }
-    let read: Vec<u8> = done.read.keys().copied().collect();
-    for key in read {
-        if choices.below(2) == 0 {
-            let value = value_of(id, choices);
-            transaction.batch().put(keyspace, &[key], &value);
-            done.wrote.insert(key);
-        }
-    }
-    match transaction.commit() {
-        Ok(_) => Some(done),
-        Err(Error::Conflict) => None,
-        Err(error) => panic!("{error}"),
-    }
 }
 
 /// That one after the other, in some order, would have read and written the same. Every writer of a key has read it, so the order of
@@ -688,17 +325,16 @@ fn assert_serial(history: &[Done]) {
     assert!(before.is_empty(), "a circle of {:?}", before.keys());
 }
 
-type Run = fn(&Db, &Keyspace, u64, &mut Choices) -> Option<Done>;
-
-fn run_history(runs: [Run; 4], seed: u64) {
+#[test]
+fn histories_of_transactions_are_serial() {
     let (db, keyspace) = open_in_memory();
     let count = (2_000.0 * scale()) as u64;
     let history: Vec<Done> = thread::scope(|scope| {
         let threads: Vec<_> = (0..4u64)
             .map(|number| {
-                let (db, keyspace, run) = (&db, &keyspace, runs[number as usize]);
+                let (db, keyspace) = (&db, &keyspace);
                 scope.spawn(move || {
-                    let mut choices = Choices(seed + number);
+                    let mut choices = Choices(1 + number);
                     let id = |step| 1 + number + 4 * step;
                     (0..count)
                         .filter_map(|step| run(db, keyspace, id(step), &mut choices))
@@ -719,16 +355,6 @@ fn run_history(runs: [Run; 4], seed: u64) {
             .any(|done| done.wrote.contains(&key) && done.read[&key] == last);
         assert!(!is_replaced, "the store has an old version of {key}");
     }
-}
-
-#[test]
-fn histories_of_locking_transactions_are_serial() {
-    run_history([run_pessimistic; 4], 1);
-}
-
-#[test]
-fn histories_of_optimistic_transactions_are_serial() {
-    run_history([run_optimistic; 4], 2);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::tree::version::{Version, file_of};
 use crate::{Config, KeyspaceOptions, Result};
 use arc_swap::{ArcSwap, Guard};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ pub(crate) struct Tree {
     options: OnceLock<KeyspaceOptions>,
     lock_rank: OnceLock<u32>,
     view: ArcSwap<View>,
-    /// The last sequence number that a memtable had which is an SSTable now.
-    flushed_through: AtomicU64,
+    /// Whether a memtable of it has become an SSTable since the store was opened.
+    has_flushed: AtomicBool,
     /// Held while a new view is made from the present one.
     changing: Mutex<()>,
 }
@@ -58,7 +58,7 @@ impl Tree {
             options: OnceLock::new(),
             lock_rank: OnceLock::new(),
             view: ArcSwap::from_pointee(view),
-            flushed_through: AtomicU64::new(0),
+            has_flushed: AtomicBool::new(false),
             changing: Mutex::new(()),
         }
     }
@@ -144,10 +144,8 @@ impl Tree {
     /// Replaces the version; `flushed` is the sealed memtable that it now contains.
     pub(crate) fn install(&self, version: Version, flushed: Option<&Arc<Memtable>>) {
         let version = Arc::new(version);
-        if let Some(flushed) = flushed {
-            // Before the memtable is out of the view: see `flushed_through`.
-            let last = flushed.summary().last_sequence;
-            self.flushed_through.fetch_max(last, Ordering::SeqCst);
+        if flushed.is_some() {
+            self.has_flushed.store(true, Ordering::Relaxed);
         }
         self.change(|view| {
             let mut immutable = view.immutable.clone();
@@ -170,9 +168,9 @@ impl Tree {
         first.is_some_and(|first| first <= last)
     }
 
-    /// All later changes are in the memtables of a view that was loaded before the call.
-    pub(crate) fn flushed_through(&self) -> SequenceNumber {
-        self.flushed_through.load(Ordering::SeqCst)
+    /// Whether a memtable of the keyspace was flushed since the store was opened.
+    pub(crate) fn has_flushed(&self) -> bool {
+        self.has_flushed.load(Ordering::Relaxed)
     }
 
     /// The newest version of `key` at the sequence number that `at` answers, searched from the newest source down. A

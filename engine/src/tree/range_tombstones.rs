@@ -84,21 +84,6 @@ impl RangeTombstones {
         })
     }
 
-    /// Whether a deletion after the sequence number covers any of the span.
-    pub(crate) fn covers_any(
-        &self,
-        start: &[u8],
-        end: Option<&[u8]>,
-        since: SequenceNumber,
-    ) -> bool {
-        let upper = end.map_or(Bound::Unbounded, Bound::Excluded);
-        let beginning = (Bound::Unbounded, upper);
-        let fragments = self.fragments.range::<[u8], _>(beginning).rev();
-        fragments
-            .take_while(|(_, (until, _))| is_before_end(start, until.as_deref()))
-            .any(|(_, (_, sequences))| sequences.first().is_some_and(|newest| *newest > since))
-    }
-
     /// All fragments in order.
     pub(crate) fn fragments(&self) -> Vec<Fragment> {
         let fragment = |(start, (end, sequences)): (&Bytes, &(Option<Bytes>, Vec<u64>))| Fragment {

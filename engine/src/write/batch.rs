@@ -123,12 +123,6 @@ impl Batch {
         check("bound of a range", bound_length_max, KEY_BYTES_MAX + 1)
     }
 
-    /// Refuses keys and values that a memtable cannot hold.
-    pub(crate) fn check_rows(&self) -> Result<()> {
-        self.check_keys()?;
-        check("value", self.value_length_max, u32::MAX as usize)
-    }
-
     /// Refuses keys and batches over the limits.
     pub(crate) fn check(&self) -> Result<()> {
         self.check_keys()?;

@@ -25,7 +25,6 @@ use crate::write::durability::SharedSync;
 use crate::write::log::Log;
 use crate::write::log::segments::LogSegments;
 use crate::write::queue::{CommitQueue, GROUP_BYTES_MAX, Queued, Request, Stages};
-use crate::write::reads::CheckedReads;
 use crate::{Background, Batch, Config, Durability, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,8 +38,6 @@ pub(crate) struct PendingBatch {
     has_range_deletion: bool,
     /// Kept until the memtable refers to the values.
     _pins: Vec<Pin>,
-    /// Reads that must not have changed.
-    reads: Option<CheckedReads>,
 }
 
 /// Whether changes are applied as they are made, or again from the log.
@@ -180,20 +177,14 @@ impl CommitLog {
             .inspect_err(|error| self.health.note(error))
     }
 
-    /// Commits a batch, unless one of its reads may have changed; on return it is visible. Answers its last sequence number. Errors:
-    /// `Conflict`.
-    pub(crate) fn commit(
-        &self,
-        batch: Batch,
-        reads: Option<CheckedReads>,
-    ) -> Result<SequenceNumber> {
+    /// Commits a batch; on return it is visible. Returns the last sequence number of its group.
+    pub(crate) fn commit(&self, batch: Batch) -> Result<SequenceNumber> {
         let pending = PendingBatch {
             put_bytes: batch.put_bytes,
             has_range_deletion: batch.has_range_deletion(),
             payload: batch.payload,
             count: batch.count,
             _pins: batch.pins,
-            reads,
         };
         self.queue.commit(self, pending)
     }
@@ -316,13 +307,6 @@ impl Stages for CommitLog {
     type Log = Log;
     /// The keyspaces whose memtable has grown to its limit.
     type Applied = Vec<Arc<Tree>>;
-
-    fn conflicts(&self, batch: &PendingBatch, before: &[Arc<Request<PendingBatch>>]) -> bool {
-        batch.reads.as_ref().is_some_and(|reads| {
-            let mut changes = before.iter().flat_map(|request| request.batch().changes());
-            reads.may_have_changed() || changes.any(|change| reads.are_changed_by(&change))
-        })
-    }
 
     fn log(&self, log: &mut Log, group: &[Arc<Request<PendingBatch>>]) -> Result<SequenceNumber> {
         self.health.check_writable()?;

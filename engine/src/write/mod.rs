@@ -6,4 +6,3 @@ pub(crate) mod durability;
 pub(crate) mod key_locks;
 pub(crate) mod log;
 pub(crate) mod queue;
-pub(crate) mod reads;

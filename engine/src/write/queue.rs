@@ -1,6 +1,6 @@
 //! CommitQueue: group commit. One leader commits the batches of all waiting writers.
 //!
-//! Writers queue their batches and try for the log. The one that gets it commits the whole queue: it calls the four functions of
+//! Writers queue their batches and try for the log. The one that gets it commits the whole queue: it calls the three functions of
 //! [`Stages`] for each group and wakes the other writers, whose batches are done. The log, and how a batch is applied, are the
 //! business of `commit.rs`; `tests/interleavings.rs` runs this file in many orders of its steps.
 //!
@@ -45,8 +45,6 @@ pub(crate) trait Stages {
     /// Work that applying leaves for the moment when the group is visible.
     type Applied;
 
-    /// Whether something that the batch rests on was changed, by a batch that is visible or by one before it in its group.
-    fn conflicts(&self, batch: &Self::Batch, before: &[Arc<Request<Self::Batch>>]) -> bool;
     /// Numbers the batches and appends them to the log. Returns the first number. After an error none of them is there.
     fn log(
         &self,
@@ -98,7 +96,7 @@ impl<S: Stages> CommitQueue<S> {
         }
     }
 
-    /// Commits a batch; on return it is visible. Returns the last sequence number of its group. Errors: `Conflict`; those of
+    /// Commits a batch; on return it is visible. Returns the last sequence number of its group. Errors: those of
     /// [`Stages::log`].
     #[inline]
     pub(crate) fn commit(&self, stages: &S, batch: S::Batch) -> Result<SequenceNumber> {
@@ -178,11 +176,7 @@ impl<S: Stages> CommitQueue<S> {
 }
 
 #[inline]
-fn commit_group<S: Stages>(stages: &S, log: &mut S::Log, mut group: Vec<Arc<Request<S::Batch>>>) {
-    refuse_conflicts(stages, &mut group);
-    if group.is_empty() {
-        return;
-    }
+fn commit_group<S: Stages>(stages: &S, log: &mut S::Log, group: Vec<Arc<Request<S::Batch>>>) {
     let first = match stages.log(log, &group) {
         Ok(first) => first,
         Err(error) => {
@@ -195,20 +189,4 @@ fn commit_group<S: Stages>(stages: &S, log: &mut S::Log, mut group: Vec<Arc<Requ
     let applied = stages.apply(&group, first);
     stages.publish(last, applied);
     group.iter().for_each(|request| request.answer(Ok(last)));
-}
-
-/// Takes the batches out of the group that must not be committed.
-#[inline]
-fn refuse_conflicts<S: Stages>(stages: &S, group: &mut Vec<Arc<Request<S::Batch>>>) {
-    let mut kept = 0;
-    for at in 0..group.len() {
-        let request = &group[at];
-        if stages.conflicts(&request.batch, &group[..kept]) {
-            request.answer(Err(Error::Conflict));
-        } else {
-            group.swap(kept, at);
-            kept += 1;
-        }
-    }
-    group.truncate(kept);
 }

@@ -27,8 +27,6 @@ pub(crate) struct ScanRange {
 /// The live rows of a range.
 pub(crate) struct Rows {
     sources: Vec<Source>,
-    /// How many of the first sources are not of the tree.
-    own_sources: usize,
     scan: Arc<ScanRange>,
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
@@ -58,33 +56,8 @@ struct Search {
 
 impl Rows {
     pub(crate) fn new(tree: &Tree, cache: Arc<Cache>, at: SequenceNumber, scan: ScanRange) -> Rows {
-        let spans = tree.empty_spans.clone();
-        Rows::of(tree, cache, at, scan, Vec::new(), spans)
-    }
-
-    /// The live rows of a range if the changes of `writes`, numbered up to `last`, came after all others.
-    pub(crate) fn with_writes(
-        tree: &Tree,
-        cache: Arc<Cache>,
-        at: SequenceNumber,
-        scan: ScanRange,
-        (writes, last): (Arc<Memtable>, SequenceNumber),
-    ) -> Rows {
-        let source = Source::Memtable(MemtableRows::new(writes, last, Arc::new(scan.clone())));
-        // A span without rows may have one of these, and a span that these empty has rows for everyone else.
-        Rows::of(tree, cache, at, scan, vec![source], Arc::default())
-    }
-
-    fn of(
-        tree: &Tree,
-        cache: Arc<Cache>,
-        at: SequenceNumber,
-        scan: ScanRange,
-        mut sources: Vec<Source>,
-        empty_spans: Arc<EmptySpans>,
-    ) -> Rows {
-        let own_sources = sources.len();
         let scan = Arc::new(scan);
+        let mut sources = Vec::new();
         add_sources(&mut sources, &tree.view(), &cache, at, &scan);
         let start = match scan.direction {
             Direction::Forward => Some(scan.range.start.clone()),
@@ -93,14 +66,13 @@ impl Rows {
         Rows {
             has_range_tombstones: sources.iter().any(Source::has_range_tombstones),
             sources,
-            own_sources,
             scan,
             pending_seek: Some(start),
             goes_on: false,
             current: None,
             order: Vec::new(),
             is_ordered: false,
-            empty_spans,
+            empty_spans: tree.empty_spans.clone(),
             at,
             passed: 0,
             seeks: 0,
@@ -114,13 +86,8 @@ impl Rows {
         self.current.map(|current| &self.sources[current])
     }
 
-    /// Whether the current row is of the newest source, which are the writes in [`Rows::with_writes`].
-    pub(crate) fn is_on_first_source(&self) -> bool {
-        self.current == Some(0)
-    }
-
     /// To the end of the range.
-    pub(crate) fn end(&mut self) {
+    fn end(&mut self) {
         self.end_search(None);
         (self.current, self.pending_seek) = (None, None);
         self.sources.iter_mut().for_each(Source::exhaust);
@@ -455,7 +422,7 @@ impl Drop for Rows {
     fn drop(&mut self) {
         self.end_search(None);
         // Charges the newest memtable of the tree for being an extra source: see `is_read_across`.
-        if let [first, .., last] = &self.sources[self.own_sources..]
+        if let [first, .., last] = &self.sources[..]
             && let (Some(memtable), None) = (first.memtable(), last.memtable())
         {
             memtable.add_scan_merges(self.seeks);

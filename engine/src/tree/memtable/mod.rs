@@ -43,9 +43,6 @@ const COVERED_ROWS_MAX: usize = 256;
 /// and the writer waits meanwhile.
 const VISITED_MAX: usize = 1024;
 
-/// Rows of a span that are searched for a change while the log is held: some hundred microseconds.
-const SEARCHED_ROWS_MAX: usize = 10_000;
-
 /// Versions of a key that a writer looks through for those that no reader sees any more. Behind a longer chain of versions that
 /// readers may see the rest is unlinked by a later write, or by the flush.
 const UNLINK_STEPS_MAX: usize = 64;
@@ -205,33 +202,6 @@ impl Memtable {
             position = rows.index.after(position);
         }
         true
-    }
-
-    /// Whether a key of the span was put or deleted, or a deletion covers any of it, after the sequence number. Also `true` if the
-    /// span has too many rows to search while writers wait.
-    pub(crate) fn has_changed(
-        &self,
-        start: &[u8],
-        end: Option<&[u8]>,
-        since: SequenceNumber,
-    ) -> bool {
-        let rows = self.read();
-        if rows.last_sequence <= since {
-            return false;
-        }
-        let (mut position, _) = rows.index.locate(start, &rows.arena);
-        let mut searched = 0;
-        while let Some(row) = rows.index.row(position) {
-            if !is_before_end(rows.arena.key(row), end) {
-                break;
-            }
-            if searched == SEARCHED_ROWS_MAX || rows.arena.row(row).sequence > since {
-                return true;
-            }
-            searched += 1;
-            position = rows.index.after(position);
-        }
-        rows.range_tombstones.covers_any(start, end, since)
     }
 
     /// Applies changes of ascending sequence numbers. Answers the memory they took.

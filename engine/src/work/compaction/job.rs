@@ -67,7 +67,7 @@ impl Work {
 
     /// Whether there may be a merge in the keyspace: see [`Config::merges_inherited`].
     fn may_merge(&self, tree: &Tree) -> bool {
-        tree.flushed_through() > 0 || self.merges_inherited(tree)
+        tree.has_flushed() || self.merges_inherited(tree)
     }
 
     /// Whether SSTables of the keyspace are merged although the store has inherited them.
