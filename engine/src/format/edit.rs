@@ -9,19 +9,12 @@ use crate::format::dump::{End, Escaped};
 use crate::fs::name::NUMBER_MAX;
 use crate::{KeyRange, Result};
 use std::fmt::{self, Debug, Display};
-use std::ops::Range;
 
 /// More bytes than any file or its values have; sums of less do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
 
 /// The longest bound of a range: behind all versions of the longest key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
-
-/// How many fields [`VersionEdit::fields_at`] finds at most: it takes 16 bytes for each. No edit but the first has as many.
-const FIELDS_AT_MAX: usize = 1 << 20;
-
-/// How many fields are decoded to see whether bytes could be an edit.
-const PLAUSIBLE_FIELDS: usize = 8;
 
 /// How many levels a keyspace can have.
 pub(crate) const LEVELS: usize = 7;
@@ -139,37 +132,6 @@ impl VersionEdit {
         }
         Some(VersionEdit { fields })
     }
-
-    /// Whether the bytes could be an edit, because its first fields decode, and how many steps it took to see that. Takes no memory,
-    /// and steps over keys, however long they are.
-    pub(crate) fn is_plausible(bytes: &[u8]) -> (bool, usize) {
-        let mut decoder = Decoder::new(bytes);
-        let mut steps = 0;
-        for _ in 0..PLAUSIBLE_FIELDS {
-            if decoder.is_empty() {
-                break;
-            }
-            if Field::step_over(&mut decoder, &mut steps).is_none() {
-                return (false, steps);
-            }
-        }
-        (true, steps)
-    }
-
-    /// Where the first fields stand in the bytes, up to one that does not decode.
-    pub(crate) fn fields_at(bytes: &[u8]) -> Vec<Range<usize>> {
-        let mut decoder = Decoder::new(bytes);
-        let mut fields = Vec::new();
-        let mut start = 0;
-        while fields.len() < FIELDS_AT_MAX
-            && !decoder.is_empty()
-            && Field::decode(&mut decoder).is_some()
-        {
-            fields.push(start..decoder.position());
-            start = decoder.position();
-        }
-        fields
-    }
 }
 
 impl Field {
@@ -248,37 +210,6 @@ impl Field {
             12 => Field::MarkWal(decoder.varint()?, decoder.varint()?),
             _ => return None,
         })
-    }
-
-    /// As `decode`, without memory, and less strict about numbers and names. Counts the steps.
-    fn step_over(decoder: &mut Decoder, steps: &mut usize) -> Option<()> {
-        *steps += 1;
-        let numbers = match decoder.u8()? {
-            11 => 0,
-            1 | 2 | 8 | 10 => 1,
-            5 | 6 | 7 | 12 => 2,
-            3 => {
-                id(decoder)?;
-                decoder.bytes()?;
-                0
-            }
-            4 => {
-                id(decoder)?;
-                id(decoder).filter(|level| (*level as usize) < LEVELS)?;
-                return FileMeta::step_over(decoder, steps);
-            }
-            9 => {
-                decoder.varint()?;
-                decoder.varint()?;
-                decoder.take(1 + 8)?;
-                0
-            }
-            _ => return None,
-        };
-        for _ in 0..numbers {
-            decoder.varint()?;
-        }
-        Some(())
     }
 }
 
@@ -374,27 +305,16 @@ impl FileMeta {
         }
     }
 
-    fn step_over(decoder: &mut Decoder, steps: &mut usize) -> Option<()> {
-        FileHead::decode(decoder)?;
-        for _ in 0..5 {
-            decoder.varint()?;
-        }
-        for _ in 0..decoder.length()? {
-            *steps += 1;
-            decoder.varint()?;
-            decoder.varint().filter(|bytes| *bytes < BYTES_MAX)?;
-        }
-        Some(())
-    }
-
     fn decode(decoder: &mut Decoder) -> Option<FileMeta> {
-        let FileHead {
-            number,
-            size,
-            checksum,
-            start,
-            end,
-        } = FileHead::decode(decoder)?;
+        let number = decoder.varint().filter(|number| *number < NUMBER_MAX)?;
+        let size = decoder.varint().filter(|size| *size < BYTES_MAX)?;
+        let checksum = decoder.u64()?;
+        let is_bound = |key: &&[u8]| key.len() <= BOUND_BYTES_MAX;
+        let start = decoder.bytes().filter(is_bound)?;
+        let end = decoder.optional()?;
+        if !end.as_ref().is_none_or(is_bound) {
+            return None;
+        }
         let range = KeyRange {
             start: start.to_vec(),
             end: end.map(<[u8]>::to_vec),
@@ -425,29 +345,6 @@ impl FileMeta {
     }
 }
 
-/// The beginning of a [`FileMeta`], borrowed.
-struct FileHead<'a> {
-    number: u64,
-    size: u64,
-    checksum: u64,
-    start: &'a [u8],
-    end: Option<&'a [u8]>,
-}
-
-impl<'a> FileHead<'a> {
-    fn decode(decoder: &mut Decoder<'a>) -> Option<FileHead<'a>> {
-        let is_bound = |key: &&[u8]| key.len() <= BOUND_BYTES_MAX;
-        let head = FileHead {
-            number: decoder.varint().filter(|number| *number < NUMBER_MAX)?,
-            size: decoder.varint().filter(|size| *size < BYTES_MAX)?,
-            checksum: decoder.u64()?,
-            start: decoder.bytes().filter(is_bound)?,
-            end: decoder.optional()?,
-        };
-        head.end.as_ref().is_none_or(is_bound).then_some(head)
-    }
-}
-
 #[cfg(test)]
 impl FileMeta {
     pub(crate) fn example() -> FileMeta {
@@ -466,5 +363,24 @@ impl FileMeta {
             range_tombstones: 2,
             references: vec![(4, 70_000)],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_bounds_decode_and_longer_ones_do_not() {
+        let with_bound = |length| {
+            let mut meta = FileMeta::example();
+            meta.range.end = Some(vec![0xff; length]);
+            let fields = vec![Field::AddFile(0, 1, meta)];
+            VersionEdit { fields }
+        };
+        let longest = with_bound(BOUND_BYTES_MAX);
+        assert_eq!(VersionEdit::decode(&longest.encode()), Some(longest));
+        let longer = with_bound(BOUND_BYTES_MAX + 1);
+        assert_eq!(VersionEdit::decode(&longer.encode()), None);
     }
 }

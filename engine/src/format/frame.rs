@@ -6,7 +6,7 @@
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
-//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`frame_key`] and offset |
+//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`store_key`](crate::format::header::store_key) and offset |
 //! | 4 | 4 | bytes of the payload x 4 + type |
 //! | 8 | 4 | sequence number of the first change − base |
 //! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
@@ -15,6 +15,10 @@
 //! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. Frames behind the first bad one
 //! of the last segments are dropped, unless a later good frame records that the place of the bad one was durable: that is
 //! corruption, not a torn tail.
+//!
+//! The key of the checksums contains the secret id of the store: otherwise a value that looks like
+//! a frame for its own place could be taken for one behind a torn frame, and would record that the
+//! torn one was durable.
 
 use crate::Result;
 use crate::base::codec::{Decoder, checksum};
@@ -22,7 +26,7 @@ use crate::base::config::BATCH_BYTES_MAX;
 use crate::base::key::{SEQUENCE_MAX, SequenceNumber};
 use crate::format::change::Changes;
 use crate::format::dump::Dump;
-use crate::format::header::{HEADER_BYTES, named_in_header, store_key};
+use crate::format::header::{HEADER_BYTES, store_key_in};
 use crate::format::search::{Exhausted, SearchBudget};
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -72,22 +76,6 @@ impl Beginning {
         };
         (decoder.is_empty() && beginning.durable <= beginning.base).then_some(beginning)
     }
-}
-
-/// The key of the checksums of a segment's frames, beside their offsets. Since version 4 the secret id of the store is part of it:
-/// otherwise a value that looks like a frame for its own place could be taken for one behind a torn frame, and would record that
-/// the torn one was durable.
-pub(crate) fn frame_key(version: u32, store: u128, number: u64) -> u64 {
-    if version < 4 {
-        return number;
-    }
-    store_key(store, number)
-}
-
-/// The same for the segment that begins with these bytes.
-pub(crate) fn key_named_in(bytes: &[u8], number: u64) -> u64 {
-    let named = named_in_header(bytes);
-    named.map_or(number, |(version, store)| frame_key(version, store, number))
 }
 
 pub(crate) fn encode_frame(
@@ -267,7 +255,7 @@ impl Candidates {
 /// Shows the frames of a segment.
 pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     let bytes = dump.whole()?;
-    let key = key_named_in(&bytes, number);
+    let key = store_key_in(&bytes, number);
     let beginning = beginning_of(&bytes, key);
     if beginning.is_none() && is_zero(&bytes, HEADER_BYTES as usize) {
         return dump.line(format_args!("{HEADER_BYTES:>10}  not in use"));
@@ -362,11 +350,11 @@ fn plausible_length(
 mod tests {
     use super::*;
     use crate::base::codec::{put_bytes, put_varint};
-    use crate::format::header::FORMAT_VERSION;
+    use crate::format::header::store_key;
 
     #[test]
     fn heads_of_empty_frames_do_not_hide_a_good_frame() {
-        let key = frame_key(FORMAT_VERSION, 7, 1);
+        let key = store_key(7, 1);
         // At every fourth byte something that reads as an empty frame with the sequence number 1.
         let mut bytes = [1, 0, 0, 0].repeat(2 * CANDIDATES_MAX);
         let offset = bytes.len();
@@ -386,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_search_behind_a_bad_frame_hashes_a_bounded_number_of_bytes() {
-        let key = frame_key(FORMAT_VERSION, 7, 1);
+        let key = store_key(7, 1);
         let real = |bytes: &mut Vec<u8>, first: u32, value: &[u8]| {
             let mut payload = vec![2, 0, 1, b'k'];
             put_bytes(&mut payload, value);

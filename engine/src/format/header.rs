@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | 0 | 8 | magic `LAZURITE` |
 //! | 8 | 4 | kind: 1 WAL, 2 SSTable, 3 manifest, 4 value log |
-//! | 12 | 4 | format version: 5; 2 to 4 are read too |
+//! | 12 | 4 | format version: 5 |
 //! | 16 | 16 | store id |
 //! | 32 | 8 | file number |
 //! | 40 | 8 | checksum of bytes 0..40, keyed by the file number and offset 0 |
@@ -17,10 +17,8 @@ use std::path::Path;
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: u64 = 48;
 const MAGIC: &[u8; 8] = b"LAZURITE";
-/// The version that is written.
+/// The only version that is written and read.
 pub(crate) const FORMAT_VERSION: u32 = 5;
-/// The oldest version that is read.
-const FORMAT_VERSION_MIN: u32 = 2;
 
 /// The header of file `number` of a store.
 pub(crate) fn encode_header(kind: FileKind, store: u128, number: u64) -> Vec<u8> {
@@ -72,21 +70,24 @@ pub(crate) fn store_key(store: u128, number: u64) -> u64 {
     number ^ (store as u64) ^ (store >> 64) as u64
 }
 
-/// The format version and the store id that a header names, whether it is whole or not.
-pub(crate) fn named_in_header(bytes: &[u8]) -> Option<(u32, u128)> {
-    let mut decoder = Decoder::new(bytes.get(12..)?);
-    Some((decoder.u32()?, decoder.u128()?))
+/// As [`store_key`], with the store id in the header that these bytes begin with, whether the
+/// header is whole or not.
+pub(crate) fn store_key_in(bytes: &[u8], number: u64) -> u64 {
+    let id = bytes.get(16..).and_then(|rest| Decoder::new(rest).u128());
+    id.map_or(number, |store| store_key(store, number))
 }
 
-/// Refuses a format version that this program does not read.
+/// Refuses every format version but [`FORMAT_VERSION`].
 pub(crate) fn check_version(path: &Path, version: u32) -> Result<()> {
-    if (FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
+    if version == FORMAT_VERSION {
         return Ok(());
     }
     Err(Error::UnknownFormat {
         path: path.to_path_buf(),
         found: format!("format version {version}"),
-        supported: format!("format versions {FORMAT_VERSION_MIN} to {FORMAT_VERSION}"),
+        supported: format!(
+            "format version {FORMAT_VERSION}: export the data with the program that wrote it, or remove the directory"
+        ),
     })
 }
 
@@ -101,10 +102,20 @@ mod tests {
             check_header(&bytes, FileKind::Wal, 3, Path::new("f")).unwrap(),
             7
         );
-        bytes[12] = FORMAT_VERSION as u8 + 1;
-        let sum = checksum(3, 0, &[&bytes[..40]]);
-        bytes[40..].copy_from_slice(&sum.to_le_bytes());
-        let refused = check_header(&bytes, FileKind::Wal, 3, Path::new("f"));
-        assert!(matches!(refused, Err(Error::UnknownFormat { .. })));
+        for other in [FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
+            bytes[12] = other as u8;
+            let sum = checksum(3, 0, &[&bytes[..40]]);
+            bytes[40..].copy_from_slice(&sum.to_le_bytes());
+            let refused = check_header(&bytes, FileKind::Wal, 3, Path::new("f"));
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused, Error::UnknownFormat { .. }));
+            let message = refused.to_string();
+            for part in [
+                format!("has format version {other}"),
+                format!("reads format version {FORMAT_VERSION}"),
+            ] {
+                assert!(message.contains(&part), "{part} in {message}");
+            }
+        }
     }
 }

@@ -6,7 +6,6 @@ pub(crate) mod edit;
 pub(crate) mod fragment;
 pub(crate) mod frame;
 pub(crate) mod header;
-pub(crate) mod old_record;
 pub(crate) mod pointer;
 pub(crate) mod record;
 pub(crate) mod search;

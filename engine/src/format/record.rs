@@ -8,26 +8,18 @@
 //! | 16 | n | the edit |
 //!
 //! Both are keyed by store id, file number and offset. Edits contain keys, which clients choose, and a client does not know the
-//! store id: it can neither forge a record nor make bytes look like many. Versions 2 to 4 are in `old_record.rs`.
+//! store id: it can neither forge a record nor make bytes look like many.
 
 use crate::base::codec::{Decoder, checksum};
 use crate::format::edit::VersionEdit;
-use crate::format::header::{named_in_header, store_key};
-use crate::format::old_record;
+use crate::format::header::{store_key, store_key_in};
 use crate::format::search::{Exhausted, SearchBudget};
 
-pub(crate) const RECORD_HEADER_BYTES: usize = 16;
+const RECORD_HEADER_BYTES: usize = 16;
 
-/// The first version with the records of this file.
-const VERSION_MIN: u32 = 5;
-
-/// How the records of one manifest are laid out, and the key of their checksums.
+/// The records of one manifest: the key of their checksums.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Records {
-    Keyed(u64),
-    /// Of version 2, 3 or 4, in the file of this number.
-    Old(u64),
-}
+pub(crate) struct Records(u64);
 
 /// A whole record.
 #[derive(Debug, Clone, Copy)]
@@ -38,42 +30,41 @@ pub(crate) struct Record<'a> {
 }
 
 impl Records {
-    /// Of a manifest that this program writes.
-    pub(crate) fn new(store: u128, number: u64) -> Records {
-        Records::Keyed(store_key(store, number))
+    #[cfg(test)]
+    fn new(store: u128, number: u64) -> Records {
+        Records(store_key(store, number))
     }
 
     /// Of the manifest that begins with these bytes.
     pub(crate) fn named_in(bytes: &[u8], number: u64) -> Records {
-        match named_in_header(bytes) {
-            Some((version, store)) if version >= VERSION_MIN => Records::new(store, number),
-            _ => Records::Old(number),
-        }
+        Records(store_key_in(bytes, number))
     }
 
     /// The whole record at `offset`, if there is one.
     pub(crate) fn at(self, bytes: &[u8], offset: usize) -> Option<Record<'_>> {
-        let (edit, header_bytes) = match self {
-            Records::Keyed(key) => (edit_at(bytes, key, offset)?, RECORD_HEADER_BYTES),
-            Records::Old(number) => (
-                old_record::edit_at(bytes, number, offset)?,
-                old_record::RECORD_HEADER_BYTES,
-            ),
-        };
-        let end = offset + header_bytes + edit.len();
+        let edit = edit_at(bytes, self.0, offset)?;
+        let end = offset + RECORD_HEADER_BYTES + edit.len();
         Some(Record { edit, end })
     }
 
-    /// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged bytes may be a length.
+    /// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged
+    /// bytes may be a length. The budget bounds the work if a client knows the store id, which is
+    /// secret.
     pub(crate) fn next(
         self,
         bytes: &[u8],
         bad: usize,
     ) -> std::result::Result<Option<usize>, Exhausted> {
-        match self {
-            Records::Keyed(key) => next_record(bytes, key, bad),
-            Records::Old(number) => old_record::next_record(bytes, number, bad),
+        let mut budget = SearchBudget::of(bytes.len());
+        for at in bad + 1..bytes.len() {
+            if let Some(length) = length_at(bytes, self.0, at) {
+                budget.charge(length)?;
+                if edit_at(bytes, self.0, at).is_some() {
+                    return Ok(Some(at));
+                }
+            }
         }
+        Ok(None)
     }
 }
 
@@ -112,24 +103,6 @@ fn edit_at(bytes: &[u8], key: u64, offset: usize) -> Option<&[u8]> {
     let edit = &rest[..length];
     let sum = u64::from_le_bytes(head[8..].try_into().ok()?);
     (sum == checksum(key, offset as u64, &[&head[..8], edit])).then_some(edit)
-}
-
-/// The budget bounds the work if a client knows the store id, which is secret.
-fn next_record(
-    bytes: &[u8],
-    key: u64,
-    bad: usize,
-) -> std::result::Result<Option<usize>, Exhausted> {
-    let mut budget = SearchBudget::of(bytes.len());
-    for at in bad + 1..bytes.len() {
-        if let Some(length) = length_at(bytes, key, at) {
-            budget.charge(length)?;
-            if edit_at(bytes, key, at).is_some() {
-                return Ok(Some(at));
-            }
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use crate::base::config::WAL_SEGMENT_BYTES_MAX;
 use crate::base::key::SequenceNumber;
 use crate::format::frame::{
     BEGINNING_DAMAGED, Beginning, DAMAGED, FIRST_BATCH, FRAME_HEADER_BYTES, Frame, beginning_of,
-    count_changes, find_frames, frame_at, frame_key, key_named_in, payload_of,
+    count_changes, find_frames, frame_at, payload_of,
 };
-use crate::format::header::{FORMAT_VERSION, HEADER_BYTES, check_header};
+use crate::format::header::{HEADER_BYTES, check_header, store_key};
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 
@@ -52,7 +52,7 @@ pub(crate) fn read(
     if check_header(header, FileKind::Wal, number, file.path())? != store {
         return Err(file.corrupt(16, "the segment belongs to another store"));
     }
-    let key = key_named_in(header, number);
+    let key = store_key(store, number);
     let Some(beginning) = beginning_of(&bytes, key) else {
         refuse_damaged_beginning(&file, &bytes, key)?;
         return Ok(None);
@@ -105,10 +105,7 @@ fn whole_frames(bytes: &[u8], key: u64, base: SequenceNumber) -> Vec<Frame> {
 pub(crate) fn is_in_use(file: &OpenFile, store: u128, number: u64) -> Result<bool> {
     let length = file.length()?.min(FIRST_BATCH as u64);
     let bytes = file.read_exact(0, length as usize)?;
-    let mut keys = [3, FORMAT_VERSION]
-        .map(|version| frame_key(version, store, number))
-        .into_iter();
-    Ok(keys.any(|key| beginning_of(&bytes, key).is_some()))
+    Ok(beginning_of(&bytes, store_key(store, number)).is_some())
 }
 
 impl Segment {

@@ -3,9 +3,9 @@
 use crate::Result;
 use crate::base::key::SequenceNumber;
 use crate::format::frame::{
-    Beginning, FAR, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame, frame_key,
+    Beginning, FAR, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame,
 };
-use crate::format::header::{FORMAT_VERSION, HEADER_BYTES, encode_header};
+use crate::format::header::{HEADER_BYTES, encode_header, store_key};
 use crate::fs::LogWrites;
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
@@ -39,7 +39,7 @@ impl Prepared {
         file.sync()?;
         Ok(Prepared {
             number,
-            key: frame_key(FORMAT_VERSION, store, number),
+            key: store_key(store, number),
             file,
             length,
             writes,
