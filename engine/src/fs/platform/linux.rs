@@ -29,12 +29,17 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// Lengthens the file, and allocates its blocks if the file system can.
-pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
+/// Lengthens the file to at least `length` bytes, and allocates their blocks. `false` if the file
+/// system cannot: then the file has its length, and the blocks are taken when they are written.
+pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> {
     match fallocate(file, FallocateFlags::empty(), 0, length) {
-        // Not every file system can; then the blocks are taken when they are written.
-        Err(Errno::OPNOTSUPP) => file.set_len(length),
-        allocated => Ok(allocated?),
+        Err(Errno::OPNOTSUPP) => {
+            if file.metadata()?.len() < length {
+                file.set_len(length)?;
+            }
+            Ok(false)
+        }
+        allocated => Ok(allocated.map(|()| true)?),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Calls that differ between operating systems, under the same names for each. The rest of the engine contains no code for one system,
 //! except the modules of [`super`] that exist on Linux alone: `direct`, `large`, `log_file` and `map`.
 //!
-//! `linux` and `portable` are alternatives: the second has the same functions without the additions of Linux. `unix` (Linux, macOS) and
+//! `linux` and `portable` are alternatives: the second has the same functions without the additions of Linux (`lengthen` instead of
+//! `allocate`). `unix` (Linux, macOS) and
 //! `windows` are alternatives too. The standard library already makes the following equal:
 //!
 //! - `File::sync_all` and `sync_data` reach the medium everywhere (macOS: `F_FULLFSYNC`; Windows: `FlushFileBuffers`).
@@ -27,7 +28,7 @@ pub(super) use linux::{allocate, open, read_around_at, steady_time};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::lower_priority;
 #[cfg(not(target_os = "linux"))]
-pub(super) use portable::{allocate, open, read_around_at, steady_time};
+pub(super) use portable::{lengthen, open, read_around_at, steady_time};
 #[cfg(unix)]
 pub(super) use unix::{
     create_private_directory, is_out_of_descriptors, open_directory, open_unlinked, owner_only,

@@ -22,7 +22,7 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Lengthens the file. Its blocks may be taken when they are written.
-pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<()> {
+pub(in crate::fs) fn lengthen(file: &fs::File, length: u64) -> io::Result<()> {
     file.set_len(length)
 }
 

@@ -6,7 +6,7 @@
 )]
 
 use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
-use crate::fs::platform::allocate;
+use crate::fs::platform::lengthen;
 use crate::fs::{File, LogWrites};
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ pub(in crate::fs) fn open_log(
     _: LogWrites,
 ) -> io::Result<Arc<dyn File>> {
     if present < length {
-        allocate(&file, length)?;
+        lengthen(&file, length)?;
     }
     Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
 }
