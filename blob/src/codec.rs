@@ -56,7 +56,7 @@ use crate::model::{
     ImmutabilityPolicy, Layer, LayerMerge, PageExtent, PublicAccess, Staging,
 };
 use crate::tier::Tiering;
-use lazurite_policies::StoredPolicy;
+use lazurite_base::policies::StoredPolicy;
 
 const UNCOMMITTED: u8 = 0;
 const WHOLE: u8 = 1;

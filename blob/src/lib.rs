@@ -54,8 +54,8 @@ pub use download::{BlobReader, ByteRange, Download};
 pub use error::{Error, Result};
 pub use etag::ETag;
 pub use guid::Guid;
+pub use lazurite_base::policies::StoredPolicy;
 pub use lazurite_engine::Ticket;
-pub use lazurite_policies::StoredPolicy;
 pub use lease::{Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState};
 pub use listing::{
     BlobEntry, ListBlobs, ListBlobsPage, ListContainers, ListContainersPage, ListedBlob,

@@ -48,7 +48,7 @@ pub struct Container {
     /// The access of anonymous callers.
     pub public_access: PublicAccess,
     /// The stored access policies, at most five, in the order they were set.
-    pub policies: Vec<lazurite_policies::StoredPolicy>,
+    pub policies: Vec<lazurite_base::policies::StoredPolicy>,
     /// Metadata as set.
     pub metadata: Metadata,
     /// Its lease.

@@ -2,7 +2,7 @@
 
 use crate::model::*;
 use crate::{Error, Result};
-use lazurite_policies::{BrokenRule, StoredPolicy};
+use lazurite_base::policies::{BrokenRule, StoredPolicy};
 
 /// Fails unless `name` may be a queue's. Source: "Naming queues and metadata", "Queue names".
 pub fn queue_name(name: &str) -> Result<()> {
@@ -43,7 +43,7 @@ pub const POLICY_PERMISSIONS: &str = "raup";
 
 /// Source: Set Queue ACL, "Request body".
 pub(crate) fn policies(policies: &[StoredPolicy]) -> Result<()> {
-    lazurite_policies::check(policies, POLICY_PERMISSIONS)
+    lazurite_base::policies::check(policies, POLICY_PERMISSIONS)
         .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })
 }
 

@@ -21,8 +21,8 @@ use crate::model::*;
 use crate::receipt::Receipt;
 use crate::time::Ticks;
 use bytes::Bytes;
+use lazurite_base::policies::StoredPolicy;
 use lazurite_engine::Error as EngineError;
-use lazurite_policies::StoredPolicy;
 
 const VERSION: u8 = 1;
 

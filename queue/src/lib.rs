@@ -67,7 +67,7 @@ mod visibility;
 
 pub use check::{POLICY_PERMISSIONS, queue_name as check_queue_name};
 pub use error::{Error, Result};
-pub use lazurite_policies::StoredPolicy;
+pub use lazurite_base::policies::StoredPolicy;
 pub use model::*;
 pub use operations::message::check_message;
 pub use service::QueueService;

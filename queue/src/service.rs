@@ -7,8 +7,9 @@ use crate::keys::{self, QueueId};
 use crate::live::{ExclusiveAccess, Live, QueueGuard, Slot, Slots, State};
 use crate::receipt::Receipt;
 use crate::time::Ticks;
+use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{
-    Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, Transaction, WallClock,
+    Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, Transaction,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -204,7 +205,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::codec::{DeliveryRow, MessageRow};
     use crate::keys::{MessageId, Position};
-    use lazurite_engine::{CountingIds, ManualWallClock};
+    use lazurite_base::wall_clock::ManualWallClock;
+    use lazurite_engine::CountingIds;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::SystemTime;
     use tempfile::TempDir;

@@ -4,7 +4,8 @@ use crate::cli::Cli;
 use crate::pages::Address;
 use crate::start::{Guest, run_embedded};
 use clap::Parser;
-use lazurite_engine::{Environment, SystemWallClock, WallClock};
+use lazurite_base::wall_clock::{SystemWallClock, WallClock};
+use lazurite_engine::Environment;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    use lazurite_engine::ManualWallClock;
+    use lazurite_base::wall_clock::ManualWallClock;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::time::{Duration, UNIX_EPOCH};

@@ -26,10 +26,9 @@ use crate::{
     adoption, data_directory, leases, limits, log, platform, port_holder, private_files, seed,
     transfers,
 };
+use lazurite_base::wall_clock::{SystemWallClock, WallClock};
 use lazurite_engine::fs::MemoryFs;
-use lazurite_engine::{
-    Config, Durability, Environment, IdSource, RandomIds, SystemWallClock, WallClock,
-};
+use lazurite_engine::{Config, Durability, Environment, IdSource, RandomIds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::limits::{
     STRING_UNITS_MAX,
 };
 use crate::model::{Entity, Value, Write};
-use lazurite_policies::{BrokenRule, StoredPolicy};
+use lazurite_base::policies::{BrokenRule, StoredPolicy};
 
 /// Checks an entity to be written, as far as this is possible without reading the stored one. Its size in all is not checked here:
 /// a merge adds to what is stored.
@@ -167,7 +167,7 @@ pub const POLICY_PERMISSIONS: &str = "raud";
 
 /// Checks stored access policies. Source: Set Table ACL, "Remarks".
 pub(crate) fn check_acl(policies: &[StoredPolicy]) -> Result<()> {
-    lazurite_policies::check(policies, POLICY_PERMISSIONS)
+    lazurite_base::policies::check(policies, POLICY_PERMISSIONS)
         .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })
 }
 

@@ -18,7 +18,8 @@ use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
 use crate::error::Result;
 use crate::keys;
-use lazurite_engine::{Admission, Batch, Db, Keyspace, WallClock};
+use lazurite_base::wall_clock::WallClock;
+use lazurite_engine::{Admission, Batch, Db, Keyspace};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -223,7 +224,8 @@ pub(crate) struct TimestampScan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazurite_engine::{Config, KeyspaceOptions, ManualWallClock};
+    use lazurite_base::wall_clock::ManualWallClock;
+    use lazurite_engine::{Config, KeyspaceOptions};
     use std::time::{Duration, SystemTime};
 
     const NOW: SystemTime = SystemTime::UNIX_EPOCH;

@@ -15,8 +15,8 @@ use crate::datetime::DateTime;
 use crate::error::{Error, Result};
 use crate::keys::TableId;
 use crate::model::{Guid, Value};
+use lazurite_base::policies::StoredPolicy;
 use lazurite_engine::varint;
-use lazurite_policies::StoredPolicy;
 
 const VERSION: u8 = 1;
 

@@ -58,7 +58,7 @@ pub use codec::ValueRef;
 pub use datetime::{DateTime, DateTimeError, DateTimeText};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result, UnsupportedFilter};
 pub use estimate::RowCount;
-pub use lazurite_policies::StoredPolicy;
+pub use lazurite_base::policies::StoredPolicy;
 pub use limits::{
     BINARY_BYTES_MAX, ENTITY_BYTES_MAX, FILTER_BYTES_MAX, FILTER_DEPTH_MAX, KEY_UNITS_MAX,
     PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX, TRANSACTION_OPERATIONS_MAX,

@@ -4,7 +4,8 @@ use crate::clock::{Clock, SweepState};
 use crate::error::Result;
 use crate::estimate::Estimates;
 use crate::known_tables::KnownTables;
-use lazurite_engine::{Compression, Db, Keyspace, KeyspaceOptions, WallClock};
+use lazurite_base::wall_clock::WallClock;
+use lazurite_engine::{Compression, Db, Keyspace, KeyspaceOptions};
 use std::sync::{Arc, Mutex};
 
 /// The Table service of one data directory. Its methods may be called concurrently.

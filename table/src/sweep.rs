@@ -85,7 +85,8 @@ fn after(time: DateTime, ticks: u64) -> DateTime {
 #[cfg(test)]
 mod tests {
     use crate::{DateTime, Entity, IfMatch, TableService};
-    use lazurite_engine::{Config, Db, ManualWallClock};
+    use lazurite_base::wall_clock::ManualWallClock;
+    use lazurite_engine::{Config, Db};
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 

@@ -4,10 +4,10 @@
 //! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs, `LAZURITE_TEST_SEED` repeats one;
 //! a failure prints its seed.
 
+use lazurite_base::wall_clock::{ManualWallClock, WallClock};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep, MemoryFs, Operation as Disk};
 use lazurite_engine::{
-    Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, ManualWallClock,
-    Ticket, WallClock, test_seeds,
+    Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, Ticket, test_seeds,
 };
 use lazurite_table::{
     DateTime, ETag, Entity, Error, IfMatch, Operation, Query, Result, StoredPolicy, TableQuery,

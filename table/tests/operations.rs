@@ -1,9 +1,9 @@
 //! Examples of the protocol, one behaviour per test: limits, errors, pages and their cost.
 
+use lazurite_base::wall_clock::{ManualWallClock, WallClock};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs, Operation as Disk};
 use lazurite_engine::{
-    Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, ManualWallClock,
-    Ticket, WallClock,
+    Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions, Ticket,
 };
 use lazurite_table::{
     AccessKind, Entity, Error, IfMatch, InvalidInput, Operation, OutOfRangeInput, PAGE_BYTES_MAX,

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use lazurite::Lazurite;
+use lazurite_base::wall_clock::SystemWallClock;
 use lazurite_bench_common::{Outcome, number, thousands};
 use lazurite_engine::fs::{FaultFs, Operation};
-use lazurite_engine::{Config, Environment, SystemWallClock};
+use lazurite_engine::{Config, Environment};
 use serde_json::json;
 
 use crate::client::{Account, Change, Client, Error, Write};

@@ -14,8 +14,8 @@ use crate::names;
 use crate::operations::permit::{ContainerPermit, NEVER_PROTECTED};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
+use lazurite_base::policies::{BrokenRule, StoredPolicy};
 use lazurite_engine::{Batch, Direction, Ticket, Transaction};
-use lazurite_policies::{BrokenRule, StoredPolicy};
 use std::time::{Duration, SystemTime};
 
 /// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a directory, container,
@@ -142,7 +142,7 @@ impl BlobService {
         policies: Vec<StoredPolicy>,
         conditions: &Conditions,
     ) -> Result<(Written, Ticket)> {
-        lazurite_policies::check(&policies, POLICY_PERMISSIONS)
+        lazurite_base::policies::check(&policies, POLICY_PERMISSIONS)
             .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })?;
         self.change_container(account, container, conditions, |container| {
             container.public_access = public_access;

@@ -3,8 +3,9 @@
 use crate::operations::kept_tests::versions;
 use crate::operations::tests::*;
 use crate::*;
+use lazurite_base::wall_clock::ManualWallClock;
 use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
-use lazurite_engine::{Config, CountingIds, Db, Durability, Environment, ManualWallClock};
+use lazurite_engine::{Config, CountingIds, Db, Durability, Environment};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 

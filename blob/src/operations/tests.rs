@@ -1,9 +1,8 @@
 //! Shared by the tests of operations: a real store with one container, and short forms of requests.
 
 use crate::*;
-use lazurite_engine::{
-    Config, CountingIds, Db, Direction, IdSource, KeyRange, Keyspace, ManualWallClock,
-};
+use lazurite_base::wall_clock::ManualWallClock;
+use lazurite_engine::{Config, CountingIds, Db, Direction, IdSource, KeyRange, Keyspace};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

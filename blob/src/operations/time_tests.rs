@@ -2,7 +2,8 @@
 
 use crate::operations::tests::*;
 use crate::*;
-use lazurite_engine::{Config, CountingIds, Db, WallClock};
+use lazurite_base::wall_clock::WallClock;
+use lazurite_engine::{Config, CountingIds, Db};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};

@@ -1,8 +1,8 @@
 //! Ids: 128 bits, from the time and the operating system's randomness, or from a counter in tests.
 //!
-//! They stand in the engine because it needs one itself: each new store has an id, which [`Environment`](crate::Environment)
-//! provides, and which its checksums are keyed by. The services take their ids from the same source. They share no crate but the
-//! engine.
+//! The engine needs one itself: each new store has an id, which [`Environment`](crate::Environment)
+//! provides, and which its checksums are keyed by. The services take their ids from the same
+//! source.
 #![allow(
     clippy::disallowed_types,
     reason = "ids are a seam of their own, and the time in them has to continue from that of an earlier process"

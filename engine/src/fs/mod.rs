@@ -21,7 +21,6 @@ mod platform;
 pub(crate) mod reserve;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod testing;
-pub(crate) mod wall_clock;
 mod write_paths;
 
 pub use disk::{DiskFs, SystemClock};

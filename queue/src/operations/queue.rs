@@ -6,8 +6,8 @@ use crate::live::{ExclusiveAccess, Live, State};
 use crate::model::*;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
+use lazurite_base::policies::StoredPolicy;
 use lazurite_engine::{Direction, Snapshot, Ticket, Transaction};
-use lazurite_policies::StoredPolicy;
 use std::sync::Arc;
 
 impl QueueService {

@@ -1,10 +1,9 @@
 //! Single rules of the protocol, one sentence each.
 
 use crate::store::{ACCOUNT, QUEUE, Store, acknowledged};
+use lazurite_base::wall_clock::{ClockSteps, ManualWallClock, SystemWallClock, WallClock};
 use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
-use lazurite_engine::{
-    ClockSteps, CountingIds, Durability, IdSource, ManualWallClock, SystemWallClock, WallClock,
-};
+use lazurite_engine::{CountingIds, Durability, IdSource};
 use lazurite_queue::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,9 +1,10 @@
 //! A store to test on, with a clock that only tests move.
 
+use lazurite_base::wall_clock::{ManualWallClock, WallClock};
 use lazurite_engine::fs::{FaultFs, Keep, MemoryFs};
 use lazurite_engine::{
     Config, CountingIds, Db, Direction, Durability, Environment, IdSource, KeyRange,
-    KeyspaceOptions, ManualWallClock, Ticket, WallClock,
+    KeyspaceOptions, Ticket,
 };
 use lazurite_queue::*;
 use std::collections::BTreeSet;

@@ -3,9 +3,10 @@
 
 use crate::date;
 use crate::xml::{Element, Writer};
-use lazurite_policies::StoredPolicy;
+use lazurite_base::policies::StoredPolicy;
 
-/// Reads the document; `None` when it is not one. `lazurite_policies` checks numbers, ids and permissions.
+/// Reads the document; `None` when it is not one. `lazurite_base::policies` checks numbers, ids and
+/// permissions.
 pub fn read(root: &Element) -> Option<Vec<StoredPolicy>> {
     if root.name != "SignedIdentifiers" || !root.text.trim().is_empty() {
         return None;

@@ -2,8 +2,8 @@
 
 use crate::error::Result;
 use crate::{TableService, check, codec, keys};
+use lazurite_base::policies::StoredPolicy;
 use lazurite_engine::Ticket;
-use lazurite_policies::StoredPolicy;
 
 impl TableService {
     /// The stored access policies, in the order they were set. Errors: `TableNotFound`.

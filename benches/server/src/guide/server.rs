@@ -135,7 +135,8 @@ impl GuideServer {
     /// For tests, on a disk that may fail.
     #[cfg(test)]
     pub(super) fn on_disk_for_test(fault: &lazurite_engine::fs::FaultFs) -> GuideServer {
-        use lazurite_engine::{Durability, Environment, SystemWallClock};
+        use lazurite_base::wall_clock::SystemWallClock;
+        use lazurite_engine::{Durability, Environment};
         use std::sync::Arc;
         let scratch = tempfile::tempdir().unwrap();
         let environment = Environment {

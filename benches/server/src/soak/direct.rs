@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use lazurite_base::wall_clock::WallClock;
 use lazurite_bench_common::Outcome;
 use lazurite_blob::{
     AccountPolicy, AppendBlock, BlobAddress, BlobHeaders, BlobService, BlobSettings, BlobState,
@@ -12,7 +13,7 @@ use lazurite_blob::{
     Metadata, PageUpdate, PublicAccess, PutAppendBlob, PutBlob, PutPage, PutPageBlob,
     SequenceConditions, SnapshotTime, TierChanged, Upload, UploadKind,
 };
-use lazurite_engine::{Config, Db, Durability, Environment, RandomIds, WallClock};
+use lazurite_engine::{Config, Db, Durability, Environment, RandomIds};
 use lazurite_queue::{GetMessages, PutMessage, QueueService, UpdateMessage};
 use lazurite_table::{ETag, Entity, IfMatch, Operation, Query, TableService, Value, Write};
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lazurite_base::wall_clock::ClockSteps;
+use lazurite_engine::Durability;
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Operation};
-use lazurite_engine::{ClockSteps, Durability};
 
 use lazurite_bench_common::{Outcome, Random};
 

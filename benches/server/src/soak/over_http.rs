@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lazurite::{Lazurite, Store};
+use lazurite_base::wall_clock::WallClock;
 use lazurite_bench_common::Outcome;
-use lazurite_engine::{Durability, Environment, WallClock};
+use lazurite_engine::{Durability, Environment};
 use serde_json::{Value, json};
 
 use crate::client::{

@@ -6,8 +6,9 @@ use std::sync::{Arc, RwLock};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
+use lazurite_base::wall_clock::ClockSteps;
 use lazurite_engine::fs::FaultFs;
-use lazurite_engine::{ClockSteps, Config, Environment};
+use lazurite_engine::{Config, Environment};
 
 use lazurite_bench_common::{Outcome, Random};
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lazurite_base::wall_clock::{ClockSteps, SystemWallClock, WallClock};
 use lazurite_bench_common::Outcome;
 use lazurite_engine::fs::FaultFs;
-use lazurite_engine::{ClockSteps, Durability, Environment, SystemWallClock, WallClock};
+use lazurite_engine::{Durability, Environment};
 use lazurite_table::TransactionError;
 
 use crate::soak::direct::Direct;

@@ -6,8 +6,9 @@ mod writes;
 
 use crate::{ACCOUNT, Random, Result, agree, code, setting, with_seeds};
 use evaluator::{ModelBlob, ModelContainer, ModelEntry};
+use lazurite_base::wall_clock::ManualWallClock;
 use lazurite_blob::*;
-use lazurite_engine::{Batch, Config, CountingIds, Db, KeyspaceOptions, ManualWallClock};
+use lazurite_engine::{Batch, Config, CountingIds, Db, KeyspaceOptions};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -7,11 +7,11 @@ mod reads;
 mod writes;
 
 use crate::{ACCOUNT, Random, Result, agree, setting, with_seeds};
+use lazurite_base::wall_clock::ManualWallClock;
 use lazurite_blob::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{
     Config, CountingIds, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
-    ManualWallClock,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

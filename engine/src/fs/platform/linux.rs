@@ -7,14 +7,12 @@
 
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
-use rustix::time::{ClockId, clock_gettime};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 /// Opens for reading.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
@@ -72,13 +70,4 @@ pub(crate) fn lower_priority(nice: i32) {
         // Linux takes it for the calling thread alone. Without it the thread is only less polite.
         let _ = rustix::process::nice(nice);
     }
-}
-
-/// Time that passes at the same rate whatever the system's clock is set to, suspension included.
-pub(in crate::fs) fn steady_time() -> Duration {
-    let time = clock_gettime(ClockId::Boottime);
-    Duration::new(
-        time.tv_sec.max(0) as u64,
-        time.tv_nsec.clamp(0, 999_999_999) as u32,
-    )
 }

@@ -9,8 +9,6 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 /// Opens for reading. With the right to write where there is one: Windows does not sync a file without it, and a store that opens syncs
 /// the log that it reads.
@@ -38,9 +36,3 @@ pub(in crate::fs) fn read_around_at(
 
 /// Threads have no priority of their own that the standard library could lower.
 pub(crate) fn lower_priority(_: i32) {}
-
-/// Time since the first call, which passes at the same rate whatever the system's clock is set to. macOS leaves suspension out.
-pub(in crate::fs) fn steady_time() -> Duration {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    START.elapsed()
-}

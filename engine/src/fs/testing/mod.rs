@@ -1,12 +1,13 @@
-//! Stand-ins for the outside, for tests: a file system that fails on cue, clocks that they move, ids that count, seeds. The disk whose power
-//! can be cut is [`MemoryFs`](crate::fs::MemoryFs). Feature `testing`.
+//! Stand-ins for the outside, for tests: a file system that fails on cue, a clock that they move,
+//! ids that count, seeds. The disk whose power can be cut is [`MemoryFs`](crate::fs::MemoryFs).
+//! Feature `testing`.
 
 mod clock;
 mod fault;
 mod ids;
 mod seeds;
 
-pub use clock::{ManualClock, ManualWallClock};
+pub use clock::ManualClock;
 pub use fault::{Failure, Fault, FaultFs, Operation};
 pub use ids::CountingIds;
 pub use seeds::test_seeds;

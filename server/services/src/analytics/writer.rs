@@ -410,8 +410,9 @@ fn remove_old(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazurite_base::wall_clock::ManualWallClock;
     use lazurite_blob::ContainerSettings;
-    use lazurite_engine::{Config, CountingIds, Db, Durability, Environment, ManualWallClock};
+    use lazurite_engine::{Config, CountingIds, Db, Durability, Environment};
     use std::path::Path;
     use std::time::UNIX_EPOCH;
 

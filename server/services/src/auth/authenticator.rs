@@ -7,7 +7,7 @@ use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 use crate::services::Services;
 use axum::http::header::AUTHORIZATION;
-use lazurite_policies::StoredPolicy;
+use lazurite_base::policies::StoredPolicy;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::codec::date;
 use crate::request::blob_names::{blob_names, blob_names_as_sent};
 use crate::request::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::response::error::{Failure, Result, common};
-use lazurite_policies::StoredPolicy;
+use lazurite_base::policies::StoredPolicy;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};

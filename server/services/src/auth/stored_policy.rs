@@ -5,7 +5,7 @@ use crate::request::blob_names::blob_names;
 use crate::request::context::{Context, ServiceKind, decode};
 use crate::response::error::Result;
 use crate::services::Services;
-use lazurite_policies::StoredPolicy;
+use lazurite_base::policies::StoredPolicy;
 
 /// The policy of that name of the resource that a request addresses. `None`: there is no such resource or policy. Reads one record.
 pub fn stored_policy(

@@ -192,8 +192,9 @@ fn changed(error: Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazurite_base::wall_clock::SystemWallClock;
     use lazurite_blob::{BlobService, Checksums, ContainerSettings, PutBlob, UploadKind};
-    use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
+    use lazurite_engine::{Config, Db, RandomIds};
 
     const ADDRESS: BlobAddress<'static> = BlobAddress {
         account: "account",

@@ -1,7 +1,8 @@
 use super::*;
 use crate::blob::copy_allow_list::{Lookup, system_lookup};
 use crate::blob::fetcher::Timeouts;
-use lazurite_engine::{Config, Db, Environment, RandomIds, SystemWallClock};
+use lazurite_base::wall_clock::SystemWallClock;
+use lazurite_engine::{Config, Db, Environment, RandomIds};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

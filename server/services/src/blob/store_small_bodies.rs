@@ -57,8 +57,9 @@ impl Drop for StoreOnDrop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazurite_base::wall_clock::SystemWallClock;
     use lazurite_blob::{BlobService, Checksums, UploadKind};
-    use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
+    use lazurite_engine::{Config, Db, RandomIds};
     use std::future::Future;
     use std::pin::{Pin, pin};
     use std::sync::Arc;

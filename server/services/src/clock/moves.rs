@@ -5,7 +5,8 @@ use crate::codec::date;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{DATE, HeaderValue};
-use lazurite_engine::{Batch, Db, Error, Keyspace, KeyspaceOptions, WallClock};
+use lazurite_base::wall_clock::WallClock;
+use lazurite_engine::{Batch, Db, Error, Keyspace, KeyspaceOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -314,7 +315,8 @@ impl WallClock for Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazurite_engine::{Config, ManualWallClock};
+    use lazurite_base::wall_clock::ManualWallClock;
+    use lazurite_engine::Config;
 
     const SECOND: Duration = Duration::from_secs(1);
 

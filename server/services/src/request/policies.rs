@@ -4,7 +4,7 @@ use crate::codec::policies;
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
 use crate::response::error::{Result, common};
 use crate::response::headers::parse_xml;
-use lazurite_policies::StoredPolicy;
+use lazurite_base::policies::StoredPolicy;
 
 /// Reads the stored access policies in a body. An empty body has none. Source: Set Container ACL, "Request body".
 pub async fn collect_policies(body: RequestBody) -> Result<Vec<StoredPolicy>> {

@@ -19,8 +19,9 @@ use crate::state::stores_file::StoreNumber;
 use crate::state::writes::Writes;
 use crate::{blob, queue, table};
 use lazurite_advisor::Advisor;
+use lazurite_base::wall_clock::WallClock;
 use lazurite_blob::{AccountPolicy, BlobService};
-use lazurite_engine::{Db, RandomIds, WallClock};
+use lazurite_engine::{Db, RandomIds};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::result;
@@ -61,7 +62,7 @@ impl Settings {
     pub fn for_tests() -> Settings {
         Settings {
             accounts: Arc::new(Accounts::development()),
-            clock: Arc::new(lazurite_engine::SystemWallClock::default()),
+            clock: Arc::new(lazurite_base::wall_clock::SystemWallClock::default()),
             faults: Arc::new(Faults::new(false, false)),
             cors: Vec::new(),
             fetcher: None,

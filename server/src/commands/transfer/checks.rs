@@ -12,8 +12,8 @@ use crate::response::error::Failure;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_base::policies::BrokenRule;
 use lazurite_blob::{AccessTier, BlobType};
-use lazurite_policies::BrokenRule;
 use serde_json::{Map, Value};
 
 /// The settings that every container, queue or table may have, if its service has them at all.
@@ -75,7 +75,7 @@ impl SettingsRules {
             xml::parse(document.as_bytes()).map_err(|error| failed(error.to_string()))?;
         let stored = codec::policies::read(&document);
         let stored = stored.ok_or_else(|| failed("a time is not one of ISO 8601".to_owned()))?;
-        lazurite_policies::check(&stored, self.permissions)
+        lazurite_base::policies::check(&stored, self.permissions)
             .map_err(|BrokenRule(reason)| failed(without_full_stop(reason)))
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use lazurite_base::wall_clock::SystemWallClock;
 use lazurite_bench_common::{Findings, Outcome};
-use lazurite_engine::{Config, Db, RandomIds, SystemWallClock};
+use lazurite_engine::{Config, Db, RandomIds};
 use lazurite_queue::QueueService;
 
 use crate::client::Service;

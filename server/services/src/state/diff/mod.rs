@@ -20,7 +20,7 @@ use crate::state::store::Store;
 use crate::state::stores::Stores;
 use crate::state::stores_file::StoresFile;
 use changes::{Fact, Resource};
-use lazurite_policies::StoredPolicy;
+use lazurite_base::policies::StoredPolicy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;

@@ -6,12 +6,6 @@
 //!
 //! Only the order within one process is promised. After a restart the clock begins at the system's time again.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "the one place that reads the time of day; others are handed a `WallClock`"
-)]
-
-use crate::fs::platform::steady_time;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -133,7 +127,56 @@ impl Follower {
 }
 
 fn system_time() -> SystemTime {
-    std::time::SystemTime::now()
+    SystemTime::now()
+}
+
+/// Time that passes at the same rate whatever the system's clock is set to, suspension included.
+#[cfg(target_os = "linux")]
+fn steady_time() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::new(
+        time.tv_sec.max(0) as u64,
+        time.tv_nsec.clamp(0, 999_999_999) as u32,
+    )
+}
+
+/// Time since the first call, which passes at the same rate whatever the system's clock is set to.
+/// macOS leaves suspension out.
+#[cfg(not(target_os = "linux"))]
+fn steady_time() -> Duration {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
+}
+
+/// A clock for tests, which set it. It stands still in between, and can be set back, as between two
+/// runs of a process.
+#[derive(Debug)]
+pub struct ManualWallClock(Mutex<SystemTime>);
+
+impl ManualWallClock {
+    /// A clock that stands at `now`.
+    pub fn new(now: SystemTime) -> ManualWallClock {
+        ManualWallClock(Mutex::new(now))
+    }
+
+    /// Sets the time.
+    pub fn set(&self, now: SystemTime) {
+        *locked(&self.0) = now;
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        *locked(&self.0) += by;
+    }
+}
+
+impl WallClock for ManualWallClock {
+    fn now(&self) -> SystemTime {
+        *locked(&self.0)
+    }
 }
 
 #[cfg(test)]
