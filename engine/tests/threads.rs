@@ -6,6 +6,7 @@ use common::{Choices, scale};
 use lazurite_engine::{
     Batch, Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
 };
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -504,15 +505,27 @@ fn a_directory_of_others_is_refused() {
     clippy::disallowed_methods,
     reason = "the files of others are not ours to write through `Fs`"
 )]
-fn a_store_is_created_beside_files_that_mean_no_harm() {
+fn a_store_is_created_beside_files_that_the_caller_tolerates() {
     let directory = tempfile::tempdir().unwrap();
     let fs = lazurite_engine::Environment::system(Durability::Process).fs;
-    let foreign = || lazurite_engine::foreign_file(&fs, directory.path()).unwrap();
-    for name in [".gitkeep", ".DS_Store", "debug.log", "127.0.0.1-key.pem"] {
+    let is_tolerated: fn(&str) -> bool = |name| name == ".gitkeep" || name.ends_with(".log");
+    let foreign_in = |path: &Path| lazurite_engine::foreign_file(&fs, path, is_tolerated).unwrap();
+    let foreign = || foreign_in(directory.path());
+    for name in [".gitkeep", "debug.log"] {
         std::fs::write(directory.path().join(name), "theirs").unwrap();
     }
     assert_eq!(foreign(), None);
-    drop(Db::open(directory.path(), config(Durability::Process)).unwrap());
+    let refused = Db::open(directory.path(), config(Durability::Process));
+    assert!(matches!(
+        refused,
+        Err(lazurite_engine::Error::UnknownFormat { .. })
+    ));
+    let environment = Environment {
+        is_tolerated,
+        ..Environment::system(Durability::Process)
+    };
+    let opened = Db::open_with(directory.path(), config(Durability::Process), environment);
+    drop(opened.unwrap());
     let log = std::fs::read_to_string(directory.path().join("debug.log"));
     assert_eq!(log.unwrap(), "theirs");
     // A store that is there stays usable whatever is put beside it.
@@ -520,10 +533,9 @@ fn a_store_is_created_beside_files_that_mean_no_harm() {
     assert_eq!(foreign(), None);
     let other = tempfile::tempdir().unwrap();
     std::fs::write(other.path().join("package.json"), "{}").unwrap();
-    let found = lazurite_engine::foreign_file(&fs, other.path()).unwrap();
+    let found = foreign_in(other.path());
     assert_eq!(found.as_deref(), Some("package.json"));
-    let absent = lazurite_engine::foreign_file(&fs, &other.path().join("absent"));
-    assert_eq!(absent.unwrap(), None);
+    assert_eq!(foreign_in(&other.path().join("absent")), None);
 }
 
 #[test]

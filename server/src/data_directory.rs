@@ -2,7 +2,7 @@
 
 use crate::commands::azurite;
 use crate::private_files;
-use crate::state::Directories;
+use crate::state::{Directories, may_lie_beside_store};
 use lazurite_engine::{Durability, Environment, foreign_file};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     let fs = Environment::system(Durability::Process).fs;
     let inner = location.join(OWN_NAME);
     // An error comes up again, with its reason, when the store is opened.
-    let foreign = foreign_file(&fs, location).unwrap_or_default();
+    let foreign = foreign_file(&fs, location, may_lie_beside_store).unwrap_or_default();
     let log = log.filter(|log| {
         log.parent() == Some(location) && log.extension().is_none_or(|end| end != "log")
     });

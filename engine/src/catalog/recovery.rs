@@ -58,7 +58,7 @@ fn recover(
 ) -> Result<Parts> {
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path).at(config.durability);
-    let (found, lock) = occupy(&directory)?;
+    let (found, lock) = occupy(&directory, environment.is_tolerated)?;
     let (store_id, mut state) = if found.has_current {
         manifest::read(&directory)?
     } else {
@@ -89,12 +89,15 @@ fn recover(
 }
 
 /// Creates the directory if it is absent, and takes its lock. Answers what it contains.
-fn occupy(directory: &Directory) -> Result<(Found, Box<dyn LockGuard>)> {
+fn occupy(
+    directory: &Directory,
+    is_tolerated: fn(&str) -> bool,
+) -> Result<(Found, Box<dyn LockGuard>)> {
     directory.make()?;
-    Found::list(directory)?;
+    Found::list(directory, is_tolerated)?;
     let lock = take_lock(directory)?;
     // Listed again, because an owner before us may have been at work until now.
-    let found = Found::list(directory)?;
+    let found = Found::list(directory, is_tolerated)?;
     if !found.has_current {
         directory.sync_ancestors()?;
     }
@@ -141,7 +144,7 @@ pub(crate) fn inspect(
     config.check()?;
     let directory = Directory::new(environment.fs.clone(), path);
     let lock = take_lock(&directory)?;
-    let found = Found::list(&directory)?;
+    let found = Found::list(&directory, environment.is_tolerated)?;
     let (store_id, mut state) =
         manifest::read(&directory).map_err(|error| explain(error, &State::default()))?;
     let log = refuse_unknown_wals(&directory, store_id, &found, &state);
@@ -181,14 +184,14 @@ struct Found {
 
 impl Found {
     /// Refuses a directory that holds files of others, or ours without CURRENT.
-    fn list(directory: &Directory) -> Result<Found> {
+    fn list(directory: &Directory, is_tolerated: fn(&str) -> bool) -> Result<Found> {
         let listed = directory.list()?;
         let mut names = Vec::new();
         let mut foreign = Vec::new();
         for name in listed {
             match FileName::parse(&name) {
                 Some(name) => names.push(name),
-                None if is_passed_over(&name) => {}
+                None if is_tolerated(&name) => {}
                 None => foreign.push(name),
             }
         }
@@ -220,9 +223,14 @@ impl Found {
     }
 }
 
-/// The first file in a directory without a store that keeps one from being created there. `None` if a store can be opened or
-/// created, or if the directory does not exist. Blocks. Errors: `Io`.
-pub fn foreign_file(fs: &Arc<dyn Fs>, directory: &Path) -> Result<Option<String>> {
+/// The first file in a directory without a store that keeps one from being created there: its name
+/// is none of a store's, and `is_tolerated` answers `false` for it. `None` if a store can be opened
+/// or created, or if the directory does not exist. Blocks. Errors: `Io`.
+pub fn foreign_file(
+    fs: &Arc<dyn Fs>,
+    directory: &Path,
+    is_tolerated: fn(&str) -> bool,
+) -> Result<Option<String>> {
     let listed = match fs.list(directory) {
         Ok(listed) => listed,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -234,24 +242,8 @@ pub fn foreign_file(fs: &Arc<dyn Fs>, directory: &Path) -> Result<Option<String>
     {
         return Ok(None);
     }
-    let is_foreign = |name: &String| FileName::parse(name).is_none() && !is_passed_over(name);
+    let is_foreign = |name: &String| FileName::parse(name).is_none() && !is_tolerated(name);
     Ok(listed.into_iter().filter(is_foreign).min())
-}
-
-/// Whether a foreign file may lie beside a new store: certificates, logs, and the files that version control, desktops, file systems
-/// and containers leave in empty directories.
-fn is_passed_over(name: &str) -> bool {
-    let names = [
-        "lost+found",
-        ".gitkeep",
-        ".gitignore",
-        ".keep",
-        ".DS_Store",
-        "Thumbs.db",
-        "desktop.ini",
-    ];
-    let endings = [".log", ".pem", ".crt", ".cer", ".key", ".pfx", ".p12"];
-    names.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))
 }
 
 fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {

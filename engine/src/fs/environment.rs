@@ -14,6 +14,9 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Where the id of a new store comes from.
     pub ids: Arc<dyn IdSource>,
+    /// Whether a store may be created beside a file of this name, which is none of a store's. In
+    /// [`Environment::system`]: beside none. A store that is there opens whatever lies beside it.
+    pub is_tolerated: fn(&str) -> bool,
     /// The threads that run background work.
     pub background: Background,
 }
@@ -29,6 +32,7 @@ impl Environment {
             fs,
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(RandomIds),
+            is_tolerated: |_| false,
             background: Background::Threads,
         }
     }
@@ -42,6 +46,7 @@ impl Environment {
             fs,
             clock: Arc::new(crate::fs::ManualClock::default()),
             ids: Arc::new(crate::CountingIds::default()),
+            is_tolerated: |_| false,
             background: Background::Stepped,
         }
     }

@@ -104,6 +104,7 @@ pub fn environment(fs: Arc<dyn Fs>) -> Environment {
         fs,
         clock: Arc::new(ManualClock::default()),
         ids: Arc::new(CountingIds::default()),
+        is_tolerated: |_| false,
         background: Background::Stepped,
     }
 }

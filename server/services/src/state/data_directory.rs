@@ -31,6 +31,10 @@ impl DataDirectory {
     /// Errors: as of [`Db::open_with`]; `Corrupt` and `UnknownFormat` of the file that names the stores.
     pub fn open(path: &Path, config: Config, environment: Environment) -> Result<DataDirectory> {
         let (directories, file) = Directories::open(environment.fs.clone(), path)?;
+        let environment = Environment {
+            is_tolerated: may_lie_beside_store,
+            ..environment
+        };
         let opener = Opener {
             config,
             environment,
@@ -53,6 +57,22 @@ impl DataDirectory {
             db,
         })
     }
+}
+
+/// Whether a file of this name may lie beside a new store: certificates, logs, and the files that
+/// version control, desktops, file systems and containers leave in empty directories.
+pub fn may_lie_beside_store(name: &str) -> bool {
+    let names = [
+        "lost+found",
+        ".gitkeep",
+        ".gitignore",
+        ".keep",
+        ".DS_Store",
+        "Thumbs.db",
+        "desktop.ini",
+    ];
+    let endings = [".log", ".pem", ".crt", ".cer", ".key", ".pfx", ".p12"];
+    names.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))
 }
 
 /// How the stores of a process are opened.
@@ -106,5 +126,27 @@ impl Opener {
     /// Whether stores end with the process.
     pub(super) fn is_in_memory(&self) -> bool {
         self.durability() == Durability::Memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_created_beside_files_that_mean_no_harm() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in [".gitkeep", ".DS_Store", "debug.log", "127.0.0.1-key.pem"] {
+            std::fs::write(directory.path().join(name), "theirs").unwrap();
+        }
+        let open = |path: &Path| {
+            let environment = Environment::system(Durability::Process);
+            DataDirectory::open(path, Config::default(), environment)
+        };
+        drop(open(directory.path()).unwrap());
+        let other = tempfile::tempdir().unwrap();
+        std::fs::write(other.path().join("package.json"), "{}").unwrap();
+        let refused = open(other.path()).unwrap_err();
+        assert!(refused.to_string().contains("package.json"), "{refused}");
     }
 }

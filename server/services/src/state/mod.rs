@@ -20,7 +20,7 @@ mod stores_file;
 mod tests;
 mod writes;
 
-pub use data_directory::DataDirectory;
+pub use data_directory::{DataDirectory, may_lie_beside_store};
 pub use directories::Directories;
 pub use forks::{ForkFacts, ForkSettings, ForkSource, HeldFork, fork_not_found};
 pub use operations::SnapshotFacts;
