@@ -1,4 +1,5 @@
-//! Model to engine values and back. Every value starts with a version byte.
+//! Model to engine values and back. Every value starts with a version byte, which in blocks and
+//! uncommitted blocks also says which fields follow. Values of other versions are refused.
 //!
 //! ```text
 //! Container   02 id:16 etag:8 modified:8 access:1 policies metadata extras
@@ -21,9 +22,7 @@
 //! deleted     at:8 until:8
 //! BlobBlock   01 content-id:16 length block-id:text
 //!             02 content-id:16 length block-id:text home:16 file-id:16      its content is in that file
-//! PageExtent  01 start                                                      cleared
-//!             02 start content-id:16 skipped stored
-//!             03 start content-id:16 skipped stored content-id:16 offset    encrypted as that part of that content
+//! Cleared     01 start                                                      below all windows
 //! Staging     01 count id-bytes:1 touched:8
 //!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
 //!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
@@ -32,28 +31,19 @@
 //! count       01 count                                                      how many records name a file, or foreign references
 //! ```
 //!
-//! Read, and no longer written:
-//!
-//! ```text
-//! Container   01 id:16 etag:8 modified:8 access:1 policies metadata
-//! BlobRecord  01 00 id:16                                                    uncommitted blocks only
-//!             01 01 id:16 etag:8 modified:8 created:8 length headers metadata         put whole
-//!             01 02 id:16 block-count etag:8 modified:8 created:8 length headers metadata   of blocks
-//! ```
-//!
 //! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths and counts are varints
 //! (seven bits a byte, lowest first); text has its length before it; a field that ends in `?` has a byte 0 or 1 before it.
 
 use crate::error::Result;
 use crate::etag::ETag;
-use crate::fields::{EXTENT, Extras, Reader, STAGING, Writer, decode};
+use crate::fields::{Extras, Reader, Writer, decode};
 use crate::keys::File;
 use crate::lease::Lease;
 use crate::model::AccountPolicy;
 use crate::model::WINDOW_BYTES;
 use crate::model::{
-    Blob, BlobBlock, BlobRecord, Container, Content, Encryption, Extent, ImmutabilityMode,
-    ImmutabilityPolicy, Layer, LayerMerge, PageExtent, PublicAccess, Staging,
+    Blob, BlobBlock, Container, Content, Encryption, Extent, ImmutabilityMode, ImmutabilityPolicy,
+    LayerMerge, PublicAccess, Staging,
 };
 use crate::tier::Tiering;
 use lazurite_base::policies::StoredPolicy;
@@ -103,7 +93,7 @@ fn read_policy(input: &mut Reader<'_>) -> Option<StoredPolicy> {
 }
 
 pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
-    decode(value, "container", |version, input| {
+    decode(value, "container", 2..=2, |_, input| {
         let mut container = Container {
             id: input.id()?,
             etag: ETag(input.u64()?),
@@ -122,9 +112,6 @@ pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
             immutable_versions: false,
             deleted: None,
         };
-        if version == 1 {
-            return Some(container);
-        }
         input.extras(|number, input| {
             match number {
                 1 => container.lease = Lease(Some(input.lease_holder()?)),
@@ -201,73 +188,52 @@ fn blob_extras(blob: &Blob) -> Extras {
     extras
 }
 
-/// The content of a committed blob. Version 1 has no append and page blobs.
-fn read_content(kind: u8, version: u8, input: &mut Reader<'_>) -> Option<Content> {
-    Some(match (kind, version) {
-        (WHOLE, _) => Content::Whole,
-        (BLOCKS, _) => Content::Blocks {
+fn read_content(input: &mut Reader<'_>) -> Option<Content> {
+    Some(match input.byte()? {
+        WHOLE => Content::Whole,
+        BLOCKS => Content::Blocks {
             count: input.varint()?.try_into().ok()?,
         },
-        (APPENDS, 2..) => Content::Appends {
+        APPENDS => Content::Appends {
             count: input.varint()?.try_into().ok()?,
             sealed: input.flag()?,
         },
-        (PAGES, 2..) => Content::Pages {
+        PAGES => Content::Pages {
             sequence: input.varint()?,
         },
         _ => return None,
     })
 }
 
-/// The fields that all versions have. `staging`: records of version 1 may have a file without uncommitted blocks.
-fn read_blob(content: Content, staging: Option<u128>, input: &mut Reader<'_>) -> Option<Blob> {
-    Some(Blob {
-        layers: Vec::new(),
-        content,
-        staging,
-        etag: ETag(input.u64()?),
-        last_modified: input.time()?,
-        created_at: input.time()?,
-        length: input.varint()?,
-        headers: input.headers()?,
-        metadata: input.metadata()?,
-        tags: Vec::new(),
-        lease: Lease::default(),
-        tiering: Tiering::default(),
-        copy: None,
-        expires_at: None,
-        snapshot: None,
-        version: None,
-        deleted: None,
-        immutability: None,
-        legal_hold: false,
-        encryption: Encryption::None,
-        replaced_at: None,
-        is_current: false,
-    })
-}
-
 /// `home` is the id of the container that the record is filed under.
-pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<BlobRecord> {
-    decode(value, "blob", |version, input| {
-        let kind = input.byte()?;
-        let id = match version {
-            1 => Some(input.id()?),
-            _ => None,
+pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<Blob> {
+    decode(value, "blob", 2..=2, |_, input| {
+        let mut blob = Blob {
+            content: read_content(input)?,
+            etag: ETag(input.u64()?),
+            last_modified: input.time()?,
+            created_at: input.time()?,
+            length: input.varint()?,
+            headers: input.headers()?,
+            metadata: input.metadata()?,
+            layers: input.layers(home)?,
+            staging: None,
+            tags: Vec::new(),
+            lease: Lease::default(),
+            tiering: Tiering::default(),
+            copy: None,
+            expires_at: None,
+            snapshot: None,
+            version: None,
+            deleted: None,
+            immutability: None,
+            legal_hold: false,
+            encryption: Encryption::None,
+            replaced_at: None,
+            is_current: false,
         };
-        if let (UNCOMMITTED, Some(id)) = (kind, id) {
-            return Some(BlobRecord::Uncommitted { id });
-        }
-        let content = read_content(kind, version, input)?;
-        let mut blob = read_blob(content, id, input)?;
-        match id {
-            Some(id) => blob.layers.push(Layer::new(File { home, id }, blob.length)),
-            None => {
-                blob.layers = input.layers(home)?;
-                input.extras(|number, input| blob_extra(&mut blob, number, input))?;
-            }
-        }
-        Some(BlobRecord::Committed(blob))
+        input.extras(|number, input| blob_extra(&mut blob, number, input))?;
+        Some(blob)
     })
 }
 
@@ -312,7 +278,7 @@ pub(crate) fn encode_uncommitted(file_id: u128) -> Vec<u8> {
 }
 
 pub(crate) fn decode_uncommitted(value: &[u8]) -> Result<u128> {
-    decode(value, "uncommitted blob", |_, input| {
+    decode(value, "uncommitted blob", 1..=1, |_, input| {
         match input.byte()? {
             UNCOMMITTED => input.id(),
             _ => None,
@@ -333,12 +299,12 @@ pub(crate) fn encode_block(block: &BlobBlock) -> Vec<u8> {
 }
 
 pub(crate) fn decode_block(value: &[u8]) -> Result<BlobBlock> {
-    decode(value, "block", |version, input| {
+    decode(value, "block", 1..=2, |form, input| {
         Some(BlobBlock {
             content: input.id()?,
             length: input.varint()?,
             id: input.bytes()?.to_vec(),
-            file: match version {
+            file: match form {
                 1 => None,
                 _ => Some(File {
                     home: input.id()?,
@@ -349,27 +315,16 @@ pub(crate) fn decode_block(value: &[u8]) -> Result<BlobBlock> {
     })
 }
 
-pub(crate) fn encode_extent(extent: &PageExtent) -> Vec<u8> {
-    let sealed_as = extent.pages.and_then(|pages| pages.sealed_as);
-    let mut out = Writer::new(match (extent.pages, sealed_as) {
-        (None, _) => 1,
-        (Some(_), None) => 2,
-        (Some(_), Some(_)) => 3,
-    });
-    out.varint(extent.start);
-    out.pages(extent.pages.as_ref());
+/// A stretch of cleared pages below all windows of a file, by its first byte. The key has its end.
+pub(crate) fn encode_cleared(start: u64) -> Vec<u8> {
+    let mut out = Writer::new(1);
+    out.varint(start);
     out.0
 }
 
-pub(crate) fn decode_extent(value: &[u8]) -> Result<PageExtent> {
-    decode(value, EXTENT, |version, input| {
-        Some(PageExtent {
-            start: input.varint()?,
-            pages: match version {
-                1 => None,
-                _ => Some(input.pages(version == 3)?),
-            },
-        })
+pub(crate) fn decode_cleared(value: &[u8]) -> Result<u64> {
+    decode(value, "stretch of cleared pages", 1..=1, |_, input| {
+        input.varint()
     })
 }
 
@@ -388,7 +343,7 @@ pub(crate) fn encode_window(window: u64, extents: &[Extent]) -> Vec<u8> {
 }
 
 pub(crate) fn decode_window(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
-    decode(value, "window of pages", |_, input| {
+    decode(value, "window of pages", 1..=1, |_, input| {
         let first = window.checked_mul(WINDOW_BYTES)?;
         let mut extents: Vec<Extent> = Vec::new();
         for _ in 0..input.varint()? {
@@ -423,7 +378,7 @@ pub(crate) fn encode_merge(merge: &LayerMerge, home: u128) -> Vec<u8> {
 
 /// `home` is the id of the container of the blob.
 pub(crate) fn decode_merge(value: &[u8], home: u128) -> Result<LayerMerge> {
-    decode(value, "merge of layers", |_, input| {
+    decode(value, "merge of layers", 1..=1, |_, input| {
         Some(LayerMerge {
             target: File {
                 home,
@@ -458,7 +413,7 @@ pub(crate) fn encode_epoch(record: &EpochRecord) -> Vec<u8> {
 }
 
 pub(crate) fn decode_epoch(value: &[u8]) -> Result<EpochRecord> {
-    decode(value, "epoch of a file", |_, input| {
+    decode(value, "epoch of a file", 1..=1, |_, input| {
         Some(match input.varint()? {
             0 => EpochRecord::Ended {
                 at: (input.varint()?, input.varint()?),
@@ -481,7 +436,7 @@ pub(crate) fn encode_policy(policy: &AccountPolicy) -> Vec<u8> {
 
 pub(crate) fn decode_policy(value: &[u8]) -> Result<AccountPolicy> {
     let days = |input: &mut Reader<'_>| input.varint()?.try_into().ok();
-    decode(value, "account policy", |_, input| {
+    decode(value, "account policy", 1..=1, |_, input| {
         Some(AccountPolicy {
             versioning: input.flag()?,
             delete_retention_days: input.optional(days)?,
@@ -499,7 +454,9 @@ pub(crate) fn encode_count(count: u64) -> Vec<u8> {
 }
 
 pub(crate) fn decode_count(value: &[u8]) -> Result<u64> {
-    decode(value, "count of references", |_, input| input.varint())
+    decode(value, "count of references", 1..=1, |_, input| {
+        input.varint()
+    })
 }
 
 pub(crate) fn encode_staging(staging: &Staging) -> Vec<u8> {
@@ -520,12 +477,12 @@ pub(crate) fn encode_staging(staging: &Staging) -> Vec<u8> {
 }
 
 pub(crate) fn decode_staging(value: &[u8]) -> Result<Staging> {
-    decode(value, STAGING, |version, input| {
+    decode(value, "set of uncommitted blocks", 1..=3, |form, input| {
         Some(Staging {
             count: input.varint()?.try_into().ok()?,
             id_bytes: input.byte()?,
             touched_at: input.time()?,
-            encryption: match version {
+            encryption: match form {
                 1 => Encryption::None,
                 2 => Encryption::CustomerKey(input.array()?),
                 _ => Encryption::Scope(input.text()?),

@@ -13,21 +13,20 @@ use crate::model::{
 use crate::snapshot_time::SnapshotTime;
 use crate::tier::{AccessTier, RehydratePriority, Rehydration, Tiering};
 use lazurite_engine::varint;
+use std::ops::RangeInclusive;
 use std::time::SystemTime;
 
-/// Decodes a whole value: the version, the fields, and nothing after them.
+/// Decodes a whole value: the first byte, which is one of `forms`, the fields, and nothing after
+/// them. Most values have one form, whose number is the version of their format.
 pub(crate) fn decode<T>(
     value: &[u8],
     what: &str,
+    forms: RangeInclusive<u8>,
     fields: impl FnOnce(u8, &mut Reader<'_>) -> Option<T>,
 ) -> Result<T> {
     let mut input = Reader(value);
-    let decoded = match input.byte() {
-        Some(version @ 1..=VERSION_MAX) if version < 3 || [EXTENT, STAGING].contains(&what) => {
-            fields(version, &mut input)
-        }
-        _ => None,
-    };
+    let form = input.byte().filter(|form| forms.contains(form));
+    let decoded = form.and_then(|form| fields(form, &mut input));
     decoded.filter(|_| input.0.is_empty()).ok_or_else(|| {
         let version = value.first().copied().unwrap_or(0);
         Error::InternalError {
@@ -35,13 +34,6 @@ pub(crate) fn decode<T>(
         }
     })
 }
-
-/// Has three format versions, as [`STAGING`]; all other values have two.
-pub(crate) const EXTENT: &str = "extent of pages";
-/// See [`EXTENT`].
-pub(crate) const STAGING: &str = "uncommitted blocks";
-/// The newest version of any value.
-pub(crate) const VERSION_MAX: u8 = 3;
 
 /// Optional fields that most values lack, each with its number.
 #[derive(Default)]

@@ -249,9 +249,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Adds to `batch` the new count of a container's foreign references. An empty row of an older store means any number, and
-    /// stays until the container is removed. A removed container has no row although its files may still be referred to: nothing
-    /// needs the count.
+    /// Adds to `batch` the new count of a container's foreign references. A removed container has
+    /// no row although its files may still be referred to: nothing needs the count.
     pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
@@ -261,14 +260,13 @@ impl BlobService {
         let references = &self.keyspaces.references;
         let before = match self.db.get(references, &container_id)? {
             None => 0,
-            Some(value) if value.is_empty() => return Ok(()),
             Some(value) => codec::decode_count(&value)?,
         };
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
             // An error for an existing container only: references to a removed one are no longer counted.
-            None if self.is_known_to_exist(&container_id)? => {
+            None if self.container_exists(&container_id)? => {
                 return Err(Error::InternalError {
                     reason: format!("{before} references are foreign, and {change} more are to be"),
                 });
@@ -278,8 +276,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Whether the container certainly exists. Containers of older stores may exist although this returns `false`.
-    fn is_known_to_exist(&self, container_id: &[u8; 16]) -> Result<bool> {
+    /// Whether the container exists: its row in `blob.protected` goes with it.
+    fn container_exists(&self, container_id: &[u8; 16]) -> Result<bool> {
         let protected = &self.keyspaces.protected;
         Ok(self.db.get(protected, container_id)?.is_some())
     }
@@ -314,16 +312,6 @@ impl BlobService {
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
-    }
-
-    /// Drops the mark that an older store gave a container with foreign references. A count is deleted with the last reference.
-    pub(crate) fn drop_foreign_mark(&self, batch: &mut Batch, container_id: u128) -> Result<()> {
-        let key = container_id.to_be_bytes();
-        let value = self.db.get(&self.keyspaces.references, &key)?;
-        if value.is_some_and(|value| value.is_empty()) {
-            batch.delete(&self.keyspaces.references, &key);
-        }
-        Ok(())
     }
 }
 

@@ -14,22 +14,21 @@
 //! blob.blocks       file 00                                -> Staging
 //!                   file 01 block-id                       -> BlobBlock (uncommitted)
 //!                   file 02 end-offset                     -> BlobBlock (committed, or appended)
-//!                   file 03 end-offset                     -> PageExtent: cleared, or of stores without windows
+//!                   file 03 end-offset                     -> Cleared: pages below all windows
 //!                   file 04 window ~epoch                  -> the extents that begin in the window, as of the epoch
 //!                   file 05 epoch window                   -> empty: the window was changed in the epoch
 //! blob.content      file                                   -> the bytes of a Put Blob
 //!                   file content-id                        -> the bytes of a block
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
 //! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
-//!                                                             none: one has had. No row in older stores: one may have had
+//!                                                             none: one has had
 //! blob.references   file                                   -> how many records name the file, once a second one did
 //!                   file 00                                -> empty: the epochs of this file are counted as well
 //!                   file 01 epoch                          -> how many records name the file as of the epoch
 //!                   file 02 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
 //!                                                             or to it, and a record of it may name the file
 //!                   container-id                           -> how many foreign references: of its records to files of other
-//!                                                             containers, and of foreign records to its files. Empty in stores
-//!                                                             of before they were counted: any number
+//!                                                             containers, and of foreign records to its files
 //! blob.moved        container-id                           -> key of the container's row, if it was renamed: replaces the key in rows
 //!                                                             that name an earlier one
 //! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` documents the kinds
@@ -42,9 +41,6 @@
 //! A file is `container-id file-id`: the container in which it was created and its own id. Ids are 16 bytes, offsets, moments
 //! and times 8, big-endian. In names `00` becomes `00 FF` and `00 01` ends them, so that the order of keys is the byte order
 //! of names. All of a container, and all of a file, are one range of each keyspace: dropping them is one record.
-//!
-//! Stores from before `blob.history` keep names with only uncommitted blocks in `blob.blobs`, and the bytes of a blob under the id in
-//! its record, which is a file of its container.
 
 mod file;
 mod tags;

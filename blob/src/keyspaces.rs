@@ -3,7 +3,7 @@
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
-use crate::model::{Blob, BlobRecord, Container, LayerMerge};
+use crate::model::{Blob, Container, LayerMerge};
 use bytes::Bytes;
 use lazurite_engine::{Db, Keyspace, KeyspaceOptions, Snapshot};
 
@@ -75,7 +75,7 @@ impl Keyspaces {
         source: &impl Source,
         home: u128,
         key: &[u8],
-    ) -> Result<Option<BlobRecord>> {
+    ) -> Result<Option<Blob>> {
         let value = source.get(&self.blobs, key)?;
         value
             .map(|value| codec::decode_blob(&value, home))
@@ -89,13 +89,10 @@ impl Keyspaces {
         home: u128,
         key: &[u8],
     ) -> Result<Option<Blob>> {
-        let Some(value) = source.get(&self.history, key)? else {
-            return Ok(None);
-        };
-        match codec::decode_blob(&value, home)? {
-            BlobRecord::Committed(blob) => Ok(Some(blob)),
-            BlobRecord::Uncommitted { .. } => Ok(None),
-        }
+        let value = source.get(&self.history, key)?;
+        value
+            .map(|value| codec::decode_blob(&value, home))
+            .transpose()
     }
 
     /// The merge of layers of the blob with this key in `blob.blobs`, if one is under way.

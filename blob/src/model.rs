@@ -115,7 +115,7 @@ pub struct Deleted {
     pub at: SystemTime,
     /// When it is removed for good.
     pub until: SystemTime,
-    /// Its state before. `None` for containers, and in records of older stores.
+    /// Its state before. `None` for containers.
     pub(crate) previous: Option<PreviousState>,
 }
 
@@ -255,12 +255,7 @@ impl Blob {
     /// Its state before it was deleted.
     pub(crate) fn previous_state(&self) -> PreviousState {
         let stored = self.deleted.and_then(|deleted| deleted.previous);
-        stored.unwrap_or(match (self.snapshot, self.version) {
-            // Also a snapshot of a version.
-            (Some(moment), _) => PreviousState::Snapshot(moment),
-            (None, Some(moment)) => PreviousState::Version(moment),
-            (None, None) => PreviousState::Blob,
-        })
+        stored.unwrap_or(PreviousState::Blob)
     }
 
     /// The validators and the other results of a write.
@@ -306,7 +301,7 @@ pub(crate) struct Layer {
     /// contents that the rows of another refer to. In a page blob later layers are above earlier ones, and this is the epoch of the
     /// file: see `pages.rs`.
     pub(crate) end: u64,
-    /// Whether its pages are in windows. `false` in stores older than windows; such layers are not written to.
+    /// Whether it has pages, in windows: a layer of a page blob.
     pub(crate) windowed: bool,
 }
 
@@ -438,22 +433,6 @@ pub enum Encryption {
     Scope(String),
 }
 
-/// A record in `blob.blobs`.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "nearly all are blobs: a box would cost more than it saves"
-)]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BlobRecord {
-    /// In stores older than `blob.history`: blocks were put, but no list was committed.
-    Uncommitted {
-        /// The id of the file they are in.
-        id: u128,
-    },
-    /// A blob.
-    Committed(Blob),
-}
-
 /// One block of a block list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobBlock {
@@ -465,15 +444,6 @@ pub struct BlobBlock {
     pub(crate) content: u128,
     /// The file that the content is in, where it is not the one that the row is in.
     pub(crate) file: Option<File>,
-}
-
-/// An extent of the pages of a page blob, in one layer. Extents of one layer do not overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PageExtent {
-    /// Its first byte; the row's key has its end.
-    pub(crate) start: u64,
-    /// Its content; `None` if it was cleared, which hides lower layers.
-    pub(crate) pages: Option<Pages>,
 }
 
 /// Bytes of a window: large enough that a row has many extents, small enough that rewriting it costs little.

@@ -9,8 +9,8 @@ use crate::files::FileRows;
 use crate::keys::File;
 use crate::keyspaces::Keyspaces;
 use crate::model::WINDOW_BYTES;
-use crate::model::{Extent, PageExtent, Pages};
-use crate::pages::{UNREAD_MAX, extent_at, subtract};
+use crate::model::{Extent, Pages};
+use crate::pages::{UNREAD_MAX, cleared_at, subtract};
 use crate::segment::Stored;
 use crate::service::BlobService;
 use crate::upload::Uploaded;
@@ -122,35 +122,22 @@ impl PageWrite<'_> {
 
     /// As [`PageWrite::put_cleared`], in one row below all windows of the file. No other such row may be there.
     pub(crate) fn put_cleared_below(&mut self, range: Range<u64>) {
-        let extent = PageExtent {
-            start: range.start,
-            pages: None,
-        };
-        let value = codec::encode_extent(&extent);
+        let value = codec::encode_cleared(range.start);
         self.rows.put_block(&self.file.extent(range.end), &value);
     }
 
-    /// Removes extents below the windows of the file, which no other record sees. An extent with content that is partly outside the
-    /// stretch stays whole: the windows hide it.
+    /// Removes cleared stretches below the windows of the file, which no other record sees.
     pub(crate) fn cut_below(&mut self, range: &Range<u64>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let snapshot = self.service.db.snapshot();
         let from = self.file.extents_from(range.start);
         let mut rows = snapshot.scan(&keyspaces.blocks, from, Direction::Forward);
         while rows.advance()? {
-            let (there, extent) = extent_at(&rows)?;
+            let there = cleared_at(&rows)?;
             if there.start >= range.end {
                 break;
             }
             let left = subtract(&there, range);
-            match extent.pages {
-                Some(_) if !left.is_empty() => continue,
-                Some(pages) => {
-                    let key = self.file.block_content(pages.content);
-                    self.rows.delete_content(&key);
-                }
-                None => {}
-            }
             self.rows.delete_block(rows.key());
             left.into_iter()
                 .for_each(|part| self.put_cleared_below(part));

@@ -4,8 +4,8 @@
 //! layers. A byte that is in no layer is zero and takes no space. A blob has one layer, however many snapshots of it were taken. A
 //! copy has the source's layers, and its first write adds one above them.
 //!
-//! Below the windows of a file are the extents with rows of their own: large stretches that were cleared at once, and all extents
-//! of stores older than windows.
+//! Below the windows of a file are large stretches that were cleared at once, with rows of their
+//! own.
 //!
 //! A content belongs to the extents of one window, in any epoch, that remain of the write that brought it. The remaining ends of an
 //! overwritten extent still refer to its content: a write reads nothing and writes only its own bytes. Once less than a quarter of
@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::error::missing;
 use crate::keys::{self, File};
 use crate::keyspaces::Keyspaces;
-use crate::model::{Extent, Layer, PageExtent, Pages};
+use crate::model::{Extent, Layer, Pages};
 use crate::segment::{Segment, Stored, Written};
 use crate::service::BlobService;
 use crate::windows::{self, Changes, WindowExtents, Windows};
@@ -49,7 +49,7 @@ struct LayerRows {
 #[derive(Debug)]
 enum Rows {
     Windows(WindowExtents),
-    Extents(File, Scan),
+    Cleared(Scan),
     Changes(Box<Changes>),
 }
 
@@ -66,12 +66,7 @@ impl Overlay {
             let windows = Rows::Windows(WindowExtents::new(windows));
             let extents = layer.file.extents_from(range.start);
             let extents = snapshot.scan(&keyspaces.blocks, extents, Direction::Forward);
-            let extents = Rows::Extents(layer.file, extents);
-            layer
-                .windowed
-                .then_some(windows)
-                .into_iter()
-                .chain([extents])
+            [windows, Rows::Cleared(extents)]
         };
         Overlay {
             layers: layers
@@ -165,27 +160,22 @@ impl Rows {
         match self {
             Rows::Windows(extents) => extents.next(),
             Rows::Changes(changes) => changes.next(),
-            Rows::Extents(file, rows) => {
+            Rows::Cleared(rows) => {
                 if !rows.advance()? {
                     return Ok(None);
                 }
-                let (range, extent) = extent_at(rows)?;
-                let stored = |pages| Stored {
-                    file: *file,
-                    window: None,
-                    pages,
-                };
-                Ok(Some((range, extent.pages.map(stored))))
+                Ok(Some((cleared_at(rows)?, None)))
             }
         }
     }
 }
 
-pub(crate) fn extent_at(rows: &Scan) -> Result<(Range<u64>, PageExtent)> {
-    let extent = codec::decode_extent(&rows.value()?)?;
-    let end = keys::end_offset(rows.key()).filter(|&end| extent.start < end);
-    let end = end.ok_or_else(|| missing("an extent of pages has no bytes"))?;
-    Ok((extent.start..end, extent))
+/// The stretch of cleared pages in a row of those below all windows.
+pub(crate) fn cleared_at(rows: &Scan) -> Result<Range<u64>> {
+    let start = codec::decode_cleared(&rows.value()?)?;
+    let end = keys::end_offset(rows.key()).filter(|&end| start < end);
+    let end = end.ok_or_else(|| missing("a stretch of cleared pages has no bytes"))?;
+    Ok(start..end)
 }
 
 /// The parts of `there` outside `range`.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::{FileChanges, FileRows};
 use crate::keys::{self, File, History, Timer};
 use crate::model::AccountPolicy;
-use crate::model::{Blob, BlobRecord};
+use crate::model::Blob;
 use crate::operations::merge_in_steps::PreparedMerge;
 use crate::operations::permit::check_allowed;
 use crate::operations::staging::STAGING_LIFETIME;
@@ -274,7 +274,7 @@ impl BlobService {
                         batch.delete(&self.keyspaces.containers, &due.subject);
                         self.drop_container(batch, &permit, now)?;
                     }
-                    // An older program deleted it although it holds protected blobs.
+                    // It holds protected blobs, and stays until their protection ends.
                     Err(Error::BlobImmutableDueToPolicy) => then = Then::Again(now + LATER),
                     Err(other) => return Err(other),
                 },
@@ -315,7 +315,6 @@ impl BlobService {
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
             then = Then::Again(now + LATER);
             if stay == 0 {
-                self.drop_foreign_mark(batch, home)?;
                 then = Then::Done;
             }
         }
@@ -340,19 +339,21 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// The record of a row, which may be the marker of a name that has uncommitted blocks only.
+    /// The record of a row, or the file of the blocks if it marks a name that has uncommitted ones
+    /// only.
     fn purged_record(
         &self,
         keyspace: &Keyspace,
         key: &[u8],
         value: &[u8],
         home: u128,
-    ) -> Result<BlobRecord> {
+    ) -> Result<Purged> {
         if *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(key) {
             let id = codec::decode_uncommitted(value)?;
-            Ok(BlobRecord::Uncommitted { id })
+            Ok(Purged::Uncommitted(File { home, id }))
         } else {
-            codec::decode_blob(value, home)
+            let blob = codec::decode_blob(value, home)?;
+            Ok(Purged::Blob(Box::new(blob)))
         }
     }
 
@@ -374,12 +375,11 @@ impl BlobService {
                 }
             };
             match record {
-                BlobRecord::Uncommitted { id } => {
-                    let home = purge.home;
+                Purged::Uncommitted(file) => {
                     let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
-                    rows.drop_file(File { home, id });
+                    rows.drop_file(file);
                 }
-                BlobRecord::Committed(blob) => {
+                Purged::Blob(blob) => {
                     let allowed = check_allowed(Action::Purge, &blob, purge.now, false);
                     if allowed.is_err() {
                         purge.stay += 1;
@@ -436,6 +436,12 @@ struct Purge<'t> {
     stay: usize,
     /// Descriptions of unreadable rows.
     corrupt_record: Vec<String>,
+}
+
+/// A row that a purge removes.
+enum Purged {
+    Blob(Box<Blob>),
+    Uncommitted(File),
 }
 
 impl<'t> Purge<'t> {

@@ -56,8 +56,7 @@ impl Clock {
             bytes.as_deref().map(number).transpose()
         };
         let recorded_rows = record(keys::TIMESTAMP_BOUND)?.unwrap_or(0);
-        // Earlier releases recorded one bound only.
-        let recorded = record(keys::FOLLOWING_BOUND)?.unwrap_or(recorded_rows);
+        let recorded = record(keys::FOLLOWING_BOUND)?.unwrap_or(0);
         let ahead = recorded.saturating_sub(DateTime::from(wall.now()).ticks());
         let recorded = if ahead <= CLOCK_AHEAD_TICKS_MAX {
             recorded

@@ -6,7 +6,7 @@ use crate::error::corrupt_record;
 use crate::keys::{self, History};
 use crate::keyspaces::Keyspaces;
 use crate::listing::entry::{BlobEntry, ListBlobs, ListedBlob};
-use crate::model::{Blob, BlobRecord, PreviousState};
+use crate::model::{Blob, PreviousState};
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
@@ -249,7 +249,7 @@ impl<'a> Walk<'a> {
         &mut self,
         kind: Option<History>,
         position: &Position,
-        record: Option<BlobRecord>,
+        record: Option<Blob>,
     ) -> Result<Option<ListedBlob>> {
         let listed = ListedBlob {
             name: position.0.clone(),
@@ -259,8 +259,7 @@ impl<'a> Walk<'a> {
         };
         match record {
             None => Ok(Some(listed)),
-            Some(BlobRecord::Uncommitted { .. }) => Ok(self.request.uncommitted.then_some(listed)),
-            Some(BlobRecord::Committed(blob)) => self.committed(kind, position, listed, blob),
+            Some(blob) => self.committed(kind, position, listed, blob),
         }
     }
 

@@ -31,8 +31,6 @@ impl RequestEncryption {
     pub(crate) fn check(&self, stored: &Encryption) -> Result<()> {
         match stored {
             stored if *stored == self.encryption => Ok(()),
-            // Blocks of older stores are in no scope, even if the container has a default.
-            Encryption::None if !self.named => Ok(()),
             Encryption::None => Err(Error::BlobDoesNotUseCustomerSpecifiedEncryption),
             _ if !self.named => Err(Error::BlobUsesCustomerSpecifiedEncryption),
             _ => Err(Error::BlobCustomerSpecifiedEncryptionMismatch),

@@ -5,7 +5,6 @@ use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::keys::Timer;
 use crate::keys::{self, History};
-use crate::model::BlobRecord;
 use crate::operations::permit::Action;
 use crate::operations::permit::RecordSlot;
 use crate::operations::write::BlobWrite;
@@ -61,10 +60,9 @@ impl BlobWrite<'_> {
         let snapshot = service.db.snapshot();
         let mut rows = snapshot.scan(&service.keyspaces.history, range, Direction::Forward);
         while rows.advance()? {
-            if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
-                let place = RecordSlot::Past(History::Snapshot, moment(rows.key())?);
-                let _ = self.permit(Action::Remove, place, Some(&blob))?;
-            }
+            let blob = codec::decode_blob(&rows.value()?, home)?;
+            let place = RecordSlot::Past(History::Snapshot, moment(rows.key())?);
+            let _ = self.permit(Action::Remove, place, Some(&blob))?;
         }
         Ok(())
     }

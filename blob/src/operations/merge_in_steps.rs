@@ -12,12 +12,12 @@ use crate::etag::whole_seconds;
 use crate::files::FileRows;
 use crate::keys::Timer;
 use crate::keys::{self, File, History};
-use crate::model::{Blob, BlobRecord, Content, Layer, LayerMerge};
+use crate::model::{Blob, Content, Layer, LayerMerge};
 use crate::operations::merge_layers::{LAYERS_MIN, MergeStep, first_to_merge, length_of, start_of};
 use crate::operations::page_ranges::is_later;
 use crate::operations::permit::Action;
 use crate::operations::write::BlobWrite;
-use crate::pages::{PAGE_BYTES, extent_at};
+use crate::pages::PAGE_BYTES;
 use crate::service::BlobService;
 use crate::windows::Windows;
 use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
@@ -43,7 +43,7 @@ impl BlobService {
         let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
         let snapshot = self.db.snapshot();
         let record = self.keyspaces.record(&snapshot, home, key)?;
-        let Some(BlobRecord::Committed(blob)) = record else {
+        let Some(blob) = record else {
             return Ok(PreparedMerge::Nothing);
         };
         if let Some(merge) = self.keyspaces.merge(&snapshot, home, key)? {
@@ -124,11 +124,7 @@ impl BlobService {
         let blocks = &self.keyspaces.blocks;
         let mut rows = snapshot.scan(blocks, extents, Direction::Forward);
         while bytes <= max && rows.advance()? {
-            let (range, extent) = extent_at(&rows)?;
-            bytes += match extent.pages {
-                Some(_) => range.end - range.start,
-                None => PAGE_BYTES,
-            };
+            bytes += PAGE_BYTES;
         }
         Ok(bytes)
     }
@@ -152,9 +148,11 @@ impl BlobService {
         if blob.replaced_at.is_some_and(|at| moment <= at) {
             return Ok(0);
         }
-        Ok(match codec::decode_blob(&rows.value()?, home)? {
-            BlobRecord::Committed(newest) if is_later(blob, &newest) => newest.layers.len(),
-            _ => 0,
+        let newest = codec::decode_blob(&rows.value()?, home)?;
+        Ok(if is_later(blob, &newest) {
+            newest.layers.len()
+        } else {
+            0
         })
     }
 }

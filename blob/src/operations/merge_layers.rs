@@ -11,9 +11,7 @@ use crate::error::missing;
 use crate::files::FileRows;
 use crate::keys::{self, File};
 use crate::model::WINDOW_BYTES;
-use crate::model::{
-    Blob, BlobAddress, BlobBlock, Content, Extent, Layer, LayerMerge, PageExtent, Pages,
-};
+use crate::model::{Blob, BlobAddress, BlobBlock, Content, Extent, Layer, LayerMerge, Pages};
 use crate::operations::permit::Action;
 use crate::operations::write::BlobWrite;
 use crate::page_write::{is_large, read_pages};
@@ -64,10 +62,7 @@ impl MergeStep {
             self.blocks.push((target.window(number, 0), value));
         }
         for range in cleared {
-            let value = codec::encode_extent(&PageExtent {
-                start: range.start,
-                pages: None,
-            });
+            let value = codec::encode_cleared(range.start);
             self.blocks.push((target.extent(range.end), value));
         }
     }

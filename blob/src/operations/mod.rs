@@ -103,7 +103,7 @@ use crate::error::{Error, Result};
 use crate::etag::whole_seconds;
 use crate::keys::{self, History};
 use crate::lease::Leased;
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Container, Written};
+use crate::model::{Blob, BlobAddress, BlobState, Container, Written};
 use crate::names;
 use crate::service::BlobService;
 use lazurite_engine::Snapshot;
@@ -118,8 +118,6 @@ struct Found {
     name: String,
     /// The blob of the requested state, unless it has expired.
     blob: Option<Blob>,
-    /// The file of the blocks of a name that has uncommitted ones only, if `blob.blobs` has its marker.
-    uncommitted: Option<u128>,
 }
 
 /// A committed blob that a read may see, and the snapshot it was found in.
@@ -140,26 +138,21 @@ impl BlobService {
         home: u128,
         name: &str,
         state: BlobState,
-    ) -> Result<Option<BlobRecord>> {
+    ) -> Result<Option<Blob>> {
         let past = |kind, moment| {
             let key = keys::history(home, kind, name, moment);
-            let blob = self.keyspaces.past(snapshot, home, &key)?;
-            Ok(blob.map(BlobRecord::Committed))
+            self.keyspaces.past(snapshot, home, &key)
         };
         if let BlobState::Snapshot(moment) = state {
             return past(History::Snapshot, moment);
         }
         let key = keys::blob(home, name);
         let mut current = self.keyspaces.record(snapshot, home, &key)?;
-        if let Some(BlobRecord::Committed(blob)) = &mut current {
+        if let Some(blob) = &mut current {
             blob.is_current = true;
         }
         match (state, &current) {
-            (BlobState::Version(moment), Some(BlobRecord::Committed(blob)))
-                if blob.version == Some(moment) =>
-            {
-                Ok(current)
-            }
+            (BlobState::Version(moment), Some(blob)) if blob.version == Some(moment) => Ok(current),
             (BlobState::Version(moment), _) => past(History::Version, moment),
             _ => Ok(current),
         }
@@ -173,16 +166,11 @@ impl BlobService {
         let key = keys::container(address.account, address.container);
         let container = self.keyspaces.container(&snapshot, &key)?;
         let home = container.id;
-        let (blob, uncommitted) = match self.record(&snapshot, home, &name, address.state)? {
-            Some(BlobRecord::Committed(blob)) => (Some(blob), None),
-            Some(BlobRecord::Uncommitted { id }) => (None, Some(id)),
-            None => (None, None),
-        };
+        let blob = self.record(&snapshot, home, &name, address.state)?;
         let now = self.now();
         Ok(Found {
             now,
             blob: blob.filter(|blob| !blob.is_expired(now)),
-            uncommitted,
             snapshot,
             container,
             name,

@@ -2,7 +2,7 @@
 
 use crate::keys::File;
 use crate::model::WINDOW_BYTES;
-use crate::model::{BlobRecord, Extent, PageExtent, Pages};
+use crate::model::{Extent, Pages};
 use crate::operations::page_array_tests::random;
 use crate::operations::tests::*;
 use crate::windows::Changes;
@@ -20,7 +20,7 @@ impl Store {
         let key = crate::keys::blob(home, name);
         let record = service.keyspaces.record(&service.db, home, &key).unwrap();
         match record {
-            Some(BlobRecord::Committed(blob)) => blob,
+            Some(blob) => blob,
             other => panic!("{other:?}"),
         }
     }
@@ -190,75 +190,6 @@ fn pages_only_in_a_deleted_blob_are_dropped_while_a_copy_keeps_the_rest() {
     store.sweep_all();
     assert_eq!(store.filed(), (0, 0));
     assert_eq!(store.rows(&store.service.keyspaces.references), 0);
-}
-
-/// Two extents of a store of before there were windows: pages 0 to 3 and 6 to 7.
-fn without_windows() -> Store {
-    let store = store();
-    store.put_page_blob("pages", 10 * PAGE);
-    let mut blob = store.record("pages");
-    blob.layers[0].windowed = false;
-    let (file, service) = (blob.layers[0].file, &store.service);
-    let key = crate::keys::blob(file.home, "pages");
-    let mut batch = Batch::new();
-    let value = crate::codec::encode_blob(&blob, file.home);
-    batch.put(&service.keyspaces.blobs, &key, &value);
-    for (content, start, end) in [(7, 0, 4), (8, 6, 8)] {
-        let extent = PageExtent {
-            start: start * PAGE,
-            pages: Some(Pages {
-                content,
-                skipped: 0,
-                stored: (end - start) * PAGE,
-                sealed_as: None,
-            }),
-        };
-        let value = crate::codec::encode_extent(&extent);
-        let row = file.extent(end * PAGE);
-        batch.put(&service.keyspaces.blocks, &row, &value);
-        let body = vec![content as u8; ((end - start) * PAGE) as usize];
-        let row = file.block_content(content);
-        batch.put(&service.keyspaces.content, &row, &body);
-    }
-    service.db.write(batch).unwrap().wait().unwrap();
-    store
-}
-
-#[test]
-fn pages_of_before_there_were_windows_are_read_and_written_over() {
-    let store = without_windows();
-    let pages = |store: &Store| -> Vec<u8> {
-        let content = store.read("pages").unwrap();
-        content.chunks(PAGE as usize).map(|page| page[0]).collect()
-    };
-    assert_eq!(pages(&store), [7, 7, 7, 7, 0, 0, 8, 8, 0, 0]);
-    let moment = store.snapshot("pages").unwrap();
-    store.put_page("pages", PAGE, &[1; 512]).unwrap();
-    store.clear_pages("pages", 2 * PAGE..7 * PAGE);
-    assert_eq!(pages(&store), [7, 1, 0, 0, 0, 0, 0, 8, 0, 0]);
-    assert_eq!(store.written(), [(0, 2 * PAGE), (7 * PAGE, 8 * PAGE)]);
-    let then = store.read_state("pages", BlobState::Snapshot(moment));
-    assert_eq!(then.unwrap()[2 * 512], 7);
-    let since = GetPageRanges {
-        previous: Some(moment),
-        ..GetPageRanges::default()
-    };
-    let changed = store.at(at(9)).get_page_ranges(&address("pages"), &since);
-    let changed = changed.unwrap().ranges.into_iter();
-    let changed: Vec<_> = changed.map(|found| (found.range, found.cleared)).collect();
-    assert_eq!(
-        changed,
-        [(PAGE..2 * PAGE, false), (2 * PAGE..7 * PAGE, true)]
-    );
-    let state = BlobState::Snapshot(moment);
-    store
-        .delete_with("pages", state, DeleteBlob::default())
-        .unwrap();
-    store.clear_pages("pages", 0..6 * PAGE);
-    assert_eq!(pages(&store), [0, 0, 0, 0, 0, 0, 0, 8, 0, 0]);
-    assert_eq!(store.rows(&store.service.keyspaces.content), 1);
-    store.delete("pages").unwrap();
-    assert_eq!(store.filed(), (0, 0));
 }
 
 #[test]

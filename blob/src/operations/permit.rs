@@ -6,7 +6,7 @@
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::keys::{self, History};
-use crate::model::{Blob, BlobRecord, Container, CopyStatus};
+use crate::model::{Blob, Container, CopyStatus};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use bytes::Bytes;
@@ -140,7 +140,7 @@ pub(crate) struct Unprotected {
     mark: Option<Bytes>,
 }
 
-/// The row of `blob.protected` of a container that never had a protected record. A container of an older store has none.
+/// The row of `blob.protected` of a container that never had a protected record.
 pub(crate) const NEVER_PROTECTED: &[u8] = &[0];
 
 impl BlobService {
@@ -204,9 +204,8 @@ impl BlobService {
                 if *keyspace == self.keyspaces.history && keys::is_uncommitted_marker(rows.key()) {
                     continue;
                 }
-                if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
-                    check_allowed(Action::DeleteContainer, &blob, now, false)?;
-                }
+                let blob = codec::decode_blob(&rows.value()?, home)?;
+                check_allowed(Action::DeleteContainer, &blob, now, false)?;
             }
         }
         Ok(())

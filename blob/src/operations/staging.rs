@@ -24,12 +24,10 @@ impl BlobService {
             return Ok(None);
         }
         let home = found.container.id;
-        let id = match (&found.blob, found.uncommitted) {
-            (Some(blob), _) => blob.staging,
-            (None, Some(id)) => Some(id),
-            (None, None) => self
-                .keyspaces
-                .uncommitted(&found.snapshot, home, &found.name)?,
+        let keyspaces = &self.keyspaces;
+        let id = match &found.blob {
+            Some(blob) => blob.staging,
+            None => keyspaces.uncommitted(&found.snapshot, home, &found.name)?,
         };
         Ok(id.map(|id| File { home, id }))
     }

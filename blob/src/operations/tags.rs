@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, History, Tagged};
 use crate::lease::Leased;
 use crate::listing::PAGE_ENTRIES_MAX;
-use crate::model::{Blob, BlobAddress, BlobRecord, BlobState, Tags};
+use crate::model::{Blob, BlobAddress, BlobState, Tags};
 use crate::names;
 use crate::operations::permit::Action;
 use crate::operations::permit::RecordSlot;
@@ -272,10 +272,7 @@ impl<'a> Search<'a> {
                 let key = keys::history(home, History::Version, &row.blob, moment);
                 keyspaces.past(&self.snapshot, home, &key)?
             }
-            None => match keyspaces.record(&self.snapshot, home, &keys::blob(home, &row.blob))? {
-                Some(BlobRecord::Committed(blob)) => Some(blob),
-                _ => None,
-            },
+            None => keyspaces.record(&self.snapshot, home, &keys::blob(home, &row.blob))?,
         };
         let query = &self.request.query;
         let found = |blob: &Blob| !blob.is_expired(self.now) && query.holds(&blob.tags);

@@ -5,7 +5,7 @@ use crate::codec;
 use crate::error::{Result, corrupt_record};
 use crate::keys::{self, File, History, Timer};
 use crate::keyspaces::Source;
-use crate::model::{Blob, BlobRecord, Content, Layer};
+use crate::model::{Blob, Content, Layer};
 use crate::operations::new_list::listed_file;
 use crate::operations::permit::{Action, RecordSlot};
 use crate::operations::write::{BlobWrite, LAST};
@@ -69,7 +69,7 @@ impl Namers<'_> {
         let keyspaces = &self.service.keyspaces;
         let current = keyspaces.record(&self.snapshot, home, &keys::blob(home, name))?;
         let mut records = Vec::new();
-        if let Some(BlobRecord::Committed(blob)) = current {
+        if let Some(blob) = current {
             records.push((RecordSlot::Current, blob));
         }
         for kind in [History::Snapshot, History::Version, History::Deleted] {
@@ -80,9 +80,7 @@ impl Namers<'_> {
             while self.records + records.len() <= RECORDS_MAX && rows.advance()? {
                 let moment = keys::history_name(rows.key()).and_then(|(_, moment)| moment);
                 let slot = RecordSlot::Past(kind, moment.ok_or_else(corrupt_record)?);
-                if let BlobRecord::Committed(blob) = codec::decode_blob(&rows.value()?, home)? {
-                    records.push((slot, blob));
-                }
+                records.push((slot, codec::decode_blob(&rows.value()?, home)?));
             }
         }
         self.records += records.len();

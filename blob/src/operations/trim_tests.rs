@@ -139,10 +139,7 @@ fn check_all_listed(store: &Store, when: &str) {
                 staged.insert(id, home);
                 continue;
             }
-            let record = codec::decode_blob(&rows.value().unwrap(), home).unwrap();
-            let model::BlobRecord::Committed(blob) = record else {
-                panic!("an old record");
-            };
+            let blob = codec::decode_blob(&rows.value().unwrap(), home).unwrap();
             staged.extend(blob.staging.map(|id| (id, home)));
             if let Some(file) = super::new_list::listed_file(&blob) {
                 for block in service.blocks(&snapshot, file.committed_from(0)).unwrap() {

@@ -8,8 +8,8 @@ use crate::keys::Timer;
 use crate::keys::{self, File, History};
 use crate::model::AccountPolicy;
 use crate::model::{
-    Blob, BlobAddress, BlobRecord, BlobState, Container, Deleted, Layer, LayerMerge, PreviousState,
-    Tags, Written,
+    Blob, BlobAddress, BlobState, Container, Deleted, Layer, LayerMerge, PreviousState, Tags,
+    Written,
 };
 use crate::names;
 use crate::operations::permit::{Action, Permit, RecordSlot};
@@ -194,12 +194,11 @@ impl BlobService {
     ) -> Result<BlobWrite<'s>> {
         let home = container.id;
         let key = keys::blob(home, &name);
-        let (mut current, uncommitted) = match self.keyspaces.record(&self.db, home, &key)? {
-            Some(BlobRecord::Committed(blob)) => (Some(blob), None),
-            Some(BlobRecord::Uncommitted { id }) => (None, Some(id)),
-            None => (None, self.keyspaces.uncommitted(&self.db, home, &name)?),
+        let current = self.keyspaces.record(&self.db, home, &key)?;
+        let uncommitted = match current {
+            Some(_) => None,
+            None => self.keyspaces.uncommitted(&self.db, home, &name)?,
         };
-        self.know_staging(&mut current, home)?;
         let merge = self.merge_of(current.as_ref(), home, &key)?;
         let mut write = BlobWrite {
             service: self,
@@ -220,19 +219,6 @@ impl BlobService {
         };
         write.end_expired()?;
         Ok(write)
-    }
-
-    /// Forgets a file of uncommitted blocks that is empty. Records older than `blob.history` always name one.
-    fn know_staging(&self, current: &mut Option<Blob>, home: u128) -> Result<()> {
-        if let Some(blob) = current
-            && let Some(id) = blob.staging
-        {
-            let staging = File { home, id }.staging();
-            if self.db.get(&self.keyspaces.blocks, &staging)?.is_none() {
-                blob.staging = None;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -698,8 +684,6 @@ impl<'a> BlobWrite<'a> {
                 let marker = keys::history_of(self.home(), History::Uncommitted, &self.name);
                 let keyspaces = &self.service.keyspaces;
                 self.transaction.batch().delete(&keyspaces.history, &marker);
-                // Where older stores keep the marker.
-                self.transaction.batch().delete(&keyspaces.blobs, &self.key);
             }
         }
         Ok(())

@@ -177,7 +177,7 @@ impl QueueService {
         self.stored_at(live, snapshot, position, delivery)
     }
 
-    /// The whole of a message; `None` if its row by id is missing, which earlier releases could leave behind.
+    /// The whole of a message; `None` if its row by id is missing.
     fn stored_at(
         &self,
         live: &Live,

@@ -238,7 +238,7 @@ impl QueueService {
     ) -> Result<(UpdateMessageResult, Ticket)> {
         let now = self.now();
         let (from, row) = self.message_with_receipt(live, request.message_id, receipt, now)?;
-        // Earlier releases could delete this row alone if the message had expired by a clock that was ahead.
+        // Without its delivery row the message cannot be delivered any more: as if it was deleted.
         let delivery = self.delivery_row(live, from)?;
         let delivery = delivery.ok_or(Error::MessageNotFound)?;
         let visible_at = visibility::visible_after_update(hidden_seconds, row.expires_at, now)?;
