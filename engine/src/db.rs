@@ -263,9 +263,11 @@ impl Db {
         self.0.close()
     }
 
-    /// Closes the store without flushing or syncing anything, and releases its directory: for a store whose directory is about to be
-    /// removed. The directory is left as the death of the process would leave it, and opens again. Later calls answer
-    /// [`Error::Closed`]. Waits for background work that is under way. Does nothing after a close.
+    /// Closes the store without a flush, and releases its directory: for a store whose directory is
+    /// about to be removed. The directory is left as the death of the process would leave it, and
+    /// opens again. Writes whose tickets are not complete may still be synced, and their tickets
+    /// then complete; or they are lost. Later calls answer [`Error::Closed`]. Waits for background
+    /// work that is under way. Does nothing after a close.
     pub fn abandon(&self) {
         self.0.abandon();
     }

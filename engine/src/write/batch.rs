@@ -22,7 +22,7 @@ pub struct Batch {
     /// Whether anything is deleted, and whether anything is put: a batch that only deletes gives back more than it takes.
     pub(crate) deletes: bool,
     pub(crate) puts: bool,
-    /// Each keyspace named, once for each stretch of changes to it.
+    /// Each keyspace named, once.
     pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
     /// Of the ranges deleted; `None` if none is.
@@ -79,11 +79,9 @@ impl Batch {
 
     fn note(&mut self, keyspace: &Keyspace) {
         let tree = keyspace.tree();
-        if self
-            .keyspaces
-            .last()
-            .is_none_or(|last| !Arc::ptr_eq(last, tree))
-        {
+        // From the last on: most changes are to the keyspace of the change before.
+        let mut named = self.keyspaces.iter().rev();
+        if !named.any(|named| Arc::ptr_eq(named, tree)) {
             self.keyspaces.push(tree.clone());
         }
     }
@@ -196,5 +194,27 @@ fn check(what: &'static str, length: usize, limit: usize) -> Result<()> {
             length: length as u64,
             limit: limit as u64,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemoryFs;
+    use crate::{Config, Db, Environment, KeyspaceOptions};
+
+    #[test]
+    fn a_batch_that_alternates_between_keyspaces_holds_each_once() {
+        let environment = Environment::stepped(Arc::new(MemoryFs::volatile()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        let open = |name| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+        let keyspaces = ["a", "b", "c"].map(open);
+        let mut batch = Batch::new();
+        for _ in 0..100 {
+            for keyspace in &keyspaces {
+                batch.put(keyspace, b"key", b"value");
+            }
+        }
+        assert_eq!(batch.keyspaces.len(), keyspaces.len());
     }
 }
