@@ -1,10 +1,12 @@
 //! Transactions: read, check and write with no other writer of the same keys in between.
 //!
-//! A [`Transaction`] locks keys, waits for the transactions that hold them, and commits one [`Batch`] at a time. It reads through the
-//! [`Db`] or a snapshot, like everyone else: its own batch becomes visible with its commit.
+//! A [`Transaction`] locks keys, waits for the transactions that hold them, and commits one
+//! [`Batch`] at a time. It reads through the [`Db`] or a snapshot, like everyone else: its own
+//! batch becomes visible with its commit.
 //!
-//! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Db::get`], check -> [`Transaction::batch`]
-//!             -> [`Transaction::commit`] -> dropped: unlocked -> ticket awaited
+//! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Db::get`], check
+//!             -> [`Transaction::batch`] -> [`Transaction::commit`] -> dropped: unlocked
+//!             -> ticket awaited
 
 use crate::base::codec::wide_hash;
 use crate::write::key_locks::{HeldLocks, LockedKey, Mode};
@@ -12,8 +14,9 @@ use crate::{Admission, Batch, Db, Keyspace, Result, Ticket};
 
 /// Holds locks on keys until it is dropped. Writes that are not committed by then are discarded.
 ///
-/// A lock keeps out only transactions that lock the same key: not [`Db::write`], and not a transaction that writes the key without
-/// locking it. A key that is only written together with a locked one needs no lock of its own.
+/// A lock keeps out only transactions that lock the same key: not [`Db::write`], and not a
+/// transaction that writes the key without locking it. A key that is only written together with a
+/// locked one needs no lock of its own.
 ///
 /// Stays with its thread, as a mutex guard does. A thread needs one transaction at a time: while it holds keys in one, no other one
 /// waits for a key.

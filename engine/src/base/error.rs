@@ -96,8 +96,8 @@ pub enum Error {
         /// The values it may have, and why.
         reason: String,
     },
-    /// A key that was to be locked out of order, or exclusively while this transaction shares it, is locked by another transaction.
-    /// Nothing was written; drop the transaction and begin again.
+    /// A key that was to be locked out of order, or exclusively while this transaction shares it,
+    /// is locked by another transaction. Nothing was written; drop the transaction and begin again.
     #[error("another transaction has locked a key of this one; begin this one again")]
     Conflict,
     /// A thread that holds keys in one transaction wants a key in another one, and the key is not free: it could wait for itself.
