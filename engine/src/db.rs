@@ -21,7 +21,7 @@ use crate::work::Work;
 use crate::work::scheduler::Job;
 use crate::work::scheduler::Signal;
 use crate::write::log::Log;
-use crate::{Batch, Error, Result, Snapshot, Ticket};
+use crate::{Batch, Error, Recovered, Result, Snapshot, Ticket};
 use bytes::Bytes;
 use std::io;
 use std::path::Path;
@@ -197,7 +197,7 @@ impl Db {
     pub fn makes_writers_wait(&self) -> bool {
         let parts = self.parts();
         self.work().is_near_limit()
-            || parts.log.sync().is_sync_late(3)
+            || parts.log.sync().is_nearly_late()
             || parts.log.segments().is_overdue()
     }
 
@@ -263,11 +263,11 @@ impl Db {
         self.0.close()
     }
 
-    /// Closes the store without a flush, and releases its directory: for a store whose directory is
-    /// about to be removed. The directory is left as the death of the process would leave it, and
-    /// opens again. Writes whose tickets are not complete may still be synced, and their tickets
-    /// then complete; or they are lost. Later calls answer [`Error::Closed`]. Waits for background
-    /// work that is under way. Does nothing after a close.
+    /// Closes the store without flushing or syncing anything, and releases its directory: for a
+    /// store whose directory is about to be removed. The directory is left as the death of the
+    /// process would leave it, and opens again. Later calls answer [`Error::Closed`], and so do
+    /// tickets of writes that are not durable by then. Waits for work that is under way. Does
+    /// nothing after a close.
     pub fn abandon(&self) {
         self.0.abandon();
     }
@@ -280,6 +280,11 @@ impl Db {
     /// `Some` while background work fails for lack of space; it is tried again every second.
     pub fn space_failure(&self) -> Option<Error> {
         self.work().shortage()
+    }
+
+    /// What the opening of the store found in its log.
+    pub fn recovered(&self) -> &Recovered {
+        &self.parts().recovered
     }
 
     /// The failures that an acknowledged write of this store survives.
@@ -438,7 +443,8 @@ impl Handle {
         let mut closed = lock(&self.closed);
         if closed.is_none() {
             self.stop_threads();
-            *lock(&self.parts.lock) = None;
+            self.parts.log.sync().abandon();
+            self.release();
             *closed = Some(Ok(()));
         }
     }
@@ -446,8 +452,18 @@ impl Handle {
     fn shut_down(&self) -> Result<()> {
         self.stop_threads();
         let finished = self.finish();
-        *lock(&self.parts.lock) = None;
+        self.release();
         finished
+    }
+
+    /// Gives up the directory, once everything has ended that writes to it.
+    fn release(&self) {
+        self.parts.value_log.close();
+        // No commit begins any more. One that was under way has its records in the log by now.
+        self.parts.log.with_log(Log::end_segment);
+        self.work.await_jobs();
+        self.parts.catalog.lock().close();
+        self.parts.directory.release();
     }
 
     fn stop_threads(&self) {

@@ -38,6 +38,7 @@ pub use base::escape;
 pub use base::range::{Direction, KeyRange};
 pub use base::varint;
 pub use catalog::closed::{clear_store, copy_store, remove_store};
+pub use catalog::recovered::{CutOff, CutReason, Recovered};
 pub use catalog::recovery::foreign_file;
 pub use db::{Admission, Db};
 pub use dump::dump_file;
@@ -54,4 +55,4 @@ pub use verify::Verified;
 #[cfg(any(test, feature = "testing"))]
 pub use work::scheduler::Job;
 pub use write::batch::Batch;
-pub use write::durability::Ticket;
+pub use write::ticket::Ticket;

@@ -51,6 +51,12 @@ pub struct Stats {
     pub compacted_bytes: u64,
     /// Bytes written to the value log, copies made by its collection included.
     pub value_bytes: u64,
+    /// Batches that the opening of the store replayed from the log.
+    pub batches_replayed: u64,
+    /// Records at the end of the log that it cut off: see [`Db::recovered`](crate::Db::recovered).
+    pub batches_cut_off: u64,
+    /// Bytes of the records that it cut off.
+    pub bytes_cut_off: u64,
     /// How many memtables were flushed.
     pub flushes: u64,
     /// How many compactions ran.
@@ -162,6 +168,9 @@ impl Stats {
             flushed_bytes: counted(&jobs.flushed_bytes),
             compacted_bytes: counted(&jobs.compacted_bytes),
             value_bytes: parts.value_log.written_bytes(),
+            batches_replayed: parts.recovered.batches,
+            batches_cut_off: parts.recovered.batches_cut_off(),
+            bytes_cut_off: parts.recovered.bytes_cut_off(),
             flushes: counted(&jobs.flushes),
             compactions: counted(&jobs.compactions),
             syncs: counted(&syncs.syncs),

@@ -50,8 +50,10 @@ pub(crate) fn verify_directory(
 /// Verifies all that the store has on disk, and that every live row can be read.
 pub(crate) fn verify(parts: &Arc<Parts>) -> Verified {
     let mut verified = Verified::default();
-    for (number, size, checksum) in parts.value_log.sealed() {
-        let read = parts.value_log.verify_segment(number, size, checksum);
+    for (number, meta) in parts.value_log.sealed() {
+        let read = parts
+            .value_log
+            .verify_segment(number, meta.size, meta.checksum);
         // One that is gone by now was collected meanwhile: nothing is wrong with that.
         if read.is_ok() || parts.value_log.sealed_size(number).is_some() {
             let found = verified.note(read);

@@ -37,30 +37,51 @@ mod base {
     }
 }
 
-#[path = "../src/write/durability.rs"]
+#[path = "../src/write"]
 #[allow(dead_code, reason = "tests use a part of it")]
-mod durability;
-#[path = "../src/write/key_locks.rs"]
+mod write {
+    pub(crate) mod key_locks;
+    pub(crate) mod queue;
+    pub(crate) mod shared_sync;
+    pub(crate) mod sync_schedule;
+    pub(crate) mod ticket;
+    pub(crate) mod value_sync;
+}
+
+#[path = "../src/values"]
 #[allow(dead_code, reason = "tests use a part of it")]
-mod key_locks;
-#[path = "../src/write/queue.rs"]
-#[allow(dead_code, reason = "tests use a part of it")]
-mod queue;
+mod values {
+    pub(crate) mod segments;
+}
+
+mod format {
+    pub mod edit {
+        /// The entry of a segment in the manifest.
+        #[derive(Debug, Clone, Copy)]
+        #[allow(dead_code, reason = "tests use a part of it")]
+        pub struct SegmentMeta {
+            pub size: u64,
+            pub checksum: Option<u64>,
+        }
+    }
+}
 
 pub use config::Config;
 use config::{Background, Durability};
-use durability::{SharedSync, Values};
 pub use error::{Error, Result};
 use fs::directory::OpenFile;
 use health::{Health, Wakes};
-use key_locks::{KeyLocks, LockedKey, Mode};
-use queue::{CommitQueue, Queued, Request, Stages};
 use shuttle::sync::Mutex;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
+use values::segments::{Room, Segments, Writable};
+use write::key_locks::{KeyLocks, LockedKey, Mode};
+use write::queue::{CommitQueue, Queued, Request, Stages};
+use write::shared_sync::SharedSync;
+use write::value_sync::Values;
 
 /// A log and a clock that live in memory.
 mod fs {
@@ -97,21 +118,10 @@ mod fs {
                 self.synced.fetch_max(written, Ordering::SeqCst);
                 Ok(())
             }
-        }
-    }
-}
 
-mod values {
-    #[derive(Debug)]
-    pub struct ValueLog;
-
-    impl ValueLog {
-        pub fn is_unsynced(&self) -> bool {
-            false
-        }
-
-        pub fn sync(&self) -> crate::Result<()> {
-            Ok(())
+            pub fn length(&self) -> Result<u64> {
+                Ok(self.written.load(Ordering::SeqCst))
+            }
         }
     }
 }
@@ -124,6 +134,20 @@ impl fs::Clock for FastClock {
     fn now(&self) -> std::time::Duration {
         let now = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         std::time::Duration::from_millis(now)
+    }
+}
+
+/// No values.
+#[derive(Debug)]
+struct NoValues;
+
+impl Values for NoValues {
+    fn is_unsynced(&self) -> bool {
+        false
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -187,14 +211,14 @@ fn write(sync: &Arc<SharedSync>, writers: u64) -> Vec<Result<()>> {
 }
 
 fn every_writer_is_served() {
-    let (sync, _) = shared(0, Arc::new(values::ValueLog));
+    let (sync, _) = shared(0, Arc::new(NoValues));
     assert!(write(&sync, 3).iter().all(Result::is_ok));
     assert_eq!(sync.durable(), 3);
 }
 
 fn a_failed_sync_reaches_every_writer() {
     for fails in [1, 2] {
-        let (sync, health) = shared(fails, Arc::new(values::ValueLog));
+        let (sync, health) = shared(fails, Arc::new(NoValues));
         let failed = write(&sync, 3).iter().any(Result::is_err);
         assert_eq!(failed, health.failure().is_some());
         if failed {
@@ -205,7 +229,7 @@ fn a_failed_sync_reaches_every_writer() {
 }
 
 fn a_failure_from_elsewhere_reaches_every_writer() {
-    let (sync, health) = shared(0, Arc::new(values::ValueLog));
+    let (sync, health) = shared(0, Arc::new(NoValues));
     let other = thread::spawn(move || health.fail(&Error::Closed));
     write(&sync, 3);
     other.join().unwrap();
@@ -232,10 +256,179 @@ impl Wake for Woken {
     }
 }
 
+/// An abandoned store: each writer hears that its change is durable, which it is then, or that it will not be.
+fn an_abandoned_store_leaves_nobody_waiting() {
+    let (sync, _) = shared(0, Arc::new(NoValues));
+    sync.appended(1);
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let sync = sync.clone();
+            thread::spawn(move || sync.ticket(1).wait())
+        })
+        .collect();
+    let mut ticket = Box::pin(sync.ticket(1));
+    let woken = Arc::new(Woken::default());
+    let waker = woken.clone().into();
+    let mut context = Context::from_waker(&waker);
+    let polled = ticket.as_mut().poll(&mut context);
+    sync.close();
+    sync.abandon();
+    for thread in threads {
+        let waited = thread.join().unwrap();
+        let is_durable = sync.durable() == 1;
+        assert!(is_durable || matches!(waited, Err(Error::Closed)));
+    }
+    if polled.is_pending() {
+        assert!(woken.0.load(Ordering::SeqCst) > 0, "it is not woken");
+        assert!(ticket.as_mut().poll(&mut context).is_ready());
+    }
+}
+
+/// The value log of a store: its segments, and what each of their files holds.
+struct ValueSegments {
+    segments: Segments,
+    files: Mutex<Vec<OpenFile>>,
+    fails: u64,
+}
+
+impl ValueSegments {
+    fn new(fails: u64) -> (Arc<ValueSegments>, Arc<Health>) {
+        let health = Arc::new(Health::default());
+        let segments = Segments::new(Default::default(), 2, health.clone());
+        let files = Mutex::default();
+        let log = ValueSegments {
+            segments,
+            files,
+            fails,
+        };
+        (Arc::new(log), health)
+    }
+
+    /// Writes a value of one byte. Answers its segment, its end in the file, and its pin.
+    fn write(&self) -> Result<(u64, u64, values::segments::Pin)> {
+        let room = Room {
+            length: 1,
+            preferred: None,
+            filler: |_| 0,
+        };
+        let place = match self.segments.reserve(room, false)? {
+            Some(place) => place,
+            None => {
+                let file = OpenFile {
+                    fails: self.fails,
+                    ..OpenFile::default()
+                };
+                let mut files = self.files.lock().unwrap();
+                files.push(file.clone());
+                let number = files.len() as u64;
+                drop(files);
+                self.segments.begin(Writable::new(number, file, 0), room)?
+            }
+        };
+        let end = place.offset + 1;
+        place.segment.file.written.fetch_max(end, Ordering::SeqCst);
+        self.segments.settle(&place, Ok(1))?;
+        Ok((place.segment.number, end, place.pin))
+    }
+
+    fn synced(&self, number: u64) -> u64 {
+        let files = self.files.lock().unwrap();
+        files[number as usize - 1].synced.load(Ordering::SeqCst)
+    }
+}
+
+/// Writers that wait for their value, beside one that seals: a sync that succeeds covers what was written before it, and after
+/// one that has failed no other succeeds.
+fn a_failed_sync_of_values_is_final() {
+    for fails in [0, 1, 2] {
+        let (log, health) = ValueSegments::new(fails);
+        let mut threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (log, health) = (log.clone(), health.clone());
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let (number, end, _pin) = log.write().unwrap();
+                        let had_failed = health.failure().is_some();
+                        if log.segments.sync().is_ok() {
+                            assert!(!had_failed, "a sync succeeds after one has failed");
+                            assert!(log.synced(number) >= end, "the value is not durable");
+                        } else {
+                            assert!(health.failure().is_some(), "the failure is not known");
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads.push({
+            let log = log.clone();
+            thread::spawn(move || {
+                let sealed = Mutex::new(Vec::new());
+                let record = |number, meta: format::edit::SegmentMeta| {
+                    sealed.lock().unwrap().push((number, meta.size));
+                    Ok(())
+                };
+                let _ = log.segments.seal_all(record);
+                let _ = log.segments.seal_idle(record);
+                for (number, size) in sealed.into_inner().unwrap() {
+                    assert_eq!(
+                        log.synced(number),
+                        size,
+                        "it is sealed before it is durable"
+                    );
+                }
+            })
+        });
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        assert!(fails > 0 || !log.segments.is_unsynced());
+    }
+}
+
+/// Readers that pin a segment beside a collection that wants it gone: it stays for the reader, or it is gone for good.
+fn a_segment_is_pinned_or_gone() {
+    for records in [true, false] {
+        let (log, _) = ValueSegments::new(0);
+        let (number, _, pin) = log.write().unwrap();
+        drop(pin);
+        log.segments.seal_all(|_, _| Ok(())).unwrap();
+        let removed = Arc::new(AtomicU64::new(0));
+        let mut threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (log, removed) = (log.clone(), removed.clone());
+                thread::spawn(move || {
+                    let pinned = log.segments.pin([number].into_iter());
+                    if let Some(_pins) = pinned {
+                        thread::yield_now();
+                        assert_eq!(removed.load(Ordering::SeqCst), 0, "its file is gone");
+                    }
+                })
+            })
+            .collect();
+        threads.push({
+            let (log, removed) = (log.clone(), removed.clone());
+            thread::spawn(move || {
+                let removal = log.segments.begin_removal(&[number]);
+                thread::yield_now();
+                if !removal.numbers().is_empty() && records {
+                    removal.complete();
+                    removed.store(1, Ordering::SeqCst);
+                    assert!(!log.segments.contains(number), "it comes back");
+                }
+            })
+        });
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        let is_gone = removed.load(Ordering::SeqCst) == 1;
+        assert_eq!(log.segments.contains(number), !is_gone);
+    }
+}
+
 /// A task beside a thread: it is served or refused, and woken then.
 fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     for fails in [0, 1] {
-        let (sync, _) = shared(fails, Arc::new(values::ValueLog));
+        let (sync, _) = shared(fails, Arc::new(NoValues));
         let syncs = {
             let sync = sync.clone();
             thread::spawn(move || {
@@ -319,7 +512,7 @@ fn commit_and_wait(fails: u64) -> (Arc<Store>, Arc<CommitQueue<Store>>) {
         fails,
         ..OpenFile::default()
     };
-    let (sync, health) = shared_on(&file, Arc::new(values::ValueLog));
+    let (sync, health) = shared_on(&file, Arc::new(NoValues));
     let queue = Arc::new(CommitQueue::new(health.clone(), 0));
     let store = Arc::new(Store {
         file,
@@ -481,7 +674,7 @@ fn misuse_is_refused_and_never_waits() {
 
 fn main() {
     let orders = 1_500;
-    let checks: [(&str, fn()); 10] = [
+    let checks: [(&str, fn()); 13] = [
         ("every writer is served", every_writer_is_served),
         (
             "a failed sync reaches every writer",
@@ -499,6 +692,15 @@ fn main() {
             "a task is woken when its sync has ended or failed",
             a_task_is_woken_when_its_sync_has_ended_or_failed,
         ),
+        (
+            "an abandoned store leaves nobody waiting",
+            an_abandoned_store_leaves_nobody_waiting,
+        ),
+        (
+            "a failed sync of values is final",
+            a_failed_sync_of_values_is_final,
+        ),
+        ("a segment is pinned or gone", a_segment_is_pinned_or_gone),
         (
             "commits are visible in order, and durable once their tickets complete",
             commits_are_visible_in_order_and_durable_once_their_tickets_complete,

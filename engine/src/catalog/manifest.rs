@@ -36,6 +36,8 @@ pub(crate) struct Manifest {
     length: u64,
     first_length: u64,
     bytes_min: u64,
+    /// Why no edit is made any more. What the disk has kept of a failed one is not known, and a later one would vouch for it.
+    ended: Option<Error>,
     pub(crate) state: State,
 }
 
@@ -55,6 +57,7 @@ impl Manifest {
             length: 0,
             first_length: 0,
             bytes_min,
+            ended: None,
             state,
         }
     }
@@ -102,16 +105,38 @@ impl Manifest {
         number
     }
 
+    /// Refuses all later edits.
+    pub(crate) fn close(&mut self) {
+        self.ended.get_or_insert(Error::Closed);
+    }
+
     /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the disk is full; after any other failure
-    /// the edit may or may not be found, and the caller must stop writing.
-    pub(crate) fn append(&mut self, mut edit: VersionEdit) -> Result<()> {
+    /// the edit may or may not be found, every later one is refused with the same error, and the caller must stop writing.
+    pub(crate) fn append(&mut self, edit: VersionEdit) -> Result<()> {
+        self.try_edit(|manifest| manifest.try_append(edit))
+    }
+
+    fn try_edit(&mut self, edit: impl FnOnce(&mut Manifest) -> Result<()>) -> Result<()> {
+        if let Some(error) = &self.ended {
+            return Err(error.clone());
+        }
+        let done = edit(self);
+        if let Err(error) = &done
+            && !matches!(error, Error::NoSpace { .. })
+        {
+            self.ended = Some(error.clone());
+        }
+        done
+    }
+
+    fn try_append(&mut self, mut edit: VersionEdit) -> Result<()> {
         use crate::format::edit::Field;
         edit.fields.push(Field::NextFile(self.state.next_file));
         let record = encode_record(self.store, self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64
             > (self.first_length * REWRITE_RATIO).max(self.bytes_min);
         let Some(file) = self.file.as_ref().filter(|_| !too_long) else {
-            return self.rewrite(&edit);
+            return self.try_rewrite(&edit);
         };
         if let Err(error) = file.write(&record, self.length) {
             // The torn record must be gone before anything it names may be removed.
@@ -127,8 +152,12 @@ impl Manifest {
         Ok(())
     }
 
-    /// Applies `edit` by writing a whole new manifest, which CURRENT vouches for.
+    /// As [`Manifest::append`], by writing a whole new manifest, which CURRENT vouches for.
     pub(crate) fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
+        self.try_edit(|manifest| manifest.try_rewrite(edit))
+    }
+
+    fn try_rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
         let old = self.number;
         let before = self.state.clone();
         apply(&mut self.state, edit);

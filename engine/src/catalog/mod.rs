@@ -5,13 +5,14 @@ pub(crate) mod closed;
 mod damage;
 pub(crate) mod manifest;
 pub(crate) mod parts;
+pub(crate) mod recovered;
 pub(crate) mod recovery;
 pub(crate) mod replay;
 pub(crate) mod state;
 
 use crate::Result;
 use crate::base::mutex::lock;
-use crate::format::edit::{EditLog, Field, VersionEdit, WalMeta};
+use crate::format::edit::{EditLog, Field, LogMark, VersionEdit, WalMeta};
 use manifest::Manifest;
 use std::sync::{Mutex, MutexGuard};
 
@@ -39,14 +40,16 @@ impl EditLog for Catalog {
         self.lock().append(VersionEdit { fields })
     }
 
-    fn mark_log(&self, number: u64, end: u64) -> Result<()> {
+    fn append_marked(&self, mark: LogMark, mut fields: Vec<Field>) -> Result<()> {
         let mut manifest = self.lock();
-        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < end;
+        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < mark.end;
         // A segment that is not listed any more has been flushed.
-        if !manifest.state.wals.get(&number).is_some_and(is_news) {
+        if manifest.state.wals.get(&mark.segment).is_some_and(is_news) {
+            fields.push(Field::MarkWal(mark.segment, mark.end));
+        }
+        if fields.is_empty() {
             return Ok(());
         }
-        let fields = vec![Field::MarkWal(number, end)];
         manifest.append(VersionEdit { fields })
     }
 }

@@ -3,10 +3,11 @@
 use crate::base::health::Health;
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::Catalog;
+use crate::catalog::recovered::Recovered;
 use crate::format::pointer::ValuePointer;
+use crate::fs::Clock;
 use crate::fs::directory::Directory;
 use crate::fs::reserve::SpaceReserve;
-use crate::fs::{Clock, LockGuard};
 use crate::tree::cache::Cache;
 use crate::tree::keyspace::Tree;
 use crate::tree::snapshots::Snapshots;
@@ -16,7 +17,7 @@ use crate::write::commit::CommitLog;
 use crate::write::key_locks::KeyLocks;
 use crate::{Background, Config, Durability, Error, Result};
 use bytes::Bytes;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Parts {
@@ -34,8 +35,8 @@ pub(crate) struct Parts {
     pub(crate) key_locks: KeyLocks,
     pub(crate) reserve: Arc<SpaceReserve>,
     pub(crate) health: Arc<Health>,
-    /// Of the directory; `None` once it is released.
-    pub(crate) lock: Mutex<Option<Box<dyn LockGuard>>>,
+    /// What the opening found in the log.
+    pub(crate) recovered: Recovered,
 }
 
 impl Parts {

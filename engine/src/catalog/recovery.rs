@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::catalog::damage::explain;
 use crate::catalog::manifest::{self, Manifest};
 use crate::catalog::parts::Parts;
+use crate::catalog::recovered::Recovered;
 use crate::catalog::state::State;
 use crate::format::edit::FileMeta;
 use crate::format::header::HEADER_BYTES;
@@ -30,7 +31,7 @@ use crate::write::log::reader;
 use crate::{Error, Result};
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Opens the store in `path`, creating it if absent.
@@ -59,6 +60,7 @@ fn recover(
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path).at(config.durability);
     let (found, lock) = occupy(&directory, environment.is_tolerated)?;
+    let directory = directory.owned(lock);
     let (store_id, mut state) = if found.has_current {
         manifest::read(&directory)?
     } else {
@@ -71,17 +73,17 @@ fn recover(
         environment,
         directory,
         store_id,
-        lock,
         work,
     };
-    let store = recovery.build(state)?;
+    let mut store = recovery.build(state)?;
     first(store.missing_files(&found))?;
-    let replayed = store.replay()?;
+    store.recovered = store.replay()?;
     first(store.missing_segments())?;
     store.begin_manifest(&found)?;
     tracing::info!(
-        batches = replayed.batches,
-        bytes = replayed.bytes,
+        batches = store.recovered.batches,
+        bytes = store.recovered.bytes,
+        bytes_cut_off = store.recovered.bytes_cut_off(),
         milliseconds = store.clock.now().saturating_sub(started).as_millis() as u64,
         "recovered the store"
     );
@@ -144,6 +146,7 @@ pub(crate) fn inspect(
     config.check()?;
     let directory = Directory::new(environment.fs.clone(), path);
     let lock = take_lock(&directory)?;
+    let directory = directory.owned(lock);
     let found = Found::list(&directory, environment.is_tolerated)?;
     let (store_id, mut state) =
         manifest::read(&directory).map_err(|error| explain(error, &State::default()))?;
@@ -160,7 +163,6 @@ pub(crate) fn inspect(
         environment,
         directory,
         store_id,
-        lock,
         work,
     };
     let parts = recovery.build(state)?;
@@ -308,7 +310,6 @@ struct Recovery {
     environment: Environment,
     directory: Directory,
     store_id: u128,
-    lock: Box<dyn LockGuard>,
     work: Arc<dyn Wakes>,
 }
 
@@ -343,7 +344,7 @@ impl Recovery {
             key_locks: KeyLocks::default(),
             reserve: stored.reserve,
             health: stored.health,
-            lock: Mutex::new(Some(self.lock)),
+            recovered: Recovered::default(),
         })
     }
 

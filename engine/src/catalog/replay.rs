@@ -5,17 +5,17 @@
 
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
+use crate::catalog::recovered::{CutOff, CutReason, Recovered};
 use crate::format::change::{Change, Changes};
 use crate::format::edit::WalMeta;
-use crate::format::frame::{BEGINNING_DAMAGED, DAMAGED, Frame};
+use crate::format::frame::{BEGINNING_DAMAGED, Frame};
 use crate::format::header::HEADER_BYTES;
 use crate::format::pointer::ValuePointer;
 use crate::fs::directory::OpenFile;
 use crate::fs::name::{FileKind, FileName};
 use crate::values::ValueReader;
 use crate::write::commit::Applied;
-use crate::write::log::reader;
-use crate::write::log::reader::{Segment, Torn};
+use crate::write::log::reader::{self, Found, Segment, Torn};
 use crate::write::log::segments::Used;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -27,13 +27,6 @@ const FRAMES_AT_ONCE: usize = 256;
 /// Segments held in memory beside the one being applied.
 const SEGMENTS_AHEAD: usize = 2;
 
-/// The outcome of a replay.
-#[derive(Debug, Default)]
-pub(crate) struct Replayed {
-    pub(crate) batches: u64,
-    pub(crate) bytes: u64,
-}
-
 /// A segment whose frames have been looked at.
 #[derive(Debug)]
 struct Checked {
@@ -44,9 +37,17 @@ struct Checked {
     with_values: Result<Vec<usize>>,
 }
 
+/// A listed segment as it was read.
+#[derive(Debug)]
+enum Read {
+    Checked(Checked),
+    /// Its beginning is lost, and so are the records behind.
+    CutOff(CutOff),
+}
+
 impl Parts {
     /// Applies the log to the memtables, and notes in the manifest's state where each segment ends.
-    pub(crate) fn replay(&self) -> Result<Replayed> {
+    pub(crate) fn replay(&self) -> Result<Recovered> {
         let wals = std::mem::take(&mut self.catalog.lock().state.wals);
         let (give_back, used) = channel();
         let read = move |(&number, meta): (&u64, &WalMeta)| {
@@ -73,8 +74,8 @@ impl Parts {
         let read = |(number, meta): (u64, WalMeta)| {
             let read = self.read_wal(number, &meta, Vec::new());
             match read {
-                Ok(Some(checked)) => checked.with_values.err(),
-                Ok(None) => None,
+                Ok(Some(Read::Checked(checked))) => checked.with_values.err(),
+                Ok(Some(Read::CutOff(_)) | None) => None,
                 Err(error) => Some(error),
             }
         };
@@ -82,30 +83,35 @@ impl Parts {
     }
 
     /// Reads a segment, makes it durable, and checks its frames; `None` if it was not in use.
-    fn read_wal(&self, number: u64, meta: &WalMeta, bytes: Vec<u8>) -> Result<Option<Checked>> {
+    fn read_wal(&self, number: u64, meta: &WalMeta, bytes: Vec<u8>) -> Result<Option<Read>> {
         let read = reader::read(&self.directory, self.store_id, number, meta.end, bytes)?;
         let durable_end = meta.end.unwrap_or(meta.durable);
-        let Some(segment) = read else {
-            if durable_end == 0 {
-                return Ok(None);
+        let segment = match read {
+            Found::Segment(segment) => segment,
+            _ if durable_end > 0 => {
+                let name = FileName::Numbered(FileKind::Wal, number);
+                let path = self.directory.path_of(name);
+                return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
             }
-            let name = FileName::Numbered(FileKind::Wal, number);
-            let path = self.directory.path_of(name);
-            return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
+            Found::Unused => return Ok(None),
+            Found::NoBeginning(file, torn) => {
+                let lost = cut_off(&file, HEADER_BYTES, torn, CutReason::TornRecord);
+                return Ok(Some(Read::CutOff(lost)));
+            }
         };
         if segment.end < durable_end {
             return Err(segment.damaged());
         }
         segment.file.sync()?;
         let keyspaces = self.trees.all().len();
-        Ok(Some(Checked {
+        Ok(Some(Read::Checked(Checked {
             with_values: check_frames(&segment, keyspaces),
             durable: segment.durable.max(match durable_end {
                 0 => 0,
                 end => segment.last_before(end),
             }),
             segment,
-        }))
+        })))
     }
 
     /// Applies segments up to the first that does not begin where the one before it ends: a power cut has taken records before
@@ -113,25 +119,33 @@ impl Parts {
     fn replay_all(
         &self,
         listed: &BTreeMap<u64, WalMeta>,
-        segments: &mut dyn Iterator<Item = Result<Checked>>,
+        segments: &mut dyn Iterator<Item = Result<Read>>,
         give_back: &Sender<Vec<u8>>,
-    ) -> Result<Replayed> {
+    ) -> Result<Recovered> {
         let mut log = Replay::begin(self, listed);
         let mut ahead = VecDeque::new();
         let mut is_whole = true;
-        while let Some(checked) = ahead.pop_front().map(Ok).or_else(|| segments.next()) {
-            let checked: Checked = checked?;
+        while let Some(read) = ahead.pop_front().map(Ok).or_else(|| segments.next()) {
+            let checked = match read? {
+                Read::Checked(checked) => checked,
+                Read::CutOff(lost) => {
+                    log.lost.push(lost);
+                    continue;
+                }
+            };
             log.durable = log.durable.max(checked.durable);
             is_whole = is_whole && log.is_continued_by(&checked.segment);
             if !is_whole {
-                log.cut_off(&checked.segment, 0);
+                log.cut(&checked.segment, 0, CutReason::BehindGap);
                 continue;
             }
             if !log.unproven(&checked)?.is_empty() {
                 // Later segments decide: they say how far this one was durable.
-                while let Some(checked) = segments.next().transpose()? {
-                    log.durable = log.durable.max(checked.durable);
-                    ahead.push_back(checked);
+                while let Some(read) = segments.next().transpose()? {
+                    if let Read::Checked(checked) = &read {
+                        log.durable = log.durable.max(checked.durable);
+                    }
+                    ahead.push_back(read);
                 }
             }
             is_whole = log.apply(&checked)?;
@@ -155,10 +169,15 @@ impl Parts {
         });
     }
 
-    /// Whether every value that the changes point to can be read.
-    fn has_all_values(&self, payload: &[u8]) -> Result<bool> {
-        for change in Changes::new(payload).flatten() {
+    /// Whether every value can be read that a change points to of those that `counts`.
+    fn has_values<'a>(
+        &self,
+        changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
+        counts: impl Fn(SequenceNumber, u32) -> bool,
+    ) -> Result<bool> {
+        for (sequence, change) in changes {
             let Change::Set {
+                keyspace,
                 kind: Kind::Large,
                 value,
                 ..
@@ -166,6 +185,9 @@ impl Parts {
             else {
                 continue;
             };
+            if !counts(sequence, keyspace) {
+                continue;
+            }
             let Some(pointer) = ValuePointer::decode(value) else {
                 return Ok(false);
             };
@@ -179,6 +201,25 @@ impl Parts {
     }
 }
 
+fn cut_off(file: &OpenFile, offset: u64, torn: Torn, reason: CutReason) -> CutOff {
+    CutOff {
+        path: file.path().to_path_buf(),
+        offset,
+        batches: torn.batches,
+        bytes: torn.bytes,
+        reason,
+    }
+}
+
+/// The changes of a frame that was checked, with their numbers.
+fn changes_of<'a>(
+    segment: &'a Segment,
+    frame: &Frame,
+) -> impl Iterator<Item = (SequenceNumber, Change<'a>)> {
+    let changes = Changes::new(segment.payload(frame));
+    (frame.first..).zip(changes.map(|change| change.expect("the frame was checked")))
+}
+
 /// A replay under way.
 struct Replay<'a> {
     store: &'a Parts,
@@ -186,22 +227,29 @@ struct Replay<'a> {
     listed: &'a BTreeMap<u64, WalMeta>,
     /// By keyspace: up to where it is in SSTables.
     flushed: Vec<SequenceNumber>,
-    /// The last sequence number that SSTables hold.
-    in_sstables: SequenceNumber,
-    /// The highest sequence number that any frame records as durable.
+    /// The highest sequence number that the manifest or a frame records as durable.
     durable: SequenceNumber,
-    /// The last one applied.
+    /// The last one that is in SSTables or was applied.
     last: SequenceNumber,
-    /// Number, end, last sequence number and file of the last segment.
-    previous: Option<(u64, u64, SequenceNumber, OpenFile)>,
-    /// Records that are not applied, by file: from which offset on, and how many.
-    torn: Vec<(OpenFile, u64, Torn)>,
-    replayed: Replayed,
+    /// Where the log ends that was applied so far.
+    end: Option<LogEnd>,
+    /// Records that are not applied.
+    lost: Vec<CutOff>,
+    recovered: Recovered,
+}
+
+/// The end of a segment, as far as it was applied.
+struct LogEnd {
+    segment: u64,
+    offset: u64,
+    sequence: SequenceNumber,
+    file: OpenFile,
 }
 
 impl<'a> Replay<'a> {
     fn begin(store: &'a Parts, listed: &'a BTreeMap<u64, WalMeta>) -> Replay<'a> {
         let manifest = store.catalog.lock();
+        // Changes are durable in the log before an SSTable of them is listed.
         let last = manifest.state.last_sequence;
         let keyspaces = manifest.state.keyspaces.values();
         store.snapshots.publish(last);
@@ -209,24 +257,25 @@ impl<'a> Replay<'a> {
             store,
             listed,
             flushed: keyspaces.map(|state| state.flushed).collect(),
-            in_sstables: last,
-            durable: 0,
+            durable: last,
             last,
-            previous: None,
-            torn: Vec::new(),
-            replayed: Replayed::default(),
+            end: None,
+            lost: Vec::new(),
+            recovered: Recovered::default(),
         }
     }
 
     fn is_continued_by(&self, segment: &Segment) -> bool {
         let beginning = segment.beginning;
-        match &self.previous {
-            Some((number, end, ..)) => {
-                (beginning.previous, beginning.previous_end) == (*number, *end)
-            }
+        match &self.end {
+            Some(end) => (beginning.previous, beginning.previous_end) == (end.segment, end.offset),
             // The segment before the first one is in SSTables, unless it is still listed: then its beginning was lost.
             None => !self.listed.contains_key(&beginning.previous),
         }
+    }
+
+    fn is_flushed(&self, sequence: SequenceNumber, keyspace: u32) -> bool {
+        sequence <= self.flushed[keyspace as usize]
     }
 
     /// The frames with values whose durability is not recorded.
@@ -237,55 +286,57 @@ impl<'a> Replay<'a> {
         Ok(unproven)
     }
 
-    /// Applies a segment. Returns false if replay stopped at an unsynced frame whose value is missing: there the log ends.
+    /// Applies a segment. Returns false if replay stopped at a frame that nothing says was durable, and whose value a power cut
+    /// has taken: there the log ends. A value that is gone because nothing refers to it any more is never such a one: before it
+    /// was removed the log was durable behind every frame that points to it, and the manifest says so.
     fn apply(&mut self, checked: &Checked) -> Result<bool> {
         let segment = &checked.segment;
         let mut whole = segment.frames.len();
         for index in self.unproven(checked)? {
-            let payload = segment.payload(&segment.frames[index]);
-            if !self.store.has_all_values(payload)? {
+            let changes = changes_of(segment, &segment.frames[index]);
+            let counts = |sequence, keyspace| !self.is_flushed(sequence, keyspace);
+            if !self.store.has_values(changes, counts)? {
                 whole = index;
                 break;
             }
         }
         let lost = segment.frames.get(whole);
-        let end = lost.map_or(segment.end, |frame| frame.offset);
-        self.cut_off(segment, whole);
+        let offset = lost.map_or(segment.end, |frame| frame.offset);
+        let reason = lost.map_or(CutReason::TornRecord, |_| CutReason::MissingValue);
+        self.cut(segment, whole, reason);
         for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
             self.apply_frames(segment, frames);
             self.store.snapshots.publish(self.last);
         }
-        self.replayed.batches += whole as u64;
-        self.replayed.bytes += end;
-        self.store.note_replayed(segment, end);
-        let last = segment.last_sequence;
-        self.previous = Some((segment.number, segment.end, last, segment.file.clone()));
+        self.recovered.batches += whole as u64;
+        self.recovered.bytes += offset;
+        self.store.note_replayed(segment, offset);
+        self.end = Some(LogEnd {
+            segment: segment.number,
+            offset,
+            sequence: segment.last_before(offset),
+            file: segment.file.clone(),
+        });
         Ok(lost.is_none())
     }
 
-    /// Records the loss if the log ends before frame `whole` of a segment.
-    fn cut_off(&mut self, segment: &Segment, whole: usize) {
+    /// Notes the loss if the log ends before frame `whole` of a segment.
+    fn cut(&mut self, segment: &Segment, whole: usize, reason: CutReason) {
         let torn = segment.torn_from(whole);
         if torn.batches > 0 {
-            let offset = segment
-                .frames
-                .get(whole)
-                .map_or(segment.end, |frame| frame.offset);
-            self.torn.push((segment.file.clone(), offset, torn));
+            let frame = segment.frames.get(whole);
+            let offset = frame.map_or(segment.end, |frame| frame.offset);
+            self.lost.push(cut_off(&segment.file, offset, torn, reason));
         }
     }
 
     /// Applies changes that are not in SSTables yet.
     fn apply_frames(&mut self, segment: &Segment, frames: &[Frame]) {
         let mut last = self.last;
-        let changes = frames.iter().flat_map(|frame| {
-            let changes = Changes::new(segment.payload(frame));
-            (frame.first..).zip(changes.map(|change| change.expect("the frame was checked")))
-        });
+        let changes = frames.iter().flat_map(|frame| changes_of(segment, frame));
         let changes = changes.inspect(|(sequence, _)| last = last.max(*sequence));
-        let flushed = &self.flushed;
         let unflushed =
-            changes.filter(|(sequence, change)| *sequence > flushed[change.keyspace() as usize]);
+            changes.filter(|(sequence, change)| !self.is_flushed(*sequence, change.keyspace()));
         let upto = segment.last_sequence;
         // Those that are full are sealed at the end.
         let _full = self
@@ -295,26 +346,35 @@ impl<'a> Replay<'a> {
         self.last = last;
     }
 
-    fn finish(self) -> Result<Replayed> {
-        if let Some((_, end, last, file)) = self.previous {
-            if self.durable > last {
-                return Err(file.corrupt(end, DAMAGED));
+    /// Refuses a log that ends before what is known to be durable.
+    fn check_end(&self) -> Result<()> {
+        let Some(end) = &self.end else {
+            // Where SSTables hold everything there may be no log; frames that are lost may say that there was more.
+            let Some(&first) = self.listed.keys().next() else {
+                return Ok(());
+            };
+            if self.durable <= self.last {
+                return Ok(());
             }
-            // Changes were durable in the log before they came into an SSTable: a log that ends before them has been cut short.
-            if last < self.in_sstables {
-                let reason = "the log ends before what is known to be durable";
-                return Err(file.corrupt(end, reason));
-            }
-        } else if self.durable > self.in_sstables
-            && let Some(&first) = self.listed.keys().next()
-        {
-            let directory = &self.store.directory;
-            let path = directory.path_of(FileName::Numbered(FileKind::Wal, first));
+            let name = FileName::Numbered(FileKind::Wal, first);
+            let path = self.store.directory.path_of(name);
             return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
+        };
+        if self.durable <= end.sequence {
+            return Ok(());
         }
-        for (file, offset, torn) in &self.torn {
-            torn.warn(file, *offset);
-        }
+        Err(match self.lost.first() {
+            Some(lost) => Error::corrupt(&lost.path, lost.offset, lost.reason.as_damage()),
+            None => {
+                let reason = "the log ends before what is known to be durable";
+                end.file.corrupt(end.offset, reason)
+            }
+        })
+    }
+
+    fn finish(mut self) -> Result<Recovered> {
+        self.check_end()?;
+        self.lost.iter().for_each(CutOff::warn);
         let store = self.store;
         for tree in store.trees.all() {
             let active = &tree.view().active;
@@ -327,7 +387,8 @@ impl<'a> Replay<'a> {
         store.catalog.lock().state.last_sequence = self.last;
         store.log.with_log(|log| log.last_sequence = self.last);
         store.log.sync().start(self.last);
-        Ok(self.replayed)
+        self.recovered.cut_off = self.lost;
+        Ok(self.recovered)
     }
 }
 

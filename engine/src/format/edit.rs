@@ -105,6 +105,14 @@ pub(crate) struct VersionEdit {
     pub(crate) fields: Vec<Field>,
 }
 
+/// A place in the log: all records before it are durable, with their values. Made by a sync of the log alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogMark {
+    /// Number of the segment; 0 if there is no log.
+    pub(crate) segment: u64,
+    pub(crate) end: u64,
+}
+
 /// Where edits are made durable. Code that changes files knows no more of the manifest than this.
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
@@ -112,9 +120,9 @@ pub(crate) trait EditLog: Send + Sync + Debug {
     /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure it may be, and the
     /// caller must stop writing.
     fn append(&self, fields: Vec<Field>) -> Result<()>;
-    /// Notes that segment `number` of the log, and those before it, are durable up to `end`, unless that is known or the segment
-    /// is not listed any more. Errors: as `append`.
-    fn mark_log(&self, number: u64, end: u64) -> Result<()>;
+    /// As `append`; the same edit notes how far the log is durable, unless that is known or the segment of the mark is not listed
+    /// any more. Does nothing if there is nothing to note.
+    fn append_marked(&self, mark: LogMark, fields: Vec<Field>) -> Result<()>;
 }
 
 impl VersionEdit {

@@ -1,12 +1,13 @@
 //! Directory and OpenFile: file calls whose errors name the attempt and the file.
 
+use crate::base::mutex::lock;
 use crate::fs::name::FileName;
-use crate::fs::{File, Fs, Lock, LogWrites, Space};
+use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, Space};
 use crate::{Durability, Error, Result};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// A data directory.
 #[derive(Debug, Clone)]
@@ -15,13 +16,66 @@ pub(crate) struct Directory {
     path: PathBuf,
     /// Whether syncs of it and of its files reach the file system.
     syncs: bool,
+    /// The store that works in it. `None` for a directory that is made or removed as a whole.
+    owner: Option<Arc<Owner>>,
+}
+
+/// The right of a store to change the names in its directory: from taking its lock to giving it up. Readers may outlive the store,
+/// and another one may stand at its path by then, with files of the same names.
+#[derive(Debug)]
+struct Owner {
+    /// Held for reading while names are changed.
+    is_owner: RwLock<bool>,
+    guard: Mutex<Option<Box<dyn LockGuard>>>,
 }
 
 impl Directory {
     pub(crate) fn new(fs: Arc<dyn Fs>, path: &Path) -> Directory {
         let path = path.to_path_buf();
-        let syncs = true;
-        Directory { fs, path, syncs }
+        Directory {
+            fs,
+            path,
+            syncs: true,
+            owner: None,
+        }
+    }
+
+    /// The same directory for the store that has taken its lock. See [`Directory::release`].
+    pub(crate) fn owned(self, guard: Box<dyn LockGuard>) -> Directory {
+        Directory {
+            owner: Some(Arc::new(Owner {
+                is_owner: RwLock::new(true),
+                guard: Mutex::new(Some(guard)),
+            })),
+            ..self
+        }
+    }
+
+    /// Gives up the lock, after changes of names that are under way. Later ones are refused.
+    pub(crate) fn release(&self) {
+        if let Some(owner) = &self.owner {
+            *owner
+                .is_owner
+                .write()
+                .unwrap_or_else(PoisonError::into_inner) = false;
+            *lock(&owner.guard) = None;
+        }
+    }
+
+    /// Keeps the directory while names in it are changed. Errors: `Closed` once it was given up.
+    fn keep(&self) -> Result<Option<RwLockReadGuard<'_, bool>>> {
+        let Some(owner) = &self.owner else {
+            return Ok(None);
+        };
+        let is_owner = owner
+            .is_owner
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *is_owner {
+            Ok(Some(is_owner))
+        } else {
+            Err(Error::Closed)
+        }
     }
 
     /// The same directory for a store of this durability. One at `Memory` survives nothing, so that nothing is synced for it.
@@ -79,6 +133,7 @@ impl Directory {
     }
 
     pub(crate) fn create(&self, name: FileName) -> Result<OpenFile> {
+        let _kept = self.keep()?;
         let path = self.path_of(name);
         match self.fs.create(&path) {
             Ok(file) => Ok(self.opened(file, path)),
@@ -113,6 +168,7 @@ impl Directory {
         length: u64,
         writes: LogWrites,
     ) -> Result<OpenFile> {
+        let _kept = self.keep()?;
         let path = self.path_of(name);
         match self.fs.open_log(&path, length, writes) {
             Ok(file) => Ok(self.opened(file, path)),
@@ -124,24 +180,28 @@ impl Directory {
     pub(crate) fn beside(&self, path: &Path) -> Directory {
         Directory {
             path: path.to_path_buf(),
+            owner: None,
             ..self.clone()
         }
     }
 
     /// Gives the file a second name, in another directory.
     pub(crate) fn link(&self, name: FileName, target: &Directory) -> Result<()> {
+        let _kept = self.keep()?;
         let path = target.path_of(name);
         let linked = self.fs.link(&self.path_of(name), &path);
         linked.map_err(|error| Error::io("link", &path, error))
     }
 
     pub(crate) fn rename(&self, from: FileName, to: FileName) -> Result<()> {
+        let _kept = self.keep()?;
         let path = self.path_of(to);
         let renamed = self.fs.rename(&self.path_of(from), &path);
         renamed.map_err(|error| Error::io("rename", &path, error))
     }
 
     pub(crate) fn remove(&self, name: FileName) -> Result<()> {
+        let _kept = self.keep()?;
         let path = self.path_of(name);
         let removed = self.fs.remove(&path);
         removed.map_err(|error| Error::io("remove", &path, error))

@@ -5,7 +5,8 @@ use crate::base::config::CHUNK_HEADER_BYTES;
 use crate::format::pointer::{Extent, ValuePointer};
 use crate::fs::reserve::SpaceReserve;
 use crate::fs::{PAGE_BYTES, PageBuffer};
-use crate::values::{Pin, Place, ValueLog};
+use crate::values::ValueLog;
+use crate::values::segments::{Pin, Place};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -324,7 +325,7 @@ impl ValueLog {
         let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
         let place = self.reserve(record.len() as u64, preferred, in_pages)?;
         let written = place.write_record(record);
-        self.settle(&place, written)?;
+        self.segments.settle(&place, written)?;
         Ok((place.extent(payload), place.pin))
     }
 
@@ -332,22 +333,8 @@ impl ValueLog {
     fn append(&self, payload: &[u8]) -> Result<LargeValue> {
         let place = self.reserve(record_bytes(payload), None, false)?;
         let written = place.write(payload);
-        self.settle(&place, written)?;
+        self.segments.settle(&place, written)?;
         Ok(LargeValue::whole(place.extent(payload.len()), place.pin))
-    }
-
-    /// Ends a write: its checksums add up to this, or it has failed.
-    fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
-        let segment = &place.segment;
-        match &written {
-            Ok(sum) => {
-                let bytes = place.filler + place.length;
-                segment.checksum.fetch_add(*sum, Ordering::Relaxed);
-                segment.written.fetch_add(bytes, Ordering::Release);
-            }
-            Err(_) => self.note_hole(segment),
-        }
-        written.map(|_| ())
     }
 
     /// Appends a value that is wholly in memory: as one chunk, unless it is very large.
@@ -410,7 +397,7 @@ impl ValueLog {
             out.push(LargeValue::whole(extent, place.pin.clone()));
         }
         let written = place.segment.file.write(records.bytes(), place.offset);
-        self.settle(&place, written.map(|()| sum))
+        self.segments.settle(&place, written.map(|()| sum))
     }
 }
 

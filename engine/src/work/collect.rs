@@ -32,11 +32,11 @@ impl Work {
             return Ok(sealed);
         }
         // The changes that hide the values of these segments may be in the log only: they must not be lost after the segments are
-        // gone.
-        self.parts.log.sync().sync_all()?;
+        // gone. Nor may a replay take the log for torn where it points to them.
+        let mark = self.parts.log.sync_to_mark()?;
         let removed = {
             let _removing = lock(&self.removing);
-            self.parts.value_log.remove(&dead)?
+            self.parts.value_log.remove(&dead, mark)?
         };
         tracing::info!(
             segments = removed,

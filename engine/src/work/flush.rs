@@ -109,11 +109,8 @@ impl Work {
         let started = self.parts.clock.now();
         let summary = memtable.summary();
         if !self.parts.is_in_memory() {
+            // Makes the values durable too that the changes point to.
             self.parts.log.sync().sync_through(summary.last_sequence)?;
-            self.parts
-                .value_log
-                .sync()
-                .inspect_err(|error| self.parts.health.fail(error))?;
         }
         let meta = self.write_memtable(tree, memtable)?;
         let (size, entries) = (meta.size, meta.entries);

@@ -90,6 +90,12 @@ impl Work {
         self.parts.log.sync().close();
     }
 
+    /// Waits for jobs that callers of the store run themselves. None begins to change files after the close.
+    pub(crate) fn await_jobs(&self) {
+        let _compacting = lock(&self.compacting);
+        let _flushing = lock(&self.flushing);
+    }
+
     pub(crate) fn notify(&self) {
         self.signal.notify();
     }

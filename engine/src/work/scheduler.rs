@@ -3,7 +3,7 @@
 use crate::base::health::Wakes;
 use crate::base::mutex::lock;
 use crate::work::{REST, RETRY, Work};
-use crate::write::durability::Due;
+use crate::write::sync_schedule::Due;
 use crate::{Error, Result};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -160,11 +160,11 @@ impl Work {
     }
 
     /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
-    /// at `Disk` as soon as a task awaits it, and records when the store comes to rest. A failure makes the store read-only, and
-    /// ends this loop.
+    /// at `Disk` as soon as a task awaits it, and records when the store comes to rest. The close of the store ends this loop, and so
+    /// does a failure, which makes the store read-only.
     pub(crate) fn sync_loop(&self) {
-        while !self.parts.health.is_closed() && self.parts.health.failure().is_none() {
-            match self.parts.log.sync().wait_for_due() {
+        while let Some(due) = self.parts.log.sync().wait_for_due() {
+            match due {
                 // If it fails for lack of space the commit that needs the segment tries again and returns the error.
                 Due::Segment => {
                     let log = &self.parts.log;

@@ -1,5 +1,5 @@
 //! CommitLog: the path of a write. Batches that `queue.rs` has put in order go to the log and into the memtables, and become visible.
-//! Waiting for the disk is the task of `durability.rs`.
+//! Waiting for the disk is the task of `shared_sync.rs`.
 //!
 //! A memtable is sealed between groups only: before one is applied, or after it was published. So a memtable becomes visible as a
 //! whole, whichever memtables a reader looks at first.
@@ -11,7 +11,7 @@ use crate::base::counter::count;
 use crate::base::health::{Health, Wakes};
 use crate::base::key::{Kind, SEQUENCE_MAX, SequenceNumber};
 use crate::format::change::{Change, Changes};
-use crate::format::edit::EditLog;
+use crate::format::edit::{EditLog, LogMark};
 use crate::fs::Clock;
 use crate::fs::directory::Directory;
 use crate::fs::reserve::SpaceReserve;
@@ -21,10 +21,11 @@ use crate::tree::snapshots::Snapshots;
 use crate::tree::trees::Trees;
 use crate::values::Pin;
 use crate::values::ValueLog;
-use crate::write::durability::SharedSync;
 use crate::write::log::Log;
 use crate::write::log::segments::LogSegments;
 use crate::write::queue::{CommitQueue, GROUP_BYTES_MAX, Queued, Request, Stages};
+use crate::write::shared_sync::SharedSync;
+use crate::write::value_sync::Values;
 use crate::{Background, Batch, Config, Durability, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -144,10 +145,9 @@ impl CommitLog {
         self.config.durability == Durability::Memory
     }
 
-    /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
-    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
-    pub(crate) fn sync_and_mark(&self) -> Result<()> {
-        let (target, (number, end)) = self.with_log(|log| {
+    /// Makes everything that was appended before the call durable, and answers how far that is.
+    pub(crate) fn sync_to_mark(&self) -> Result<LogMark> {
+        let (target, (segment, end)) = self.with_log(|log| {
             let target = self.sync.last_appended();
             let wal = log.wal.as_ref();
             (
@@ -156,7 +156,14 @@ impl CommitLog {
             )
         });
         self.sync.sync_through(target)?;
-        let marked = self.edits.mark_log(number, end);
+        Ok(LogMark { segment, end })
+    }
+
+    /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
+    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
+    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+        let mark = self.sync_to_mark()?;
+        let marked = self.edits.append_marked(mark, Vec::new());
         marked.inspect_err(|error| self.health.note(error))
     }
 
@@ -299,6 +306,16 @@ impl CommitLog {
                 tree.seal(self.clock.now());
             }
         });
+    }
+}
+
+impl Values for ValueLog {
+    fn is_unsynced(&self) -> bool {
+        ValueLog::is_unsynced(self)
+    }
+
+    fn sync(&self) -> Result<()> {
+        ValueLog::sync(self)
     }
 }
 

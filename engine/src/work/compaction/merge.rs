@@ -192,11 +192,7 @@ impl<'a> Merge<'a> {
         }
         self.finish_output(None)?;
         if !self.pins.is_empty() {
-            self.store
-                .parts
-                .value_log
-                .sync()
-                .inspect_err(|error| self.store.parts.health.fail(error))?;
+            self.store.parts.value_log.sync()?;
         }
         self.store.parts.directory.sync()
     }

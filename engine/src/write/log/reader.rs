@@ -38,14 +38,24 @@ pub(crate) struct Torn {
     pub(crate) bytes: u64,
 }
 
-/// Reads segment `number` into `bytes`, up to `end` if a recovery has found where it ends; `None` if it was not in use.
+/// What was found in the file of a segment.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Segment(Segment),
+    /// The segment was not taken into use.
+    Unused,
+    /// Records without the beginning that they count from.
+    NoBeginning(OpenFile, Torn),
+}
+
+/// Reads segment `number` into `bytes`, up to `end` if a recovery has found where it ends.
 pub(crate) fn read(
     directory: &Directory,
     store: u128,
     number: u64,
     end: Option<u64>,
     bytes: Vec<u8>,
-) -> Result<Option<Segment>> {
+) -> Result<Found> {
     let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
     let bytes = read_bytes(&file, end, bytes)?;
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
@@ -54,10 +64,9 @@ pub(crate) fn read(
     }
     let key = store_key(store, number);
     let Some(beginning) = beginning_of(&bytes, key) else {
-        refuse_damaged_beginning(&file, &bytes, key)?;
-        return Ok(None);
+        return without_beginning(file, &bytes, key);
     };
-    Ok(Some(Segment::from_bytes(
+    Ok(Found::Segment(Segment::from_bytes(
         number, file, bytes, key, beginning,
     )))
 }
@@ -74,20 +83,20 @@ fn read_bytes(file: &OpenFile, end: Option<u64>, mut bytes: Vec<u8>) -> Result<V
     Ok(bytes)
 }
 
-/// Refuses a segment without a beginning if its frames say that it had one which was durable. Warns of frames that are lost.
-fn refuse_damaged_beginning(file: &OpenFile, bytes: &[u8], key: u64) -> Result<()> {
+/// A segment without a beginning. Errors: its frames say that it had one which was durable.
+fn without_beginning(file: OpenFile, bytes: &[u8], key: u64) -> Result<Found> {
     let behind = frames_behind(bytes, key, 0, HEADER_BYTES as usize, 0);
     if behind.durable > 0 {
         return Err(file.corrupt(HEADER_BYTES, BEGINNING_DAMAGED));
     }
-    if behind.batches > 0 {
-        let torn = Torn {
-            batches: behind.batches,
-            bytes: behind.end as u64 - HEADER_BYTES,
-        };
-        torn.warn(file, HEADER_BYTES);
+    if behind.batches == 0 {
+        return Ok(Found::Unused);
     }
-    Ok(())
+    let torn = Torn {
+        batches: behind.batches,
+        bytes: behind.end as u64 - HEADER_BYTES,
+    };
+    Ok(Found::NoBeginning(file, torn))
 }
 
 /// The frames of a segment up to the first bad one.
@@ -179,19 +188,6 @@ impl Segment {
     /// The first bad frame is damage: it was whole once.
     pub(crate) fn damaged(&self) -> crate::Error {
         self.file.corrupt(self.end, DAMAGED)
-    }
-}
-
-impl Torn {
-    /// Logs a warning with the number of records that were cut off behind `offset`.
-    pub(crate) fn warn(&self, file: &OpenFile, offset: u64) {
-        tracing::warn!(
-            path = %file.path().display(),
-            offset,
-            batches = self.batches,
-            bytes = self.bytes,
-            "cut off a torn tail of the log: nothing says that it was durable"
-        );
     }
 }
 

@@ -1,0 +1,88 @@
+//! Recovered: what the opening of a store found in its log.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// What the opening of a store found in its log: the batches that it replayed, and the end that it cut off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Batches that were read from the log, those included that are in SSTables too.
+    pub batches: u64,
+    /// Bytes of the log up to the last of them.
+    pub bytes: u64,
+    /// Records behind the end of the log, in their order. A process that was killed leaves none but of a batch that was not
+    /// acknowledged; a power cut takes what was not synced; damage in that part of the log looks the same.
+    pub cut_off: Vec<CutOff>,
+}
+
+/// Records of one segment of the log that were not replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutOff {
+    /// The file of the segment.
+    pub path: PathBuf,
+    /// Where in it the first of them stands.
+    pub offset: u64,
+    /// How many there are, as far as they can be told apart.
+    pub batches: u64,
+    /// How long they are.
+    pub bytes: u64,
+    /// Why they were not replayed.
+    pub reason: CutReason,
+}
+
+/// Why records were cut off. Nothing says of any of them that they were durable: a store where something does is refused as corrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CutReason {
+    /// The first one is not whole.
+    TornRecord,
+    /// The first one points to a large value that is not there, or not whole.
+    MissingValue,
+    /// The segment before theirs ends early.
+    BehindGap,
+}
+
+impl Recovered {
+    /// How many records were cut off.
+    pub fn batches_cut_off(&self) -> u64 {
+        self.cut_off.iter().map(|cut| cut.batches).sum()
+    }
+
+    /// How many bytes were cut off.
+    pub fn bytes_cut_off(&self) -> u64 {
+        self.cut_off.iter().map(|cut| cut.bytes).sum()
+    }
+}
+
+impl CutOff {
+    pub(crate) fn warn(&self) {
+        tracing::warn!(
+            path = %self.path.display(),
+            offset = self.offset,
+            batches = self.batches,
+            bytes = self.bytes,
+            reason = %self.reason,
+            "cut off the end of the log: nothing says that it was durable"
+        );
+    }
+}
+
+impl CutReason {
+    /// The same, of a record that is known to have been durable.
+    pub(crate) fn as_damage(self) -> &'static str {
+        match self {
+            CutReason::TornRecord => crate::format::frame::DAMAGED,
+            CutReason::MissingValue => "the value that the record points to is missing or damaged",
+            CutReason::BehindGap => "the records before this segment are missing",
+        }
+    }
+}
+
+impl fmt::Display for CutReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CutReason::TornRecord => "a record is not whole",
+            CutReason::MissingValue => "a large value is missing",
+            CutReason::BehindGap => "the segment before it ends early",
+        })
+    }
+}

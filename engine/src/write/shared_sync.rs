@@ -1,0 +1,375 @@
+//! Syncs of the log, shared: one covers everyone whose batch was appended before it began, and while
+//! it runs the next group forms; the first to be woken after it leads the next.
+//!
+//! When a sync is due is the business of `sync_schedule.rs`, the values that the log points to that
+//! of `value_sync.rs`, and how a writer waits that of `ticket.rs`.
+//!
+//! Invariant: changes that count as durable were synced in the order of their sequence numbers, with
+//! the values they point to. After a failure of the store nothing becomes durable any more: a failed
+//! sync is not tried again, by whichever thread.
+
+use crate::Error;
+use crate::Result;
+use crate::base::config::{Background, Config};
+use crate::base::counter::count;
+use crate::base::health::{Health, PanicGuard, Wakes};
+use crate::base::key::SequenceNumber;
+use crate::base::mutex::lock;
+use crate::base::sync::thread::{self, Thread, ThreadId};
+use crate::base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::fs::Clock;
+use crate::fs::directory::OpenFile;
+use crate::write::value_sync::{ValueSync, Values};
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// How long a sync waits for writers that are expected: less than it takes itself.
+const GATHER_MAX: Duration = Duration::from_micros(80);
+
+/// Most times that it looks for them, in case the clock does not advance.
+const GATHER_TRIES: usize = 1000;
+
+/// Stands for no time in `oldest_unsynced`.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Counted since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct SyncCounters {
+    pub(crate) syncs: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stalled_microseconds: AtomicU64,
+}
+
+/// How far the log is synced, and the threads and tasks that wait for more.
+#[derive(Debug)]
+pub(crate) struct SharedSync {
+    pub(super) config: Arc<Config>,
+    pub(super) background: Background,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) health: Arc<Health>,
+    pub(super) counters: SyncCounters,
+    pub(super) progress: Mutex<Progress>,
+    /// Notified when the sync thread has something to look at.
+    pub(super) changed: Condvar,
+    /// Notified when a sync ends.
+    pub(super) ended: Condvar,
+    values: ValueSync,
+    /// On a cache line of its own, like the other numbers that all writers change: 64 threads commit
+    /// 5 % more a second, and tickets 9 % more (workload `commits` of `benches/engine`).
+    durable: CachePadded<AtomicU64>,
+    /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
+    pub(super) oldest_unsynced: CachePadded<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) appended: SequenceNumber,
+    pub(super) durable: SequenceNumber,
+    /// The segments with changes that are not durable; the last of them is being appended to.
+    files: Vec<OpenFile>,
+    /// Whether a segment is to be made ready.
+    pub(super) wants_segment: bool,
+    /// Whether the sync thread knows that nothing has been written for a while.
+    pub(super) is_at_rest: bool,
+    /// When the oldest change was appended that the sync under way is for.
+    syncing_since: Option<Duration>,
+    /// When the oldest change was appended that no sync has begun for.
+    pub(super) unsynced_since: Option<Duration>,
+    /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks again
+    /// after its interval.
+    pub(super) awaits_write: bool,
+    pub(super) running: bool,
+    pub(super) waiters: Vec<Waiter>,
+    /// How many the last sync was for, and came while it ran.
+    present: usize,
+    pub(super) end: End,
+}
+
+/// How far the end of a store has come.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    #[default]
+    Open,
+    /// The threads end; what was appended is synced once more.
+    Closing,
+    /// What is not durable by now will not be.
+    Abandoned,
+}
+
+/// A thread or a task that waits for a sync.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) sequence: SequenceNumber,
+    pub(super) waker: Waker,
+    /// A thread can lead the next sync; for tasks, which have none, the sync thread does.
+    pub(super) thread: Option<ThreadId>,
+}
+
+impl Waiter {
+    fn wake(self) {
+        self.waker.wake();
+    }
+}
+
+/// Unparks the thread that it was made for.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn unpark_me() -> Waker {
+    Arc::new(Unpark(thread::current())).into()
+}
+
+impl Wakes for SharedSync {
+    /// Wakes all waiters so that they see that the store has failed.
+    fn wake_everyone(&self) {
+        let everyone = std::mem::take(&mut lock(&self.progress).waiters);
+        everyone.into_iter().for_each(Waiter::wake);
+        self.changed.notify_all();
+        self.ended.notify_all();
+        self.values.wake();
+    }
+}
+
+impl SharedSync {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        background: Background,
+        clock: Arc<dyn Clock>,
+        values: Arc<dyn Values>,
+        health: Arc<Health>,
+    ) -> SharedSync {
+        SharedSync {
+            config,
+            background,
+            clock,
+            values: ValueSync::new(values, health.clone()),
+            health,
+            counters: SyncCounters::default(),
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+            durable: CachePadded::new(AtomicU64::new(0)),
+            oldest_unsynced: CachePadded::new(AtomicU64::new(NEVER)),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &SyncCounters {
+        &self.counters
+    }
+
+    /// How many threads and tasks are registered for a sync.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.progress).waiters.len()
+    }
+
+    /// The last sequence number that was appended.
+    pub(super) fn last_appended(&self) -> SequenceNumber {
+        lock(&self.progress).appended
+    }
+
+    pub(crate) fn want_segment(&self) {
+        lock(&self.progress).wants_segment = true;
+        self.changed.notify_all();
+    }
+
+    /// Ends the threads. The owner of the store syncs what they leave, which wakes everyone who waits.
+    pub(crate) fn close(&self) {
+        self.end(End::Closing);
+    }
+
+    /// Nothing becomes durable any more: whoever waits hears that the store is closed.
+    pub(crate) fn abandon(&self) {
+        self.end(End::Abandoned);
+        self.wake_everyone();
+    }
+
+    fn end(&self, end: End) {
+        lock(&self.progress).end = end;
+        self.changed.notify_all();
+        self.values.close();
+    }
+
+    /// Everything up to `sequence` is durable, as recovery found it.
+    pub(crate) fn start(&self, sequence: SequenceNumber) {
+        let mut progress = lock(&self.progress);
+        progress.appended = sequence;
+        progress.durable = sequence;
+        self.durable.store(sequence, Ordering::Release);
+    }
+
+    /// From now on changes are appended to this file.
+    pub(crate) fn begin_file(&self, file: &OpenFile) {
+        lock(&self.progress).files.push(file.clone());
+    }
+
+    pub(crate) fn appended(&self, sequence: SequenceNumber) {
+        let mut progress = lock(&self.progress);
+        progress.appended = sequence;
+        if progress.unsynced_since.is_none() {
+            progress.unsynced_since = Some(self.clock.now());
+            self.note_oldest(&progress);
+        }
+        if progress.awaits_write {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn durable(&self) -> SequenceNumber {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    fn note_oldest(&self, progress: &Progress) {
+        let oldest = progress.syncing_since.or(progress.unsynced_since);
+        let nanoseconds = oldest.map_or(NEVER, |since| since.as_nanos() as u64);
+        self.oldest_unsynced.store(nanoseconds, Ordering::Release);
+    }
+
+    /// `Some` if nothing becomes durable any more, and why.
+    pub(super) fn is_over(&self, progress: &Progress) -> Option<Error> {
+        let failure = self.health.failure().cloned();
+        failure.or((progress.end == End::Abandoned).then_some(Error::Closed))
+    }
+}
+
+impl SharedSync {
+    /// Makes everything that was appended before the call durable, values included.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let target = lock(&self.progress).appended;
+        self.sync_through(target)
+    }
+
+    /// Returns once everything up to `sequence` is durable; shares a sync that is under way. Errors:
+    /// the failure of the store; `Closed` if it was abandoned.
+    pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
+        while self.durable() < sequence {
+            let mut progress = lock(&self.progress);
+            if progress.durable >= sequence {
+                return Ok(());
+            }
+            if let Some(error) = self.is_over(&progress) {
+                return Err(error);
+            }
+            // One that was unparked by something else is registered still.
+            let me = thread::current().id();
+            let is_mine = |waiter: &Waiter| waiter.thread == Some(me);
+            let registered = progress.waiters.iter().position(is_mine);
+            if !progress.running {
+                registered.map(|index| progress.waiters.swap_remove(index));
+                self.lead_sync(progress)?;
+                continue;
+            }
+            if registered.is_none() {
+                progress.waiters.push(Waiter {
+                    sequence,
+                    waker: unpark_me(),
+                    thread: Some(me),
+                });
+            }
+            drop(progress);
+            thread::park();
+        }
+        Ok(())
+    }
+
+    /// Syncs the changes that have been appended, and wakes their waiters.
+    pub(super) fn lead_sync(&self, progress: MutexGuard<'_, Progress>) -> Result<()> {
+        let _guard = PanicGuard::new(&self.health, "a sync");
+        let (target, files) = self.begin_sync(progress);
+        // In the order in which they were written, so that a power cut leaves a prefix.
+        let synced = files
+            .iter()
+            .try_for_each(OpenFile::sync)
+            .inspect_err(|error| self.health.fail(error))
+            .and_then(|()| self.values.finish());
+        count(&self.counters.syncs, 1);
+        self.end_sync(target, files.len(), synced)
+    }
+
+    /// The last change that a sync is for, and the files of the log that it syncs.
+    fn begin_sync(
+        &self,
+        mut progress: MutexGuard<'_, Progress>,
+    ) -> (SequenceNumber, Vec<OpenFile>) {
+        progress.running = true;
+        let mut progress = self.gather(progress);
+        progress.syncing_since = progress.unsynced_since.take();
+        self.values.begin();
+        (progress.appended, progress.files.clone())
+    }
+
+    /// Notes the result of a sync of that many files up to `target`, and wakes the waiters that it has
+    /// served: all if it failed.
+    fn end_sync(&self, target: SequenceNumber, files: usize, synced: Result<()>) -> Result<()> {
+        let mut progress = lock(&self.progress);
+        progress.running = false;
+        progress.present = progress.waiters.len() + 1;
+        // Another thread's sync may have failed while this one went well.
+        let synced = synced.and_then(|()| self.is_over(&progress).map_or(Ok(()), Err));
+        if synced.is_ok() {
+            progress.durable = progress.durable.max(target);
+            // The last may have been appended to meanwhile.
+            progress.files.drain(..files.saturating_sub(1));
+            self.durable.store(progress.durable, Ordering::Release);
+            progress.syncing_since = None;
+            self.note_oldest(&progress);
+        }
+        self.ended.notify_all();
+        let ready = progress.take_ready(synced.is_err());
+        let tasks_wait = !progress.waiters.is_empty();
+        drop(progress);
+        ready.into_iter().for_each(Waiter::wake);
+        if tasks_wait {
+            self.changed.notify_all();
+        }
+        synced
+    }
+
+    /// The loop of the thread that syncs the value log for the leaders of syncs.
+    pub(crate) fn value_sync_loop(&self) {
+        self.values.serve();
+    }
+
+    /// Waits a moment for the writers that the last sync has served: they are about to come back with
+    /// their next batches. One sync then serves them and the writers that came meanwhile, instead of
+    /// two syncs in turn: 8 threads take half as many syncs for each commit (`commits` of
+    /// `lazurite-engine-bench`).
+    fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
+        let expected = progress.present;
+        if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {
+            return progress;
+        }
+        let end = self.clock.now() + GATHER_MAX;
+        for _ in 0..GATHER_TRIES {
+            if progress.waiters.len() + 1 >= expected || self.clock.now() >= end {
+                break;
+            }
+            drop(progress);
+            thread::yield_now();
+            progress = lock(&self.progress);
+        }
+        progress
+    }
+}
+
+impl Progress {
+    /// Takes out the waiters whose wait is over, and first of all one thread to lead the next sync.
+    fn take_ready(&mut self, all: bool) -> Vec<Waiter> {
+        let durable = self.durable;
+        let is_ready = |waiter: &Waiter| all || waiter.sequence <= durable;
+        let (mut ready, waiting): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(is_ready);
+        self.waiters = waiting;
+        let is_thread = |waiter: &Waiter| waiter.thread.is_some();
+        if let Some(next) = self.waiters.iter().position(is_thread) {
+            ready.insert(0, self.waiters.swap_remove(next));
+        }
+        ready
+    }
+}

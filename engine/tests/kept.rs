@@ -1,0 +1,369 @@
+//! What was acknowledged is kept where two mechanisms meet: collection and replay, a failed sync and those who wait for it, readers
+//! and the store that comes after theirs.
+
+mod common;
+
+use common::hook::HookFs;
+use common::{DIRECTORY, environment};
+use lazurite_engine::fs::{Fs, Keep, MemoryFs, Operation, SystemClock};
+use lazurite_engine::{
+    Background, Batch, Config, CutReason, Db, Direction, Durability, Environment, Error, KeyRange,
+    Keyspace, KeyspaceOptions, remove_store,
+};
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Wake};
+use std::thread;
+use std::time::Duration;
+
+const LARGE: &[u8] = &[7; 8 << 20];
+
+fn config(durability: Durability) -> Config {
+    Config {
+        durability,
+        ..Config::default()
+    }
+}
+
+fn stepped(fs: &MemoryFs, durability: Durability) -> Result<Db, Error> {
+    let environment = environment(Arc::new(fs.clone()));
+    Db::open_with(Path::new(DIRECTORY), config(durability), environment)
+}
+
+fn threaded(fs: impl Fs + 'static) -> Db {
+    let environment = Environment {
+        background: Background::Threads,
+        clock: Arc::new(SystemClock::default()),
+        ..environment(Arc::new(fs))
+    };
+    let config = Config {
+        value_bytes_separated: 1000,
+        ..config(Durability::Disk)
+    };
+    Db::open_with(Path::new(DIRECTORY), config, environment).unwrap()
+}
+
+fn keyspace(db: &Db, name: &str) -> Keyspace {
+    db.keyspace(name, KeyspaceOptions::default()).unwrap()
+}
+
+fn write(db: &Db, fill: impl FnOnce(&mut Batch)) {
+    let mut batch = Batch::new();
+    fill(&mut batch);
+    db.write(batch).unwrap().wait().unwrap();
+}
+
+/// Runs background work until none is left. Answers whether a value-log segment was removed.
+fn collect(db: &Db) -> bool {
+    let before = db.stats().value_log_bytes;
+    while db.step().unwrap().is_some() {}
+    db.stats().value_log_bytes < before
+}
+
+/// What was written before a value was collected is there after the death of the process, whatever of it is in SSTables.
+fn survives_collection(name: &str, write_rows: impl Fn(&Db, [&Keyspace; 3]) -> bool) {
+    for durability in [Durability::Process, Durability::Disk] {
+        let fs = MemoryFs::crashable();
+        let db = stepped(&fs, durability).unwrap();
+        let keyspaces = ["a", "b", "c"].map(|name| keyspace(&db, name));
+        let [a, b, c] = &keyspaces;
+        assert!(write_rows(&db, [a, b, c]), "{name}: nothing was collected");
+        let after = fs.crash(1, Keep::Everything);
+        let db = stepped(&after, durability).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let row = |name, key: &[u8]| db.get(&keyspace(&db, name), key).unwrap();
+        assert!(row("b", b"row").is_some(), "{name} at {durability:?}");
+        assert!(row("a", b"other").is_some(), "{name} at {durability:?}");
+        assert!(
+            db.recovered().cut_off.is_empty(),
+            "{name}: {:?}",
+            db.recovered()
+        );
+        assert!(db.verify().unwrap().damages.is_empty());
+    }
+}
+
+#[test]
+fn a_row_survives_the_collection_of_a_value_of_its_batch_that_was_deleted() {
+    survives_collection("deleted", |db, [a, b, c]| {
+        write(db, |batch| {
+            batch.put(a, b"blob", LARGE);
+            batch.put(a, b"other", b"x");
+            batch.put(b, b"row", b"v");
+        });
+        write(db, |batch| batch.delete(a, b"blob"));
+        write(db, |batch| batch.put(c, b"1", b""));
+        db.flush(a).unwrap();
+        let collected = collect(db);
+        db.flush(c).unwrap();
+        collected | collect(db)
+    });
+}
+
+#[test]
+fn a_row_survives_the_collection_of_a_value_that_its_own_batch_deletes() {
+    survives_collection("deleted by its batch", |db, [a, b, c]| {
+        write(db, |batch| {
+            batch.put(a, b"blob", LARGE);
+            batch.delete(a, b"blob");
+            batch.put(a, b"other", b"x");
+            batch.put(b, b"row", b"v");
+            batch.put(c, b"1", b"");
+        });
+        db.flush(a).unwrap();
+        let collected = collect(db);
+        db.flush(c).unwrap();
+        collected | collect(db)
+    });
+}
+
+#[test]
+fn rows_survive_the_collection_of_a_value_that_was_overwritten_before_any_flush() {
+    survives_collection("overwritten", |db, [a, b, c]| {
+        write(db, |batch| batch.put(c, b"1", b""));
+        write(db, |batch| {
+            batch.put(a, b"blob", LARGE);
+            batch.put(a, b"other", b"x");
+        });
+        (0..3).for_each(|_| write(db, |batch| batch.put(a, b"blob", b"small")));
+        write(db, |batch| batch.put(b, b"row", b"y"));
+        // Pins that are released ask for a collection.
+        let mut rounds = (0..3).map(|_| {
+            drop(db.write_value(b"value").unwrap());
+            collect(db)
+        });
+        rounds.any(|collected| collected)
+    });
+}
+
+#[test]
+fn a_store_opens_after_the_collection_of_a_value_two_log_segments_back() {
+    survives_collection("two segments", |db, [a, b, c]| {
+        write(db, |batch| {
+            batch.put(a, b"blob", LARGE);
+            batch.put(a, b"other", b"x");
+            batch.put(b, b"row", b"v");
+        });
+        write(db, |batch| batch.delete(a, b"blob"));
+        for number in 0..1500u32 {
+            write(db, |batch| batch.put(c, &number.to_be_bytes(), &[1; 1000]));
+        }
+        db.flush(a).unwrap();
+        let collected = collect(db);
+        db.flush(c).unwrap();
+        collected | collect(db)
+    });
+}
+
+#[test]
+fn an_opening_reports_the_records_that_a_power_cut_has_taken() {
+    let fs = MemoryFs::crashable();
+    let db = stepped(&fs, Durability::Process).unwrap();
+    let a = keyspace(&db, "a");
+    write(&db, |batch| batch.put(&a, b"durable", b"1"));
+    db.sync().unwrap();
+    write(&db, |batch| batch.put(&a, b"large", &[1; 100_000]));
+    write(&db, |batch| batch.put(&a, b"behind it", b"2"));
+    // The disk has the log, and the value log only as far as it was synced.
+    let image = fs.crash(1, Keep::Everything);
+    for (path, bytes) in fs.crash(1, Keep::Everything).files() {
+        if path.extension().is_some_and(|kind| kind == "vlog") {
+            image
+                .open(&path)
+                .unwrap()
+                .set_length(bytes.len() as u64 / 2)
+                .unwrap();
+        }
+    }
+    let db = stepped(&image, Durability::Process).unwrap();
+    let a = keyspace(&db, "a");
+    assert!(db.get(&a, b"durable").unwrap().is_some());
+    assert!(db.get(&a, b"behind it").unwrap().is_none());
+    let [lost] = &db.recovered().cut_off[..] else {
+        panic!("{:?}", db.recovered());
+    };
+    assert_eq!((lost.reason, lost.batches), (CutReason::MissingValue, 2));
+    assert_eq!((db.recovered().batches, db.stats().batches_cut_off), (1, 2));
+    assert!(lost.path.extension().is_some_and(|kind| kind == "wal"));
+}
+
+/// Holds up the first sync of a value-log segment once it is armed, and fails it.
+#[derive(Debug, Default)]
+struct FailingSync {
+    armed: AtomicBool,
+    /// Whether the sync is under way, and whether it may end.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl FailingSync {
+    fn call(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        let is_value_log = path.extension().is_some_and(|kind| kind == "vlog");
+        let is_it = operation == Operation::Sync && is_value_log;
+        if !is_it || !self.armed.swap(false, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let mut state = self.state.lock().unwrap();
+        state.0 = true;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |(_, ends)| !*ends).unwrap());
+        Err(io::ErrorKind::Other.into())
+    }
+
+    fn await_begin(&self) {
+        let state = self.state.lock().unwrap();
+        drop(
+            self.changed
+                .wait_while(state, |(began, _)| !*began)
+                .unwrap(),
+        );
+    }
+
+    fn end(&self) {
+        self.state.lock().unwrap().1 = true;
+        self.changed.notify_all();
+    }
+}
+
+#[test]
+fn a_failed_sync_of_a_value_reaches_the_writer_who_waits_for_the_same_segment() {
+    let failing = Arc::new(FailingSync::default());
+    let fs = HookFs::new(MemoryFs::crashable(), {
+        let failing = failing.clone();
+        move |operation, path: &Path| failing.call(operation, path)
+    });
+    let db = threaded(fs);
+    let a = keyspace(&db, "a");
+    write(&db, |batch| batch.put(&a, b"first", &[1; 5000]));
+    let mut batch = Batch::new();
+    batch.put(&a, b"second", &[2; 5000]);
+    let ticket = db.write(batch).unwrap();
+    failing.armed.store(true, Ordering::SeqCst);
+    thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| db.checkpoint("/copy".as_ref()));
+        failing.await_begin();
+        let writer = scope.spawn(|| ticket.wait());
+        // The writer waits for the sync, or has not begun to: both end alike.
+        thread::yield_now();
+        failing.end();
+        assert!(writer.join().unwrap().is_err(), "it was acknowledged");
+        assert!(checkpoint.join().unwrap().is_err());
+    });
+    assert!(db.failure().is_some());
+}
+
+#[test]
+fn a_scan_that_outlives_its_store_removes_no_file_of_the_next_one() {
+    let fs = MemoryFs::volatile();
+    let source = stepped(&fs, Durability::Process).unwrap();
+    let a = keyspace(&source, "a");
+    for round in 0..2u8 {
+        (0..50u8).for_each(|row| write(&source, |batch| batch.put(&a, &[row], &[round; 100])));
+        source.flush(&a).unwrap();
+    }
+    let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+    let open_fork = || {
+        source.checkpoint("/fork".as_ref()).unwrap();
+        let environment = environment(shared.clone());
+        Db::open_with("/fork".as_ref(), Config::default(), environment).unwrap()
+    };
+    let fork = open_fork();
+    let mut scan = fork
+        .snapshot()
+        .scan(&keyspace(&fork, "a"), KeyRange::all(), Direction::Forward);
+    assert!(scan.advance().unwrap());
+    fork.compact(&keyspace(&fork, "a")).unwrap();
+    fork.close().unwrap();
+    drop(fork);
+    remove_store(&shared, "/fork".as_ref()).unwrap();
+    let fork = open_fork();
+    drop(scan);
+    let verified = fork.verify().unwrap();
+    assert_eq!((verified.rows, verified.damages.len()), (50, 0));
+    fork.close().unwrap();
+    drop(fork);
+    let environment = environment(shared.clone());
+    Db::open_with("/fork".as_ref(), Config::default(), environment).unwrap();
+}
+
+#[test]
+fn a_writer_of_a_value_that_outlives_its_store_makes_no_file() {
+    let fs = MemoryFs::volatile();
+    for is_abandoned in [true, false] {
+        let db = stepped(&fs, Durability::Process).unwrap();
+        let mut writer = db.value_writer().unwrap();
+        if is_abandoned {
+            db.abandon();
+        } else {
+            db.close().unwrap();
+        }
+        let before = fs.files().len();
+        assert!(writer.write(LARGE).is_err());
+        assert_eq!(fs.files().len(), before);
+    }
+}
+
+/// Says that a task was woken.
+struct Woken(Mutex<Sender<()>>);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.lock().unwrap().send(());
+    }
+}
+
+#[test]
+fn a_task_is_woken_when_its_store_is_abandoned_or_closed() {
+    for round in 0..100 {
+        let db = threaded(MemoryFs::volatile());
+        let a = keyspace(&db, "a");
+        let mut batch = Batch::new();
+        batch.put(&a, b"key", b"value");
+        let mut ticket = pin!(db.write(batch).unwrap());
+        let (woken, is_woken) = channel();
+        let waker = Arc::new(Woken(Mutex::new(woken))).into();
+        let polled = ticket.as_mut().poll(&mut Context::from_waker(&waker));
+        let is_abandoned = round % 2 == 0;
+        if is_abandoned {
+            db.abandon();
+        } else {
+            db.close().unwrap();
+        }
+        if polled.is_pending() {
+            let limit = Duration::from_secs(20);
+            is_woken.recv_timeout(limit).expect("the task is not woken");
+            let polled = ticket.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_ready());
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_the_making_of_a_value_log_segment_stops_writing_and_nobody_hangs() {
+    let armed = Arc::new(AtomicBool::new(true));
+    let fs = HookFs::new(MemoryFs::volatile(), {
+        let armed = armed.clone();
+        move |operation, path: &Path| {
+            let is_value_log = path.extension().is_some_and(|kind| kind == "vlog");
+            if operation == Operation::Sync && is_value_log && armed.swap(false, Ordering::SeqCst) {
+                panic!("a disk that panics");
+            }
+            Ok(())
+        }
+    });
+    let db = threaded(fs);
+    let write = || db.write_value(&[1; 5000]);
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
+    assert!(caught.is_err());
+    assert!(db.failure().is_some());
+    let (done, is_done) = channel();
+    let other = db.clone();
+    thread::spawn(move || done.send(other.write_value(&[2; 5000])).unwrap());
+    let limit = Duration::from_secs(20);
+    let written = is_done.recv_timeout(limit).expect("it hangs");
+    assert!(written.is_err());
+}
