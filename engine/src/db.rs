@@ -188,6 +188,7 @@ impl Db {
         if !admission.is_deletion {
             parts.reserve.take(batch.payload.len() as u64)?;
         }
+        self.work().charge(batch.payload.len() as u64);
         let sequence = parts.log.commit(batch)?;
         Ok(parts.log.sync().ticket(sequence))
     }

@@ -11,10 +11,8 @@ use crate::catalog::state::State;
 use crate::format::edit::WalMeta;
 use crate::fs::directory::Directory;
 use crate::fs::name::{FileKind, FileName};
-use crate::tree::keyspace::Tree;
 use crate::{Durability, Result};
 use std::path::Path;
-use std::sync::Arc;
 
 impl Parts {
     /// The directory at `path`, for a checkpoint that a store of this durability opens; made if it is absent. Errors: `UnknownFormat` if it
@@ -65,11 +63,7 @@ impl Parts {
     fn cut(&self) -> State {
         self.log.with_log(|log| {
             log.end_segment();
-            let is_flushed = |tree: &Arc<Tree>| {
-                let view = tree.load_view();
-                view.active.is_empty() && view.immutable.is_empty()
-            };
-            if self.trees.all().iter().all(is_flushed) {
+            if self.trees.are_flushed() {
                 return self.flushed_state(log.last_sequence);
             }
             let mut state = self.catalog.lock().state.clone();

@@ -38,6 +38,14 @@ impl Trees {
         self.instance
     }
 
+    /// Whether SSTables hold everything. The caller holds the log.
+    pub(crate) fn are_flushed(&self) -> bool {
+        self.all().iter().all(|tree| {
+            let view = tree.load_view();
+            view.active.is_empty() && view.immutable.is_empty()
+        })
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Tree>> {
         self.list
             .read()

@@ -4,10 +4,16 @@
 //! knows its own. So the account cannot drift, and it is right after every restart.
 
 use crate::Result;
-use crate::format::edit::{Field, LogMark};
+use crate::format::edit::{Field, LogMark, SegmentMeta};
 use crate::fs::name::{FileKind, FileName};
 use crate::values::ValueLog;
 use std::collections::HashMap;
+
+/// A segment is small if it has at most this part of its length.
+const SMALL_PART: u64 = 16;
+
+/// How many small segments are joined at once: each value is copied a few times at most until its segment is no longer small.
+const SMALL_MAX: usize = 16;
 
 fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
     live < size / 100 * (100 - percent)
@@ -46,6 +52,27 @@ impl ValueLog {
             live > 0 && is_wasteful(live, meta.size, percent)
         });
         wasteful.map(|(number, _)| number).collect()
+    }
+
+    /// Small sealed segments, if there are so many of them that they are to be joined; each checkpoint ends the segments in use.
+    /// `counts` says which may be rewritten. Not more of them than fill a segment.
+    pub(crate) fn small(&self, counts: impl Fn(u64) -> bool) -> Vec<u64> {
+        let bytes_max = self.segments.segment_bytes();
+        let is_small = |(number, meta): &(u64, SegmentMeta)| {
+            meta.size <= bytes_max / SMALL_PART && counts(*number)
+        };
+        let mut bytes = 0;
+        let sealed = self.segments.sealed().into_iter().filter(is_small);
+        let joined = sealed.take_while(|(_, meta)| {
+            bytes += meta.size;
+            bytes <= bytes_max
+        });
+        let joined: Vec<u64> = joined.map(|(number, _)| number).collect();
+        if joined.len() >= SMALL_MAX {
+            joined
+        } else {
+            Vec::new()
+        }
     }
 
     /// Removes sealed segments, but for those that were pinned meanwhile. `mark` says that the log is durable as far as it

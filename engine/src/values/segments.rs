@@ -272,6 +272,11 @@ impl Segments {
         lock(&self.shared.table)
     }
 
+    /// The length at which a segment is full.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes
+    }
+
     /// Something may have become garbage.
     pub(crate) fn request_collection(&self) {
         self.collect.store(true, Ordering::SeqCst);

@@ -26,6 +26,8 @@ use std::time::Duration;
 const SHORT_SECONDS: u64 = 1;
 /// A memtable with fewer bytes is not worth an SSTable, however much it is read.
 const MERGED_BYTES_MIN: u64 = 1 << 20;
+/// A shorter log is kept at rest, whatever it holds.
+const DEAD_LOG_BYTES_MIN: u64 = 1 << 20;
 /// An idle memtable is flushed early once scans have merged it with SSTables often enough: one merge, about a microsecond, pays for
 /// flushing 4 KiB.
 const SCAN_MERGE_BYTES: u64 = 4 << 10;
@@ -36,7 +38,11 @@ impl Work {
     /// to make them anew.
     pub(crate) fn seal_aged(&self) {
         let trees = self.parts.trees.all();
-        let aged: Vec<_> = trees.iter().filter(|tree| self.is_aged(tree)).collect();
+        let keeps_dead_log = self.keeps_dead_log();
+        let is_aged = |tree: &&Arc<Tree>| {
+            self.is_aged(tree) || (keeps_dead_log && !tree.view().active.is_empty())
+        };
+        let aged: Vec<_> = trees.iter().filter(is_aged).collect();
         if aged.is_empty() {
             return;
         }
@@ -76,6 +82,40 @@ impl Work {
             || pins_log
             || self.is_read_across(&view)
             || self.is_worth_a_file(&view)
+    }
+
+    /// True if the log of an idle store is mostly of rows that are gone: it takes more space than SSTables of the others, and the next
+    /// start would read it.
+    fn keeps_dead_log(&self) -> bool {
+        if !self.is_idle() {
+            return false;
+        }
+        let segments = self.parts.log.segments();
+        let log_bytes = self.parts.log.with_log(|log| segments.bytes(log));
+        let memtable_bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed) as u64;
+        log_bytes >= DEAD_LOG_BYTES_MIN && log_bytes / 2 >= memtable_bytes
+    }
+
+    /// Removes the log of an idle store whose changes are all in SSTables. The next write begins a new segment.
+    pub(crate) fn release_log(&self) -> Result<()> {
+        if self.parts.is_in_memory() || !self.keeps_dead_log() {
+            return Ok(());
+        }
+        self.parts.log.with_log(|log| {
+            let is_durable = self.parts.log.sync().durable() == log.last_sequence;
+            if !is_durable || !self.parts.trees.are_flushed() {
+                return Ok(());
+            }
+            log.end_segment();
+            let segments = self.parts.log.segments();
+            let wals = segments.keep_used();
+            let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
+            fields.push(Field::LastSequence(log.last_sequence));
+            let removed = self.parts.catalog.lock().append(VersionEdit { fields });
+            removed.inspect_err(|error| self.parts.health.note(error))?;
+            segments.release_wals(&wals);
+            Ok(())
+        })
     }
 
     /// True if an idle memtable is large enough for an SSTable.
@@ -120,13 +160,15 @@ impl Work {
             .memtable_bytes
             .fetch_sub(memtable.bytes(), Ordering::Relaxed);
         self.note_versions();
+        let took = self.parts.clock.now().saturating_sub(started);
+        self.note_flush(memtable.bytes() as u64, took);
         count(&self.counters.flushes, 1);
         count(&self.counters.flushed_bytes, size);
         tracing::info!(
             keyspace = &*tree.name,
             entries,
             bytes = size,
-            milliseconds = self.parts.clock.now().saturating_sub(started).as_millis() as u64,
+            milliseconds = took.as_millis() as u64,
             "flushed a memtable"
         );
         Ok(())

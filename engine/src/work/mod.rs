@@ -8,6 +8,7 @@ mod compaction;
 mod flush;
 mod pacing;
 pub(crate) mod scheduler;
+mod throttle;
 
 use crate::base::health::Health;
 use crate::base::key::SequenceNumber;
@@ -18,9 +19,10 @@ use crate::{Durability, Error, Result};
 use pacing::Pace;
 use scheduler::{JOBS, Job, Signal};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use throttle::Throttle;
 
 /// How long a thread waits before it repeats work that failed for lack of space, or looks at the clock.
 const RETRY: Duration = Duration::from_millis(1000);
@@ -42,6 +44,9 @@ pub(crate) struct Work {
     shortages: Mutex<[Option<Error>; JOBS]>,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
+    throttle: Mutex<Throttle>,
+    /// Whether writers are slowed down.
+    is_throttled: AtomicBool,
     /// The highest number of an SSTable that was there when the store was opened.
     inherited_through: u64,
     /// From when on a value-log segment may be rewritten for little garbage while writes go on.
@@ -71,6 +76,8 @@ impl Work {
             shortages: Mutex::default(),
             signal,
             pace: Mutex::default(),
+            throttle: Mutex::default(),
+            is_throttled: AtomicBool::new(false),
             next_rewrite: Mutex::default(),
         }
     }

@@ -3,6 +3,7 @@
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::work::scheduler::Job;
+use crate::work::throttle::{DEBT_MAX, Debt, Lag};
 use crate::work::{REST, RETRY, Work};
 use crate::{Error, Result};
 use std::sync::atomic::Ordering;
@@ -67,7 +68,8 @@ impl Work {
 
     /// Makes a writer wait, or work, while flushes or compactions lag behind. A writer that `deletes` does not wait for space.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
-        if !self.is_near_limit() {
+        let debt = self.debt().amount;
+        if debt == 0 && !self.is_throttled.load(Ordering::Relaxed) {
             return Ok(());
         }
         let began = self.parts.clock.now();
@@ -75,10 +77,14 @@ impl Work {
             Err(Error::NoSpace { .. }) if deletes && !self.is_over_all_limits() => Ok(()),
             waited => waited,
         };
-        self.parts.log.sync().count_stall(began);
+        let has_waited = self.wait_for_turn();
+        if debt >= DEBT_MAX || has_waited {
+            self.parts.log.sync().count_stall(began);
+        }
         throttled
     }
 
+    /// Waits until there is room at all.
     fn wait_for_room(&self) -> Result<()> {
         while self.is_over_limit() {
             self.parts.health.check_writable()?;
@@ -104,11 +110,71 @@ impl Work {
                 break;
             }
         }
-        if self.is_near_limit() && !self.parts.background.is_stepped() {
-            self.signal
-                .wait(self.signal.round(), Duration::from_micros(500));
-        }
         Ok(())
+    }
+
+    /// Waits until the bytes of the writers before are paid for. Answers whether that took time.
+    fn wait_for_turn(&self) -> bool {
+        if self.parts.background.is_stepped() {
+            return false;
+        }
+        let debt = self.debt();
+        self.is_throttled.store(debt.amount > 0, Ordering::Relaxed);
+        let wait = lock(&self.throttle).wait(debt, self.parts.clock.now());
+        if wait.is_zero() {
+            return false;
+        }
+        // Work that ends meanwhile may have changed the debt; what is owed stays owed.
+        self.signal.wait(self.signal.round(), wait);
+        true
+    }
+
+    /// A writer puts so many bytes.
+    #[inline]
+    pub(crate) fn charge(&self, bytes: u64) {
+        if self.is_throttled.load(Ordering::Relaxed) {
+            lock(&self.throttle).charge(bytes);
+        }
+    }
+
+    /// A flush took so many bytes that writers had put.
+    pub(crate) fn note_flush(&self, bytes: u64, took: Duration) {
+        lock(&self.throttle).note_flush(bytes, took);
+    }
+
+    /// A merge took SSTables of so many bytes off level 0.
+    pub(crate) fn note_merge(&self, level0_bytes: u64, took: Duration) {
+        let logged = self
+            .parts
+            .log
+            .counters()
+            .logged_bytes
+            .load(Ordering::Relaxed);
+        let flushed = self.counters.flushed_bytes.load(Ordering::Relaxed).max(1);
+        let put = u128::from(level0_bytes) * u128::from(logged) / u128::from(flushed);
+        lock(&self.throttle).note_merge(u64::try_from(put).unwrap_or(u64::MAX), took);
+    }
+
+    /// How far flushes or compactions lag behind, whichever lags more.
+    fn debt(&self) -> Debt {
+        let config = &self.parts.config;
+        let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed) as u64;
+        let bytes_max = config.memory_bytes_max as u64;
+        let files = self.level0_files_most() as u64;
+        let files_max = config.level0_files_stop as u64;
+        let memory = share(bytes, bytes_max / 2, bytes_max);
+        let merges = share(files, config.level0_files_max as u64, files_max);
+        if memory > merges {
+            let lag = Lag::Flush;
+            return Debt {
+                lag,
+                amount: memory,
+            };
+        }
+        Debt {
+            lag: Lag::Merge,
+            amount: merges,
+        }
     }
 
     /// Whether even work that makes space has to wait for some.
@@ -127,10 +193,9 @@ impl Work {
             > self.parts.config.memory_bytes_max
     }
 
+    /// Whether writers are slowed down.
     pub(crate) fn is_near_limit(&self) -> bool {
-        self.parts.reserve.memtable_bytes.load(Ordering::Relaxed)
-            > self.parts.config.memory_bytes_max / 4 * 3
-            || self.level0_files_most() > self.parts.config.level0_files_stop.saturating_mul(3) / 4
+        self.debt().amount > 0
     }
 
     /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
@@ -143,4 +208,10 @@ impl Work {
     fn level0_files_most(&self) -> usize {
         self.parts.trees.level0_files_most()
     }
+}
+
+/// Where `value` lies between two bounds, in parts of [`DEBT_MAX`].
+fn share(value: u64, from: u64, to: u64) -> u64 {
+    let over = value.saturating_sub(from).saturating_mul(DEBT_MAX);
+    (over / to.saturating_sub(from).max(1)).min(DEBT_MAX)
 }

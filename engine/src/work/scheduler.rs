@@ -60,7 +60,11 @@ impl Work {
     pub(crate) fn run_flush(&self) -> Result<bool> {
         let _guard = lock(&self.flushing);
         self.seal_aged();
-        let ran = self.note(Job::Flush, self.flush_one());
+        let flushed = match self.flush_one() {
+            Ok(false) => self.release_log().map(|()| false),
+            flushed => flushed,
+        };
+        let ran = self.note(Job::Flush, flushed);
         // Only after a change: a round without work would wake the threads for another one.
         if matches!(ran, Ok(true)) {
             self.notify();
@@ -68,24 +72,28 @@ impl Work {
         ran
     }
 
-    /// Runs one pending compaction or collection. Answers which.
+    /// Runs one pending compaction and one pending collection. Answers which there was, the compaction if both.
+    ///
+    /// A collection follows each compaction: under a steady load of overwrites there is always something to merge, and the segments
+    /// whose values the merges have dropped would wait for the end of it. Where there is no space to merge, it may make some.
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
         self.remove_obsolete();
         let compacted = self.note(Job::Compaction, compacted);
-        if matches!(compacted, Ok(false) | Err(Error::NoSpace { .. })) {
-            // Where there is no space to merge, collecting may make some.
-            let collected = self.note(Job::Collection, self.collect())?;
-            if collected {
-                return Ok(Some(Job::Collection));
+        let mut collected = false;
+        if matches!(compacted, Ok(_) | Err(Error::NoSpace { .. })) {
+            collected = self.note(Job::Collection, self.collect())?;
+        }
+        match compacted {
+            Err(_) if collected => Ok(Some(Job::Collection)),
+            Err(error) => Err(error),
+            Ok(true) => {
+                self.notify();
+                Ok(Some(Job::Compaction))
             }
+            Ok(false) => Ok(collected.then_some(Job::Collection)),
         }
-        let compacted = compacted?;
-        if compacted {
-            self.notify();
-        }
-        Ok(compacted.then_some(Job::Compaction))
     }
 
     /// Runs one job that is pending, if any.

@@ -12,6 +12,7 @@ use crate::work::compaction::overlap_split::OverlapSplit;
 use crate::work::compaction::picker::{self, Plan};
 use crate::{Config, Result};
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -164,7 +165,8 @@ impl Work {
         config.merges_inherited || config.quota_bytes.is_some() && self.parts.reserve.is_short()
     }
 
-    /// Rewrites an SSTable that refers to a value-log segment with too much garbage, copying its values.
+    /// Rewrites an SSTable that refers to a value-log segment with too much garbage, or to one of many small ones, copying its
+    /// values.
     fn rewrite_wasteful(&self) -> Result<bool> {
         let rewrites_inherited = self.rewrites_inherited();
         let value_log = &self.parts.value_log;
@@ -172,24 +174,29 @@ impl Work {
             return Ok(false);
         }
         let rule = self.rewrite_rule();
-        let references = self.parts.trees.value_references();
-        let mut wasteful = value_log.wasteful(&references, rule.garbage_percent);
-        if !rewrites_inherited {
-            wasteful.retain(|&segment| !value_log.is_inherited(segment));
-        }
-        // A value to which only a memtable refers is copied once that is flushed, and must not stand before others until then.
         let trees = self.parts.trees.all();
-        wasteful.retain(|&segment| {
-            let refers = |tree: &Arc<Tree>| picker::refers(&tree.view().version, &[segment]);
-            trees.iter().any(refers)
-        });
-        wasteful.truncate(rule.segments);
-        if wasteful.is_empty() {
+        // A value to which only a memtable refers is copied once that is flushed, and must not stand before others until then.
+        let referred: HashSet<u64> = trees
+            .iter()
+            .flat_map(|tree| picker::referred(&tree.view().version))
+            .collect();
+        let counts = |segment| {
+            let may_rewrite = rewrites_inherited || !value_log.is_inherited(segment);
+            may_rewrite && referred.contains(&segment)
+        };
+        let references = self.parts.trees.value_references();
+        let mut rewritten = value_log.wasteful(&references, rule.garbage_percent);
+        rewritten.retain(|&segment| counts(segment));
+        rewritten.truncate(rule.segments);
+        if rewritten.is_empty() {
+            rewritten = value_log.small(counts);
+        }
+        if rewritten.is_empty() {
             return Ok(false);
         }
         for tree in trees {
-            if let Some(plan) = picker::referring(&tree.view().version, &wasteful) {
-                self.run_plan(&tree, plan, &wasteful)?;
+            if let Some(plan) = picker::referring(&tree.view().version, &rewritten) {
+                self.run_plan(&tree, plan, &rewritten)?;
                 let copied = self.parts.config.value_segment_bytes;
                 let pause = Duration::from_millis(copied * 1000 / REWRITES_PER_SECOND);
                 *lock(&self.next_rewrite) = self.parts.clock.now() + pause;
@@ -201,12 +208,19 @@ impl Work {
 
     fn run_plan(&self, tree: &Tree, plan: Plan, relocate: &[u64]) -> Result<()> {
         let started = self.parts.clock.now();
+        let level0 = tree.view().version.levels[0].clone();
         let Compacted {
             kind,
             inputs,
             outputs,
         } = self.carry_out(tree, plan, relocate)?;
         self.note_versions();
+        let is_taken = |file: &&Arc<LiveFile>| inputs.iter().any(|input| Arc::ptr_eq(input, file));
+        let taken = level0.iter().filter(is_taken);
+        self.note_merge(
+            taken.map(|file| file.meta.size).sum(),
+            self.parts.clock.now().saturating_sub(started),
+        );
         let written = outputs.iter().map(|meta| meta.size).sum::<u64>();
         count(&self.counters.compactions, 1);
         count(&self.counters.compacted_bytes, written);

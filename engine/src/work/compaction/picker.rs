@@ -441,9 +441,11 @@ pub(crate) fn referring(version: &Version, segments: &[u64]) -> Option<Plan> {
     Some(rewrite(level, file))
 }
 
-/// Whether a file refers to one of these value-log segments.
-pub(crate) fn refers(version: &Version, segments: &[u64]) -> bool {
-    file_referring(version, segments).is_some()
+/// The value-log segments that files refer to.
+pub(crate) fn referred(version: &Version) -> Vec<u64> {
+    let files = version.files().map(|(_, file)| file);
+    let references = files.flat_map(|file| &file.meta.references);
+    references.map(|(segment, _)| *segment).collect()
 }
 
 fn file_referring<'a>(version: &'a Version, segments: &[u64]) -> Option<(usize, &'a File)> {
