@@ -605,16 +605,50 @@ fn memtable_of_an_idle_store_is_flushed_if_it_is_worth_a_file() {
     assert_eq!(store.db.stats().flushes, 1);
     clock.advance(Duration::from_secs(9));
     while store.db.step().unwrap().is_some() {}
+    assert_eq!(store.db.stats().flushes, 1, "the small one stays");
+}
+
+#[test]
+fn log_of_rows_that_are_gone_is_removed_once_the_store_is_idle() {
+    let clock = Arc::new(ManualClock::default());
+    let fs = Arc::new(MemoryFs::crashable());
+    let environment = Environment {
+        clock: clock.clone(),
+        ..common::environment(fs.clone())
+    };
+    let store = common::open_with("/source".as_ref(), &Config::default(), environment).unwrap();
+    let keyspace = &store.keyspaces[0];
+    store.write(&[row(1, b"alive")]).unwrap();
+    for row in 0..400_u32 {
+        let mut batch = Batch::new();
+        batch.put(keyspace, &row.to_be_bytes(), &[7; 20_000]);
+        drop(store.db.write(batch).unwrap());
+        let mut batch = Batch::new();
+        batch.delete(keyspace, &row.to_be_bytes());
+        drop(store.db.write(batch).unwrap());
+    }
+    assert!(store.db.stats().wal_bytes > 4 << 20);
+    let work_for = |seconds| {
+        for _ in 0..seconds {
+            while store.db.step().unwrap().is_some() {}
+            store.db.sync().unwrap();
+            clock.advance(Duration::from_secs(1));
+        }
+    };
+    work_for(10);
     let stats = store.db.stats();
     assert_eq!(
-        (stats.flushes, stats.wal_segments),
-        (2, 0),
-        "the log of the large one is gone"
+        (stats.wal_segments, stats.memtable_bytes > 1 << 20),
+        (0, false),
+        "{stats:?}"
     );
-    store.write(&[row(1, b"later")]).unwrap();
-    clock.advance(Duration::from_secs(9));
-    while store.db.step().unwrap().is_some() {}
-    assert_eq!(store.db.stats().flushes, 2, "a small log stays");
+    // The next write begins a log of its own, and a start finds everything.
+    store.write(&[row(2, b"later")]).unwrap();
+    let model = store.dump().unwrap();
+    let after = Arc::new(fs.crash(1, Keep::Everything));
+    let again = open_in("/source", after, &Config::default()).unwrap();
+    assert_eq!(again.dump().unwrap(), model);
+    assert_eq!(again.db.recovered().batches, 1);
 }
 
 #[test]

@@ -9,7 +9,7 @@
 use crate::base::codec::checksum;
 use crate::catalog::state::State;
 use crate::format::dump::Dump;
-use crate::format::edit::VersionEdit;
+use crate::format::edit::{Field, LogMark, VersionEdit};
 use crate::format::header::{
     FORMAT_VERSION, HEADER_BYTES, check_header, check_version, encode_header,
 };
@@ -105,6 +105,14 @@ impl Manifest {
         number
     }
 
+    /// The field that notes how far the log is durable, unless that is known or the segment is not listed any more: then it has been
+    /// flushed.
+    pub(crate) fn mark(&self, mark: LogMark) -> Option<Field> {
+        let listed = self.state.wals.get(&mark.segment)?;
+        let is_news = listed.end.is_none() && listed.durable < mark.end;
+        is_news.then_some(Field::MarkWal(mark.segment, mark.end))
+    }
+
     /// Refuses all later edits.
     pub(crate) fn close(&mut self) {
         self.ended.get_or_insert(Error::Closed);
@@ -130,7 +138,6 @@ impl Manifest {
     }
 
     fn try_append(&mut self, mut edit: VersionEdit) -> Result<()> {
-        use crate::format::edit::Field;
         edit.fields.push(Field::NextFile(self.state.next_file));
         let record = encode_record(self.store, self.number, self.length, &edit);
         let too_long = self.length + record.len() as u64

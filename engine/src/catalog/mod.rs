@@ -12,7 +12,7 @@ pub(crate) mod state;
 
 use crate::Result;
 use crate::base::mutex::lock;
-use crate::format::edit::{EditLog, Field, LogMark, VersionEdit, WalMeta};
+use crate::format::edit::{EditLog, Field, LogMark, VersionEdit};
 use manifest::Manifest;
 use std::sync::{Mutex, MutexGuard};
 
@@ -42,11 +42,7 @@ impl EditLog for Catalog {
 
     fn append_marked(&self, mark: LogMark, mut fields: Vec<Field>) -> Result<()> {
         let mut manifest = self.lock();
-        let is_news = |meta: &WalMeta| meta.end.is_none() && meta.durable < mark.end;
-        // A segment that is not listed any more has been flushed.
-        if manifest.state.wals.get(&mark.segment).is_some_and(is_news) {
-            fields.push(Field::MarkWal(mark.segment, mark.end));
-        }
+        fields.extend(manifest.mark(mark));
         if fields.is_empty() {
             return Ok(());
         }

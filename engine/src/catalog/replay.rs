@@ -33,6 +33,8 @@ struct Checked {
     segment: Segment,
     /// The manifest says that changes up to here are durable.
     durable: SequenceNumber,
+    /// Whether the manifest says so of records in it, and so of those in all segments before.
+    is_marked: bool,
     /// Indices of the frames that point to values in the value log; or the error about a frame, should it be part of the log.
     with_values: Result<Vec<usize>>,
 }
@@ -106,6 +108,7 @@ impl Parts {
         let keyspaces = self.trees.all().len();
         Ok(Some(Read::Checked(Checked {
             with_values: check_frames(&segment, keyspaces),
+            is_marked: durable_end > 0,
             durable: segment.durable.max(match durable_end {
                 0 => 0,
                 end => segment.last_before(end),
@@ -135,6 +138,10 @@ impl Parts {
             };
             log.durable = log.durable.max(checked.durable);
             is_whole = is_whole && log.is_continued_by(&checked.segment);
+            if !is_whole && checked.is_marked {
+                let file = &checked.segment.file;
+                return Err(file.corrupt(HEADER_BYTES, CutReason::BehindGap.as_damage()));
+            }
             if !is_whole {
                 log.cut(&checked.segment, 0, CutReason::BehindGap);
                 continue;

@@ -7,7 +7,7 @@ use crate::base::config::Compression;
 use crate::base::counter::count;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::recovery::overlap;
-use crate::format::edit::{Field, FileMeta, VersionEdit};
+use crate::format::edit::{Field, FileMeta, LogMark, VersionEdit};
 use crate::fs::name::{FileKind, FileName};
 use crate::tree::keyspace::{Tree, View};
 use crate::tree::live_file::LiveFile;
@@ -27,7 +27,7 @@ const SHORT_SECONDS: u64 = 1;
 /// A memtable with fewer bytes is not worth an SSTable, however much it is read.
 const MERGED_BYTES_MIN: u64 = 1 << 20;
 /// A shorter log is kept at rest, whatever it holds.
-const DEAD_LOG_BYTES_MIN: u64 = 1 << 20;
+const DEAD_LOG_BYTES_MIN: u64 = 64 << 10;
 /// An idle memtable is flushed early once scans have merged it with SSTables often enough: one merge, about a microsecond, pays for
 /// flushing 4 KiB.
 const SCAN_MERGE_BYTES: u64 = 4 << 10;
@@ -147,14 +147,11 @@ impl Work {
 
     fn flush(&self, tree: &Tree, memtable: &Arc<Memtable>) -> Result<()> {
         let started = self.parts.clock.now();
-        let summary = memtable.summary();
-        if !self.parts.is_in_memory() {
-            // Makes the values durable too that the changes point to.
-            self.parts.log.sync().sync_through(summary.last_sequence)?;
-        }
+        // Makes the values durable too that the changes point to.
+        let mark = self.parts.log.sync_to_mark()?;
         let meta = self.write_memtable(tree, memtable)?;
         let (size, entries) = (meta.size, meta.entries);
-        self.install_flush(tree, memtable, meta)?;
+        self.install_flush(tree, memtable, meta, mark)?;
         self.parts
             .reserve
             .memtable_bytes
@@ -213,7 +210,15 @@ impl Work {
         writer.finish(&fragments.collect::<Vec<_>>())
     }
 
-    fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
+    /// Lists the SSTable of a memtable. The log is durable up to `mark`, and the same edit says so: where a part of the log is lost
+    /// that this SSTable does not hold, the next start has to notice.
+    fn install_flush(
+        &self,
+        tree: &Tree,
+        memtable: &Arc<Memtable>,
+        meta: FileMeta,
+        mark: LogMark,
+    ) -> Result<()> {
         let number = meta.number;
         let file = Arc::new(LiveFile::new(meta.clone(), self.parts.cache.clone()));
         file.warm();
@@ -225,6 +230,7 @@ impl Work {
             Field::Flushed(tree.id, summary.last_sequence),
             Field::LastSequence(self.parts.log.sync().durable().max(summary.last_sequence)),
         ];
+        fields.extend(manifest.mark(mark));
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));
         let version = self.next_version(tree, &[], vec![(0, file)])?;
         self.append_or_remove(&mut manifest, VersionEdit { fields }, &[number])?;

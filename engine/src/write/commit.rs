@@ -23,6 +23,7 @@ use crate::values::Pin;
 use crate::values::ValueLog;
 use crate::write::log::Log;
 use crate::write::log::segments::LogSegments;
+use crate::write::log::writer::WalWriter;
 use crate::write::queue::{CommitQueue, GROUP_BYTES_MAX, Queued, Request, Stages};
 use crate::write::shared_sync::SharedSync;
 use crate::write::value_sync::Values;
@@ -148,12 +149,8 @@ impl CommitLog {
     /// Makes everything that was appended before the call durable, and answers how far that is.
     pub(crate) fn sync_to_mark(&self) -> Result<LogMark> {
         let (target, (segment, end)) = self.with_log(|log| {
-            let target = self.sync.last_appended();
-            let wal = log.wal.as_ref();
-            (
-                target,
-                wal.map_or(log.previous, |wal| (wal.number(), wal.end())),
-            )
+            let last = log.wal.as_ref().map(WalWriter::last_batch_end);
+            (self.sync.last_appended(), last.unwrap_or(log.previous))
         });
         self.sync.sync_through(target)?;
         Ok(LogMark { segment, end })

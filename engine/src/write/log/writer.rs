@@ -1,14 +1,14 @@
 //! WalWriter: the segment of the log that is being appended to; Prepared: the next one.
 
-use crate::Result;
 use crate::base::key::SequenceNumber;
 use crate::format::frame::{
-    Beginning, FAR, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame,
+    Beginning, FAR, FIRST_BATCH, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame,
 };
 use crate::format::header::{HEADER_BYTES, encode_header, store_key};
 use crate::fs::LogWrites;
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
+use crate::{Error, Result};
 
 /// A segment that waits to be used.
 #[derive(Debug)]
@@ -55,6 +55,7 @@ impl Prepared {
             length: self.length,
             base: beginning.base,
             end: HEADER_BYTES,
+            previous: (beginning.previous, beginning.previous_end),
             writes: self.writes,
         };
         let mut frame = Vec::new();
@@ -80,6 +81,8 @@ pub(crate) struct WalWriter {
     length: u64,
     base: SequenceNumber,
     end: u64,
+    /// Number of the segment before, and where it ends.
+    previous: (u64, u64),
     writes: LogWrites,
 }
 
@@ -94,6 +97,15 @@ impl WalWriter {
 
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Segment and offset behind the last batch. A sync of all batches need not have synced a segment that has none.
+    pub(crate) fn last_batch_end(&self) -> (u64, u64) {
+        if self.end > FIRST_BATCH as u64 {
+            (self.number, self.end)
+        } else {
+            self.previous
+        }
     }
 
     /// The length it was made with. It may be appended to behind it, only not as fast.
@@ -139,8 +151,15 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Cuts off the bytes that a failed append may have added to the file.
+    /// Takes back what a failed append may have written: the first of its frames could be whole, and a replay would find it.
     pub(crate) fn undo(&self) -> Result<()> {
+        let room = self.length.saturating_sub(self.end) as usize;
+        let zeros = [0; FRAME_HEADER_BYTES];
+        let zeroed = self.file.write(&zeros[..room.min(zeros.len())], self.end);
+        // Space is no reason to fail: the bytes are allocated, unless the file system cannot do that.
+        if !matches!(zeroed, Err(Error::NoSpace { .. })) {
+            zeroed?;
+        }
         self.file.set_length(self.end.max(self.length))
     }
 }
