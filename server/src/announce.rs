@@ -10,6 +10,7 @@ use crate::private_files;
 use crate::program::Program;
 use crate::request::context::ServiceKind;
 use lazurite_engine::Durability;
+use lazurite_engine::Recovered;
 use std::net::IpAddr;
 use std::path::Path;
 use tokio::net::TcpListener;
@@ -100,6 +101,26 @@ pub fn ready(
     }
     output::say(banner(cli, accounts, addresses, authority));
     Ok(())
+}
+
+/// What the start found in the log of a store that was not closed: nothing is said of one that was.
+pub fn recovered(found: &Recovered) {
+    if found.batches > 0 {
+        output::say(format!(
+            "Recovered {} writes of a server that was not stopped in order.",
+            found.batches
+        ));
+    }
+    for cut in &found.cut_off {
+        output::say(format!(
+            "The log ends early: {} writes ({} bytes) behind offset {} of {} were not synced and are lost: {}.",
+            cut.batches,
+            cut.bytes,
+            cut.offset,
+            cut.path.display(),
+            cut.reason
+        ));
+    }
 }
 
 /// The lines that scripts and tools wait for.

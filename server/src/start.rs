@@ -347,6 +347,7 @@ impl Host<'_> {
                 let authority = tls.and_then(Tls::authority);
                 let accounts = app.stores.accounts();
                 announce::ready(cli, program, accounts, addresses, authority, out)?;
+                announce::recovered(app.stores.current().services.db.recovered());
                 Ok(Control::Signals(signals))
             }
             Host::Process(guest) => {

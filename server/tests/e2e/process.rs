@@ -107,6 +107,7 @@ fn health_is_open_to_all() {
         health.is(200);
         let json = health.json();
         assert_eq!(json["durability"], "process", "{json}");
+        assert_eq!(json["recovered"]["bytes_cut_off"], 0, "{json}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/_lazurite/health`, for monitors: whether requests are served, and at which level of durability.
+//! `/_lazurite/health`, for monitors: whether requests are served, at which level of durability, and what the start found in the log.
 
 use axum::body::Body;
 use axum::http::header::HeaderValue;
@@ -13,10 +13,16 @@ pub fn health(db: &Db, durability: &str) -> Response<Body> {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
+    let recovered = db.recovered();
     let body = serde_json::json!({
         "status": if failure.is_none() { "ready" } else { "read-only" },
         "reason": failure.map(|_| "An earlier failure of the disk: see the log of the server."),
         "durability": durability,
+        "recovered": {
+            "batches": recovered.batches,
+            "batches_cut_off": recovered.batches_cut_off(),
+            "bytes_cut_off": recovered.bytes_cut_off(),
+        },
         "version": env!("CARGO_PKG_VERSION"),
     });
     let mut response = Response::new(Body::from(format!("{body}\n")));
