@@ -1,0 +1,158 @@
+//! Closer: stores are closed, abandoned or dropped, and opened again with other settings; the process dies; the power fails.
+
+use super::number;
+use crate::choices::Choices;
+use crate::finding::{Checked, Finding, Symptom};
+use crate::life::{KEEPS, Leftover, Life, Slot, Store, is_brief};
+use crate::model::History;
+use crate::settings;
+use lazurite_engine::fs::Keep;
+
+/// A step of the closer.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Ends the use of one store, whose snapshots and scans may live on.
+    Close {
+        store: usize,
+        way: Way,
+        are_leftovers_kept: bool,
+    },
+    /// Opens a store at rest.
+    Reopen { store: usize, settings: u64 },
+    /// Everything ends; the stores are opened again. `again`: at which call of each opening it does once more.
+    Crash {
+        keep: Keep,
+        seed: u64,
+        again: Option<u64>,
+    },
+}
+
+/// How the use of a store ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Close,
+    Abandon,
+    Drop,
+}
+
+impl Step {
+    pub fn next(choices: &mut Choices) -> Step {
+        let store = number(choices);
+        match choices.below(14) {
+            0..=3 => Step::Close {
+                store,
+                way: choices.pick(&[Way::Close, Way::Abandon, Way::Drop]),
+                are_leftovers_kept: choices.one_in(2),
+            },
+            4..=9 => Step::Reopen {
+                store,
+                settings: choices.next(),
+            },
+            _ => Step::Crash {
+                keep: choices.pick(&[
+                    Keep::Everything,
+                    Keep::Everything,
+                    KEEPS[1],
+                    KEEPS[2],
+                    KEEPS[3],
+                ]),
+                seed: choices.next(),
+                again: choices.one_in(4).then(|| 1 + choices.below(60)),
+            },
+        }
+    }
+
+    /// The death of the process.
+    pub fn kill(choices: &mut Choices) -> Step {
+        Step::Crash {
+            keep: Keep::Everything,
+            seed: choices.next(),
+            again: None,
+        }
+    }
+
+    pub fn run(&self, life: &mut Life) -> Checked {
+        match self {
+            Step::Close {
+                store,
+                way,
+                are_leftovers_kept,
+            } => {
+                let Some(slot) = life.open_slot(*store) else {
+                    return Ok(());
+                };
+                let Slot::Open(mut store) = std::mem::take(&mut life.slots[slot]) else {
+                    return Ok(());
+                };
+                if *are_leftovers_kept {
+                    life.leftovers.extend(leftovers(&mut store));
+                }
+                let is_brief = is_brief(&store);
+                let history = close(*store, *way)?;
+                if !is_brief {
+                    life.slots[slot] = Slot::Closed(Box::new(history));
+                }
+                Ok(())
+            }
+            Step::Reopen { store, settings } => {
+                let Some(slot) = life.closed_slot(*store) else {
+                    return Ok(());
+                };
+                let mut choices = Choices::new(*settings);
+                let durability = settings::durability(&mut choices);
+                let config = settings::config(&mut choices, durability);
+                life.reopen(slot, &config)
+            }
+            Step::Crash { keep, seed, again } => {
+                life.crash(*keep, &mut Choices::new(*seed), *again)
+            }
+        }
+    }
+}
+
+/// What is held of the store.
+fn leftovers(store: &mut Store) -> Vec<Leftover> {
+    let keyspace = store.keyspaces[0].clone();
+    let snapshots = store.snapshots.drain(..);
+    let snapshots = snapshots.map(|(snapshot, _)| Leftover::Snapshot(snapshot, keyspace.clone()));
+    let scans = store.scans.drain(..);
+    let scans = scans.map(|held| Leftover::Scan(Box::new(held.scan)));
+    snapshots.chain(scans).collect()
+}
+
+fn close(store: Store, way: Way) -> Checked<History> {
+    match way {
+        Way::Abandon => Ok(store.die()),
+        Way::Close => close_seen(store),
+        Way::Drop => Ok(close_unseen(store)),
+    }
+}
+
+fn close_seen(mut store: Store) -> Checked<History> {
+    let closed = store.db.close();
+    let Some(()) = store.checked("close", closed)? else {
+        return Ok(store.die());
+    };
+    Finding::unless(store.db.failure().is_none(), Symptom::NotRefused, || {
+        "a store that has failed closes as if it had not".into()
+    })?;
+    store.history.all_is_proven();
+    Ok(store.history)
+}
+
+/// Drops the last handle, which closes the store; how that ends is only logged.
+fn close_unseen(mut store: Store) -> History {
+    store.history.process_ended(store.db.durability());
+    let was_hurt = store.is_hurt();
+    let Store {
+        db,
+        faults,
+        mut history,
+        ..
+    } = store;
+    drop(db);
+    if !was_hurt && !faults.seen().1 {
+        history.all_is_proven();
+    }
+    history
+}

@@ -1,0 +1,226 @@
+//! Holder: snapshots and scans that live for many steps, some longer than their store.
+
+use super::{direction, key, keyspace, number, range};
+use crate::choices::Choices;
+use crate::finding::{Checked, Finding, Symptom};
+use crate::life::{HeldScan, Leftover, Life, Store, known_value, read_row, unexpected};
+use lazurite_engine::{Direction, Error, KeyRange};
+
+/// Most snapshots, and most scans, that are held of a store.
+const HELD_MAX: usize = 4;
+
+/// A step of the holder.
+#[derive(Debug, Clone)]
+pub enum Step {
+    TakeSnapshot {
+        store: usize,
+    },
+    /// Compares what a snapshot shows of a keyspace.
+    ReadSnapshot {
+        store: usize,
+        snapshot: usize,
+        keyspace: usize,
+        key: Vec<u8>,
+    },
+    DropSnapshot {
+        store: usize,
+        snapshot: usize,
+    },
+    BeginScan {
+        store: usize,
+        keyspace: usize,
+        range: KeyRange,
+        direction: Direction,
+    },
+    AdvanceScan {
+        store: usize,
+        scan: usize,
+        rows: usize,
+    },
+    DropScan {
+        store: usize,
+        scan: usize,
+    },
+    /// Uses a snapshot or scan of a store that was closed, which must be refused.
+    UseLeftover {
+        leftover: usize,
+    },
+    DropLeftover {
+        leftover: usize,
+    },
+}
+
+impl Step {
+    pub fn next(choices: &mut Choices) -> Step {
+        let store = number(choices);
+        let nth = number(choices);
+        match choices.below(24) {
+            0..=3 => Step::TakeSnapshot { store },
+            4..=7 => Step::ReadSnapshot {
+                store,
+                snapshot: nth,
+                keyspace: keyspace(choices),
+                key: key(choices),
+            },
+            8 | 9 => Step::DropSnapshot {
+                store,
+                snapshot: nth,
+            },
+            10..=13 => Step::BeginScan {
+                store,
+                keyspace: keyspace(choices),
+                range: range(choices),
+                direction: direction(choices),
+            },
+            14..=18 => Step::AdvanceScan {
+                store,
+                scan: nth,
+                rows: 1 + choices.index(20),
+            },
+            19 => Step::DropScan { store, scan: nth },
+            20 => Step::UseLeftover { leftover: nth },
+            _ => Step::DropLeftover { leftover: nth },
+        }
+    }
+
+    pub fn run(&self, life: &mut Life) -> Checked {
+        match self {
+            Step::UseLeftover { leftover } => return use_leftover(life, *leftover),
+            Step::DropLeftover { leftover } => {
+                if let Some(at) = leftover.checked_rem(life.leftovers.len()) {
+                    life.leftovers.swap_remove(at);
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        let (Step::TakeSnapshot { store }
+        | Step::ReadSnapshot { store, .. }
+        | Step::DropSnapshot { store, .. }
+        | Step::BeginScan { store, .. }
+        | Step::AdvanceScan { store, .. }
+        | Step::DropScan { store, .. }
+        | Step::UseLeftover { leftover: store }
+        | Step::DropLeftover { leftover: store }) = self;
+        match life.open_store(*store) {
+            Some(store) => self.run_on(store),
+            None => Ok(()),
+        }
+    }
+
+    fn run_on(&self, store: &mut Store) -> Checked {
+        match self {
+            Step::TakeSnapshot { .. } => {
+                if let Some(live) = store.history.live()
+                    && store.snapshots.len() < HELD_MAX
+                {
+                    store.snapshots.push((store.db.snapshot(), live.clone()));
+                }
+            }
+            Step::ReadSnapshot {
+                snapshot,
+                keyspace,
+                key,
+                ..
+            } => return read_snapshot(store, *snapshot, *keyspace, key),
+            Step::DropSnapshot { snapshot, .. } => {
+                if let Some(at) = snapshot.checked_rem(store.snapshots.len()) {
+                    store.snapshots.swap_remove(at);
+                }
+            }
+            Step::BeginScan {
+                keyspace,
+                range,
+                direction,
+                ..
+            } => {
+                if let Some(live) = store.history.live()
+                    && store.scans.len() < HELD_MAX
+                {
+                    let rest = live.scan(*keyspace, range, *direction).into();
+                    let keyspace = &store.keyspaces[*keyspace];
+                    let scan = store.db.snapshot();
+                    let scan = scan.scan(keyspace, range.clone(), *direction);
+                    store.scans.push(HeldScan { scan, rest });
+                }
+            }
+            Step::AdvanceScan { scan, rows, .. } => return advance(store, *scan, *rows),
+            Step::DropScan { scan, .. } => {
+                if let Some(at) = scan.checked_rem(store.scans.len()) {
+                    store.scans.swap_remove(at);
+                }
+            }
+            Step::UseLeftover { .. } | Step::DropLeftover { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+fn read_snapshot(store: &Store, snapshot: usize, keyspace: usize, key: &[u8]) -> Checked {
+    let Some(at) = snapshot.checked_rem(store.snapshots.len()) else {
+        return Ok(());
+    };
+    let (snapshot, rows) = &store.snapshots[at];
+    let got = snapshot.get(&store.keyspaces[keyspace], key);
+    let Some(found) = store.checked("get by a snapshot", got)? else {
+        return Ok(());
+    };
+    let found = found.map(|bytes| known_value(key, &bytes)).transpose()?;
+    let expected = rows.maps[keyspace].get(key).copied();
+    Finding::unless(found == expected, Symptom::WrongRead, || {
+        format!("{key:?} of an old snapshot should be {expected:?} and is {found:?}")
+    })?;
+    let all = rows.scan(keyspace, &KeyRange::all(), Direction::Forward);
+    let keyspace = &store.keyspaces[keyspace];
+    let mut held = HeldScan {
+        scan: snapshot.scan(keyspace, KeyRange::all(), Direction::Forward),
+        rest: all.into(),
+    };
+    check_rest(store, &mut held, usize::MAX).map(|_| ())
+}
+
+fn advance(store: &mut Store, scan: usize, rows: usize) -> Checked {
+    let Some(at) = scan.checked_rem(store.scans.len()) else {
+        return Ok(());
+    };
+    let mut held = store.scans.swap_remove(at);
+    if check_rest(store, &mut held, rows)? {
+        store.scans.push(held);
+    }
+    Ok(())
+}
+
+/// Compares the next rows. Answers whether the scan goes on: not after its end, nor after an error.
+fn check_rest(store: &Store, held: &mut HeldScan, rows_max: usize) -> Checked<bool> {
+    for _ in 0..rows_max.min(held.rest.len() + 1) {
+        let Some(found) = store.checked("advance a scan", read_row(&mut held.scan)?)? else {
+            return Ok(false);
+        };
+        let expected = held.rest.pop_front();
+        Finding::unless(found == expected, Symptom::WrongRead, || {
+            format!("the next row of an old scan should be {expected:?} and is {found:?}")
+        })?;
+        if expected.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn use_leftover(life: &mut Life, leftover: usize) -> Checked {
+    let Some(at) = leftover.checked_rem(life.leftovers.len()) else {
+        return Ok(());
+    };
+    let answer = match &mut life.leftovers[at] {
+        Leftover::Snapshot(snapshot, keyspace) => snapshot.get(keyspace, &[0]).map(|_| ()),
+        Leftover::Scan(scan) => scan.advance().map(|_| ()),
+    };
+    match answer {
+        Err(Error::Closed) => Ok(()),
+        Err(error) => Err(unexpected("read a closed store", &error)),
+        Ok(()) => {
+            let text = "a closed store answers a read";
+            Err(Finding::new(Symptom::NotRefused, text))
+        }
+    }
+}

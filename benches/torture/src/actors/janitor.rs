@@ -1,0 +1,106 @@
+//! Janitor: background work, one piece at a time, and the calls that ask for it: flush, compact, sync; time passes.
+
+use super::{keyspace, number};
+use crate::choices::Choices;
+use crate::finding::Checked;
+use crate::life::{Life, Store};
+use std::time::Duration;
+
+/// A step of the janitor.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Runs up to so many pieces of background work: flush, compaction, collection.
+    Work { store: usize, pieces: usize },
+    /// Flushes a keyspace.
+    Flush { store: usize, keyspace: usize },
+    /// Flushes all keyspaces.
+    FlushAll { store: usize },
+    /// Merges a keyspace into one run.
+    Compact { store: usize, keyspace: usize },
+    /// Makes everything durable.
+    Sync { store: usize },
+    /// Time passes.
+    Wait { milliseconds: u64 },
+}
+
+impl Step {
+    pub fn next(choices: &mut Choices) -> Step {
+        let store = number(choices);
+        match choices.below(40) {
+            0..=26 => Step::Work {
+                store,
+                pieces: choices.pick(&[1, 1, 2, 20]),
+            },
+            27..=30 => Step::Flush {
+                store,
+                keyspace: keyspace(choices),
+            },
+            31 => Step::FlushAll { store },
+            32 | 33 => Step::Compact {
+                store,
+                keyspace: keyspace(choices),
+            },
+            34 | 35 => Step::Sync { store },
+            _ => Step::Wait {
+                milliseconds: choices.pick(&[1, 60, 300, 11_000]),
+            },
+        }
+    }
+
+    pub fn run(&self, life: &mut Life) -> Checked {
+        let (Step::Work { store, .. }
+        | Step::Flush { store, .. }
+        | Step::FlushAll { store }
+        | Step::Compact { store, .. }
+        | Step::Sync { store }) = self
+        else {
+            if let Step::Wait { milliseconds } = self {
+                life.clock.advance(Duration::from_millis(*milliseconds));
+            }
+            return Ok(());
+        };
+        match life.open_store(*store) {
+            Some(store) => self.run_on(store),
+            None => Ok(()),
+        }
+    }
+
+    fn run_on(&self, store: &mut Store) -> Checked {
+        match self {
+            Step::Work { pieces, .. } => {
+                for _ in 0..*pieces {
+                    let stepped = store.db.step();
+                    if !matches!(store.checked("background work", stepped)?, Some(Some(_))) {
+                        break;
+                    }
+                }
+            }
+            Step::Flush { keyspace, .. } => {
+                let flushed = store.db.flush(&store.keyspaces[*keyspace]);
+                if store.checked("flush", flushed)?.is_some() {
+                    store.history.keyspace_is_durable(*keyspace);
+                }
+            }
+            Step::FlushAll { .. } => {
+                let flushed = store.db.flush_all();
+                if store.checked("flush all", flushed)?.is_some() {
+                    store.history.all_is_durable();
+                }
+            }
+            Step::Compact { keyspace, .. } => {
+                let compacted = store.db.compact(&store.keyspaces[*keyspace]);
+                if store.checked("compact", compacted)?.is_some() {
+                    store.history.keyspace_is_durable(*keyspace);
+                }
+            }
+            Step::Sync { .. } => {
+                let synced = store.db.sync();
+                if store.checked("sync", synced)?.is_some() {
+                    store.history.all_is_proven();
+                }
+            }
+            Step::Wait { .. } => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Actors: each owns one part of what happens in a life, and has choices of its own.
+//!
+//! An actor is a file: its steps, how they are chosen, and how they are done. A new kind of trouble is a new file and a row in
+//! [`Actor`] and [`Step`].
+
+mod closer;
+mod damager;
+mod forker;
+mod holder;
+mod janitor;
+mod reader;
+mod saboteur;
+mod writer;
+
+use crate::choices::Choices;
+use crate::finding::Checked;
+use crate::kind::Kind;
+use crate::life::Life;
+use crate::model::KEYSPACES;
+use lazurite_engine::{Direction, KeyRange};
+
+/// Who makes a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Actor {
+    Writer,
+    Reader,
+    Holder,
+    Janitor,
+    Forker,
+    Closer,
+    Saboteur,
+    Damager,
+}
+
+/// One step of a life, with everything that was chosen for it.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the names are those of the actors")]
+pub enum Step {
+    Write(writer::Step),
+    Read(reader::Step),
+    Hold(holder::Step),
+    Work(janitor::Step),
+    Fork(forker::Step),
+    Close(closer::Step),
+    Fail(saboteur::Step),
+    Damage(damager::Step),
+}
+
+impl Step {
+    /// Does the step, and checks what it answers.
+    pub fn run(&self, life: &mut Life) -> Checked {
+        match self {
+            Step::Write(step) => step.run(life),
+            Step::Read(step) => step.run(life),
+            Step::Hold(step) => step.run(life),
+            Step::Work(step) => step.run(life),
+            Step::Fork(step) => step.run(life),
+            Step::Close(step) => step.run(life),
+            Step::Fail(step) => step.run(life),
+            Step::Damage(step) => step.run(life),
+        }
+    }
+
+    /// Steps that do a part of what this one does.
+    pub fn parts(&self) -> Vec<Step> {
+        match self {
+            Step::Write(step) => step.parts().into_iter().map(Step::Write).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// How often each actor is on, in a life of that kind.
+fn weights(kind: Kind) -> Vec<(u64, Actor)> {
+    let is = |wanted, weight| if kind == wanted { weight } else { 0 };
+    vec![
+        (400, Actor::Writer),
+        (140, Actor::Reader),
+        (70, Actor::Holder),
+        (220, Actor::Janitor),
+        (45, Actor::Forker),
+        (60 + is(Kind::Damage, 60), Actor::Closer),
+        (is(Kind::Faults, 60), Actor::Saboteur),
+        (is(Kind::Damage, 120), Actor::Damager),
+    ]
+}
+
+/// The steps of a life, which ends with the death of its process.
+pub fn plan(seed: u64, kind: Kind) -> Vec<Step> {
+    let mut order = Choices::child(seed, "order");
+    let child = |actor: Actor| Choices::child(seed, &format!("{actor:?}"));
+    let weights = weights(kind);
+    let mut choices: Vec<Choices> = weights.iter().map(|&(_, actor)| child(actor)).collect();
+    let count = 100 + order.below(400);
+    let mut steps: Vec<Step> = (0..count)
+        .map(|_| {
+            let actor = order.weighted(&weights);
+            next_step(actor, &mut choices[actor as usize])
+        })
+        .collect();
+    steps.push(Step::Close(closer::Step::kill(&mut order)));
+    steps
+}
+
+fn next_step(actor: Actor, choices: &mut Choices) -> Step {
+    match actor {
+        Actor::Writer => Step::Write(writer::Step::next(choices)),
+        Actor::Reader => Step::Read(reader::Step::next(choices)),
+        Actor::Holder => Step::Hold(holder::Step::next(choices)),
+        Actor::Janitor => Step::Work(janitor::Step::next(choices)),
+        Actor::Forker => Step::Fork(forker::Step::next(choices)),
+        Actor::Closer => Step::Close(closer::Step::next(choices)),
+        Actor::Saboteur => Step::Fail(saboteur::Step::next(choices)),
+        Actor::Damager => Step::Damage(damager::Step::next(choices)),
+    }
+}
+
+/// A number to name a store, a snapshot or a file by.
+fn number(choices: &mut Choices) -> usize {
+    choices.index(1 << 16)
+}
+
+fn keyspace(choices: &mut Choices) -> usize {
+    choices.index(KEYSPACES.len())
+}
+
+/// Half of the keys are among a few, so that values are overwritten soon.
+fn key(choices: &mut Choices) -> Vec<u8> {
+    match choices.below(20) {
+        0 => vec![0xff; 1 + choices.index(3)],
+        1 => Vec::new(),
+        2..=9 => (0..1 + choices.below(3))
+            .map(|_| choices.below(7) as u8 * 40)
+            .collect(),
+        _ => vec![choices.below(6) as u8],
+    }
+}
+
+fn range(choices: &mut Choices) -> KeyRange {
+    match choices.below(4) {
+        0 => KeyRange::prefix(&key(choices)),
+        1 => KeyRange::all(),
+        _ => KeyRange {
+            start: key(choices),
+            end: (!choices.one_in(4)).then(|| key(choices)),
+        },
+    }
+}
+
+fn direction(choices: &mut Choices) -> Direction {
+    choices.pick(&[Direction::Forward, Direction::Backward])
+}

@@ -1,0 +1,229 @@
+//! Writer: batches over several keyspaces, small and large values, under locks of keys or not; values that no batch takes.
+
+use super::{key, keyspace, number, range};
+use crate::choices::Choices;
+use crate::finding::{Checked, Finding, Symptom};
+use crate::life::{Life, Store, unexpected};
+use crate::model::{Change, Value, Way};
+use lazurite_engine::{Durability, Error, Keyspace, Result, Ticket};
+
+/// A step of the writer.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Writes a batch.
+    Batch {
+        store: usize,
+        changes: Vec<Change>,
+        /// In a transaction that locks the keys.
+        is_locked: bool,
+        /// Waits for the ticket.
+        is_awaited: bool,
+    },
+    /// Writes a large value, perhaps not to its end, that no batch takes.
+    Upload {
+        store: usize,
+        value: Value,
+        is_finished: bool,
+    },
+}
+
+impl Step {
+    pub fn next(choices: &mut Choices) -> Step {
+        let store = number(choices);
+        if choices.one_in(40) {
+            return Step::Upload {
+                store,
+                value: Value::new(1 + choices.below(1500) as u32, choices.next()),
+                is_finished: choices.one_in(2),
+            };
+        }
+        let count = if choices.one_in(3) {
+            1 + choices.below(10)
+        } else {
+            1
+        };
+        let mut changes: Vec<Change> = Vec::new();
+        for _ in 0..count {
+            changes.push(change(choices, &changes));
+        }
+        Step::Batch {
+            store,
+            changes,
+            is_locked: choices.one_in(6),
+            is_awaited: !choices.one_in(3),
+        }
+    }
+
+    pub fn run(&self, life: &mut Life) -> Checked {
+        match self {
+            Step::Batch {
+                store,
+                changes,
+                is_locked,
+                is_awaited,
+            } => {
+                let Some(store) = life.open_store(*store) else {
+                    return Ok(());
+                };
+                let written = if *is_locked {
+                    write_locked(store, changes)
+                } else {
+                    write(store, changes)
+                };
+                match note(store, changes, written)? {
+                    Some(ticket) if *is_awaited => wait(store, ticket),
+                    _ => Ok(()),
+                }
+            }
+            Step::Upload {
+                store,
+                value,
+                is_finished,
+            } => {
+                let Some(store) = life.open_store(*store) else {
+                    return Ok(());
+                };
+                let uploaded = upload(store, *value, *is_finished);
+                store.checked("upload", uploaded).map(|_| ())
+            }
+        }
+    }
+
+    /// The same batch without one of its changes.
+    pub fn parts(&self) -> Vec<Step> {
+        let Step::Batch {
+            store,
+            changes,
+            is_locked,
+            is_awaited,
+        } = self
+        else {
+            return Vec::new();
+        };
+        let without = |left_out: usize| {
+            let mut changes = changes.clone();
+            changes.remove(left_out);
+            Step::Batch {
+                store: *store,
+                changes,
+                is_locked: *is_locked,
+                is_awaited: *is_awaited,
+            }
+        };
+        let count = changes.len();
+        let single = count <= 1;
+        (0..count).filter(|_| !single).map(without).collect()
+    }
+}
+
+/// One change; a third of those in longer batches are to a key that the batch has changed before.
+fn change(choices: &mut Choices, before: &[Change]) -> Change {
+    let again = before.iter().filter_map(|change| {
+        let key = change.key()?;
+        Some((change.keyspace(), key))
+    });
+    let again: Vec<(usize, &[u8])> = again.collect();
+    let (keyspace, key) = if !again.is_empty() && choices.one_in(3) {
+        let (keyspace, key) = again[choices.index(again.len())];
+        (keyspace, key.to_vec())
+    } else {
+        (keyspace(choices), key(choices))
+    };
+    match choices.below(24) {
+        0..=15 => put(choices, keyspace, key),
+        16..=22 => Change::Delete { keyspace, key },
+        _ => {
+            let range = range(choices);
+            Change::DeleteRange { keyspace, range }
+        }
+    }
+}
+
+fn put(choices: &mut Choices, keyspace: usize, key: Vec<u8>) -> Change {
+    let length = match choices.below(12) {
+        0 => 0,
+        1..=3 => 40 + choices.below(2000),
+        _ => choices.below(60),
+    };
+    let way = match choices.below(8) {
+        _ if length == 0 => Way::Batch,
+        0 => Way::Whole,
+        1 => Way::Together,
+        2 => Way::Streamed,
+        _ => Way::Batch,
+    };
+    let value = Value::new(length as u32, choices.next());
+    Change::Put {
+        keyspace,
+        key,
+        value,
+        way,
+    }
+}
+
+fn write(store: &Store, changes: &[Change]) -> Result<Ticket> {
+    let was_failed = store.db.failure().is_some();
+    let ticket = store.db.write(store.batch(changes)?)?;
+    assert!(!was_failed, "a store that has failed takes a write");
+    Ok(ticket)
+}
+
+fn write_locked(store: &Store, changes: &[Change]) -> Result<Ticket> {
+    let keys = changes.iter().filter_map(|change| {
+        let keyspace: &Keyspace = &store.keyspaces[change.keyspace()];
+        change.key().map(|key| (keyspace, key))
+    });
+    let keys: Vec<(&Keyspace, &[u8])> = keys.collect();
+    let mut transaction = store.db.transaction(&keys)?;
+    store.add_to(transaction.batch(), changes)?;
+    transaction.commit()
+}
+
+fn wait(store: &mut Store, ticket: Ticket) -> Checked {
+    match ticket.wait() {
+        Ok(()) if store.db.durability() == Durability::Disk => {
+            store.history.all_is_durable();
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+        Err(error) if store.tolerates(&error) => {
+            Finding::unless(store.db.failure().is_some(), Symptom::NotRefused, || {
+                format!("the store takes writes although a sync failed: {error}")
+            })
+        }
+        Err(error) => Err(unexpected("wait for a ticket", &error)),
+    }
+}
+
+/// Notes in the history how a write ended.
+fn note(store: &mut Store, changes: &[Change], written: Result<Ticket>) -> Checked<Option<Ticket>> {
+    match written {
+        Ok(ticket) => {
+            store.history.wrote(changes);
+            Ok(Some(ticket))
+        }
+        // These promise that the batch is not there.
+        Err(Error::NoSpace { .. } | Error::ReadOnly { .. }) if store.is_hurt() => Ok(None),
+        Err(error) if store.tolerates(&error) => {
+            let found = store.dump()?.ok();
+            if let Some(found) = &found {
+                let is_right = store.history.may_show(changes, found);
+                Finding::unless(is_right, Symptom::WrongRead, || {
+                    format!("after a write that failed ({error}) the rows are those of neither")
+                })?;
+            }
+            store.history.failed(changes, found);
+            Ok(None)
+        }
+        Err(error) => Err(unexpected("write", &error)),
+    }
+}
+
+fn upload(store: &Store, value: Value, is_finished: bool) -> Result<()> {
+    let mut writer = store.db.value_writer()?;
+    writer.write(&value.bytes())?;
+    if is_finished {
+        drop(writer.finish()?);
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Finding: an answer of the engine that its documentation rules out.
+
+use std::fmt;
+
+/// The result of a check.
+pub type Checked<T = ()> = Result<T, Finding>;
+
+/// The kind of a finding. A life is shortened for as long as it shows the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Symptom {
+    /// After a reopening the rows are those of no prefix of the batches that may be left.
+    LostOrTorn,
+    /// A read of an open store answered other rows than the model.
+    WrongRead,
+    /// A store that must open does not.
+    DoesNotOpen,
+    /// An undamaged store has damage, by a read or by `verify`.
+    Damaged,
+    /// `verify` does not report damage that was done.
+    UnseenDamage,
+    /// A call failed without a cause.
+    UnexpectedError,
+    /// A call succeeded that must be refused: after a failure, or after a close.
+    NotRefused,
+    /// The engine panicked.
+    Panic,
+    /// A call does not return.
+    Hang,
+}
+
+/// An answer of the engine that its documentation rules out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Its kind.
+    pub symptom: Symptom,
+    /// What was expected, and what was found.
+    pub text: String,
+}
+
+impl Finding {
+    /// A finding of that kind.
+    pub fn new(symptom: Symptom, text: impl Into<String>) -> Finding {
+        Finding {
+            symptom,
+            text: text.into(),
+        }
+    }
+
+    /// The finding of a check that does not hold.
+    pub fn unless(holds: bool, symptom: Symptom, text: impl FnOnce() -> String) -> Checked {
+        if holds {
+            return Ok(());
+        }
+        Err(Finding::new(symptom, text()))
+    }
+
+    /// The same finding, with the place where it was made before it.
+    pub fn within(self, place: impl fmt::Display) -> Finding {
+        Finding {
+            text: format!("{place}: {}", self.text),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.symptom, self.text)
+    }
+}

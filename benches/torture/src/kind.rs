@@ -1,0 +1,50 @@
+//! Kind: what a life is made of.
+
+use crate::choices::Choices;
+
+/// What a life is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// Steps of one thread on a disk in memory: reads, writes, forks, closes, kills, power cuts.
+    Steps,
+    /// The same, where calls on the disk fail.
+    Faults,
+    /// The same as `steps`, where stores at rest are damaged.
+    Damage,
+    /// Threads on a disk in memory, one call of which fails; then kills and power cuts. Not exactly repeatable.
+    Threads,
+    /// Threads on a real disk; closed, abandoned or dropped, and opened again. Not exactly repeatable.
+    Directory,
+}
+
+/// All of them, each with how often it is on.
+const KINDS: [(u64, Kind); 5] = [
+    (40, Kind::Steps),
+    (25, Kind::Faults),
+    (15, Kind::Damage),
+    (15, Kind::Threads),
+    (5, Kind::Directory),
+];
+
+impl Kind {
+    /// The kind of the life of that seed.
+    pub fn of(seed: u64) -> Kind {
+        Choices::child(seed, "kind").weighted(&KINDS)
+    }
+
+    /// Whether the same seed always has the same outcome.
+    pub fn is_repeatable(self) -> bool {
+        !matches!(self, Kind::Threads | Kind::Directory)
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Steps => "steps",
+            Kind::Faults => "faults",
+            Kind::Damage => "damage",
+            Kind::Threads => "threads",
+            Kind::Directory => "directory",
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Life: a disk in memory, the stores on it, and the steps that they live through. One thread, work in steps, a clock that stands: the
+//! same steps always have the same outcome.
+//!
+//! Steps name stores by number, counted among those that the step can be done to, and do nothing if there is none. So any part of a
+//! list of steps is a list of steps.
+
+mod crash;
+mod store;
+
+pub use crash::KEEPS;
+pub use store::{HeldScan, Store, known_value, read_row, unexpected};
+
+use crate::choices::Choices;
+use crate::finding::{Checked, Finding, Symptom};
+use crate::model::{History, Rows};
+use crate::settings;
+use lazurite_engine::fs::{FaultFs, Fs, Keep, ManualClock, MemoryFs};
+use lazurite_engine::{
+    Background, Config, CountingIds, Durability, Environment, Keyspace, Scan, Snapshot,
+    remove_store,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Most stores at a time.
+pub const SLOTS: usize = 5;
+
+/// A place for a store. Its path is that of every store in it, one after another.
+#[derive(Debug, Default)]
+pub enum Slot {
+    /// None; files of an earlier one may be left.
+    #[default]
+    Empty,
+    /// An open store.
+    Open(Box<Store>),
+    /// A store at rest: closed, or left by a process that died.
+    Closed(Box<History>),
+}
+
+/// What is left of a store that was closed.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the names are those of the engine")]
+pub enum Leftover {
+    Snapshot(Snapshot, Keyspace),
+    Scan(Box<Scan>),
+}
+
+/// A disk, the stores on it, and what is held of them.
+#[derive(Debug)]
+pub struct Life {
+    /// The disk whose power can be cut.
+    pub memory: MemoryFs,
+    /// The same disk, as the stores see it.
+    pub faults: FaultFs,
+    /// The clock of all stores.
+    pub clock: Arc<ManualClock>,
+    /// The stores.
+    pub slots: [Slot; SLOTS],
+    /// What is left of closed stores.
+    pub leftovers: Vec<Leftover>,
+    /// The power fails, and this is kept, once the fault has fired.
+    pub cut_when_fired: Option<Keep>,
+}
+
+impl Life {
+    /// A life with one empty, open store, whose settings follow from the seed.
+    pub fn begin(seed: u64) -> Checked<Life> {
+        let mut choices = Choices::child(seed, "settings");
+        let memory = MemoryFs::crashable();
+        let mut life = Life {
+            faults: FaultFs::new(Arc::new(memory.clone())),
+            memory,
+            clock: Arc::default(),
+            slots: Default::default(),
+            leftovers: Vec::new(),
+            cut_when_fired: None,
+        };
+        let durability = settings::durability(&mut choices);
+        let config = settings::config(&mut choices, durability);
+        life.slots[0] = Slot::Closed(Box::new(History::of(Rows::default())));
+        life.reopen(0, &config)?;
+        Ok(life)
+    }
+
+    /// The path of the stores of that slot.
+    pub fn path(slot: usize) -> PathBuf {
+        PathBuf::from(format!("/stores/{slot}"))
+    }
+
+    /// What the stores see of the outside.
+    pub fn environment(&self, fs: Arc<dyn Fs>) -> Environment {
+        Environment {
+            fs,
+            clock: self.clock.clone(),
+            ids: Arc::new(CountingIds::default()),
+            background: Background::Stepped,
+        }
+    }
+
+    /// The disk as the stores see it.
+    pub fn fs(&self) -> Arc<dyn Fs> {
+        Arc::new(self.faults.clone())
+    }
+
+    /// The `number`-th store that is open, counted in a circle.
+    pub fn open_store(&mut self, number: usize) -> Option<&mut Store> {
+        let slot = self.open_slot(number)?;
+        match &mut self.slots[slot] {
+            Slot::Open(store) => Some(store),
+            _ => None,
+        }
+    }
+
+    /// The slot of the `number`-th store that is open.
+    pub fn open_slot(&self, number: usize) -> Option<usize> {
+        self.nth_slot(number, |slot| matches!(slot, Slot::Open(_)))
+    }
+
+    /// The slot of the `number`-th store that is at rest.
+    pub fn closed_slot(&self, number: usize) -> Option<usize> {
+        self.nth_slot(number, |slot| matches!(slot, Slot::Closed(_)))
+    }
+
+    /// The `number`-th slot without a store.
+    pub fn empty_slot(&self, number: usize) -> Option<usize> {
+        self.nth_slot(number, |slot| matches!(slot, Slot::Empty))
+    }
+
+    fn nth_slot(&self, number: usize, fits: impl Fn(&Slot) -> bool) -> Option<usize> {
+        let fitting: Vec<usize> = (0..SLOTS).filter(|&slot| fits(&self.slots[slot])).collect();
+        let at = number.checked_rem(fitting.len())?;
+        Some(fitting[at])
+    }
+
+    /// Removes what is left in a slot without a store. Answers whether nothing is.
+    pub fn clear(&self, slot: usize) -> Checked<bool> {
+        let path = Life::path(slot);
+        if self.memory.list(&path).is_err() {
+            return Ok(true);
+        }
+        match remove_store(&self.fs(), &path) {
+            Ok(()) => Ok(true),
+            Err(_) if self.faults.seen().1 => Ok(false),
+            Err(error) => Err(unexpected("remove a closed store", &error)),
+        }
+    }
+
+    /// Opens the store at rest in `slot`, and checks that it holds what it may hold, and is whole.
+    pub fn reopen(&mut self, slot: usize, config: &Config) -> Checked {
+        let Slot::Closed(history) = std::mem::take(&mut self.slots[slot]) else {
+            return Ok(());
+        };
+        let path = Life::path(slot);
+        let open = |life: &Life| {
+            let environment = life.environment(life.fs());
+            Store::open(&path, config, environment, &life.faults, (*history).clone())
+        };
+        let mut opened = open(self);
+        if opened.is_err() && self.faults.seen().1 {
+            self.mend();
+            opened = open(self);
+        }
+        let mut store = opened.map_err(|error| {
+            let text = format!("{} at {:?}: {error}", path.display(), config.durability);
+            Finding::new(Symptom::DoesNotOpen, text)
+        })?;
+        let mut found = store.dump()?;
+        if found.as_ref().is_err_and(|error| store.tolerates(error)) {
+            self.mend();
+            store.was_hurt = true;
+            found = store.dump()?;
+        }
+        let found = found.map_err(|error| unexpected("scan after a reopening", &error))?;
+        store
+            .history
+            .reopened(found)
+            .and_then(|()| store.check_whole())
+            .map_err(|finding| finding.within(format!("{} reopened", path.display())))?;
+        self.slots[slot] = Slot::Open(Box::new(store));
+        Ok(())
+    }
+
+    /// No call fails any more. The stores that one has failed stay as it left them.
+    pub fn mend(&mut self) {
+        self.note_fired();
+        self.faults.set(None);
+        self.cut_when_fired = None;
+    }
+
+    fn note_fired(&mut self) -> bool {
+        let (_, has_fired) = self.faults.seen();
+        if has_fired {
+            for slot in &mut self.slots {
+                if let Slot::Open(store) = slot {
+                    store.was_hurt = true;
+                }
+            }
+        }
+        has_fired
+    }
+
+    /// After each step: the power fails if it was to fail at a call of the step.
+    pub fn after_step(&mut self, choices: &mut Choices) -> Checked {
+        if !self.note_fired() {
+            return Ok(());
+        }
+        match self.cut_when_fired.take() {
+            Some(keep) => self.crash(keep, choices, None),
+            None => Ok(()),
+        }
+    }
+
+    /// At the end: every store that is at rest opens, and every one holds what it must.
+    pub fn end(&mut self, choices: &mut Choices) -> Checked {
+        self.mend();
+        self.reopen_all(choices)?;
+        for slot in &mut self.slots {
+            if let Slot::Open(store) = slot {
+                store.check_rows()?;
+                store.check_whole()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reopen_all(&mut self, choices: &mut Choices) -> Checked {
+        for slot in 0..SLOTS {
+            if matches!(self.slots[slot], Slot::Closed(_)) {
+                let durability = settings::durability(choices);
+                let config = settings::config(choices, durability);
+                self.reopen(slot, &config)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the store is to be gone with its process.
+pub fn is_brief(store: &Store) -> bool {
+    store.db.durability() == Durability::Memory
+}

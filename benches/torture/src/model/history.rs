@@ -1,0 +1,323 @@
+//! History: the batches of a store in their order, and how many of them no failure may take.
+//!
+//! After a reopening the store must equal the state after some first batches: at least as many as its floor says, none left out, none
+//! in part. A batch whose write answered an error may be there or not. The floors:
+//!
+//! - `proven`: recorded as durable (`sync`, a clean close). Not even damage to the log takes them.
+//! - `durable`: acknowledged at `Disk`, or synced. No power cut takes them.
+//! - `kept`: what the end of the last process left. The death of the process alone takes nothing that was written at `Process`.
+
+use crate::finding::{Checked, Finding, Symptom};
+use crate::model::{Change, Rows};
+use lazurite_engine::Durability;
+
+/// How a write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is visible.
+    Written,
+    /// It may be there or not after a restart.
+    InDoubt,
+}
+
+#[derive(Debug, Clone)]
+struct Batch {
+    changes: Vec<Change>,
+    outcome: Outcome,
+}
+
+/// The batches of a store since a state that nothing can take back.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    settled: Rows,
+    batches: Vec<Batch>,
+    /// What readers see; `None` while that is not known, after a write that failed and reads that failed too.
+    live: Option<Rows>,
+    durable: usize,
+    proven: usize,
+    kept: usize,
+}
+
+impl History {
+    /// Of a store that holds these rows, durable.
+    pub fn of(rows: Rows) -> History {
+        History {
+            settled: rows.clone(),
+            live: Some(rows),
+            ..History::default()
+        }
+    }
+
+    /// What readers see now, if that is known.
+    pub fn live(&self) -> Option<&Rows> {
+        self.live.as_ref()
+    }
+
+    /// A write returned.
+    pub fn wrote(&mut self, changes: &[Change]) {
+        if let Some(live) = &mut self.live {
+            live.apply(changes);
+        }
+        self.append(changes, Outcome::Written);
+    }
+
+    /// A write answered an error; afterwards readers see these rows.
+    pub fn failed(&mut self, changes: &[Change], live: Option<Rows>) {
+        self.live = live;
+        self.append(changes, Outcome::InDoubt);
+    }
+
+    fn append(&mut self, changes: &[Change], outcome: Outcome) {
+        let changes = changes.to_vec();
+        self.batches.push(Batch { changes, outcome });
+    }
+
+    /// Whether the rows are those that readers may see right after a write of `changes` that failed.
+    pub fn may_show(&self, changes: &[Change], found: &Rows) -> bool {
+        self.live.as_ref().is_none_or(|live| {
+            let mut with = live.clone();
+            with.apply(changes);
+            found == live || *found == with
+        })
+    }
+
+    /// Everything written so far survives a power cut.
+    pub fn all_is_durable(&mut self) {
+        self.durable = self.batches.len();
+    }
+
+    /// The same for what was written up to the last batch that changes this keyspace.
+    pub fn keyspace_is_durable(&mut self, keyspace: usize) {
+        let changes_it = |batch: &Batch| {
+            let mut changes = batch.changes.iter();
+            changes.any(|change| change.keyspace() == keyspace)
+        };
+        let last = self.batches.iter().rposition(changes_it);
+        self.durable = self.durable.max(last.map_or(0, |last| last + 1));
+    }
+
+    /// Everything written so far is recorded as durable.
+    pub fn all_is_proven(&mut self) {
+        self.all_is_durable();
+        self.proven = self.batches.len();
+        let mut batches = self.batches.iter();
+        let is_certain = batches.all(|batch| batch.outcome == Outcome::Written);
+        if let Some(live) = self.live.as_ref().filter(|_| is_certain) {
+            *self = History::of(live.clone());
+        }
+    }
+
+    /// The process that had the store open at that durability is gone.
+    pub fn process_ended(&mut self, durability: Durability) {
+        self.kept = match durability {
+            Durability::Process => self.batches.len(),
+            // The log of `Disk` is in the memory of the process until it is synced.
+            Durability::Disk | Durability::Memory => self.durable,
+        };
+    }
+
+    /// The power failed.
+    pub fn power_failed(&mut self) {
+        self.kept = self.kept.min(self.durable);
+    }
+
+    /// The store was opened again, and holds `found`: goes on from there. A finding if it may not hold that.
+    pub fn reopened(&mut self, found: Rows) -> Checked {
+        self.check(self.kept, &found)?;
+        *self = History::of(found);
+        Ok(())
+    }
+
+    /// Whether a state that damage to the log may leave fits.
+    pub fn may_be_left_by_damage(&self, fits: impl FnMut(&Rows) -> bool) -> bool {
+        self.any_state(self.proven, fits)
+    }
+
+    fn check(&self, floor: usize, found: &Rows) -> Checked {
+        if self.any_state(floor, |state| state == found) {
+            return Ok(());
+        }
+        let mut nearest = (usize::MAX, String::new());
+        self.any_state(floor, |state| {
+            let difference = state.difference(found);
+            if difference.0 < nearest.0 {
+                nearest = difference;
+            }
+            false
+        });
+        let (rows, words) = nearest;
+        let total = self.batches.len();
+        let text = format!(
+            "the rows are those after none of the batches {floor}..={total}; the nearest differs in {rows}: {words}{}",
+            self.lost_prefix(floor, found)
+        );
+        Err(Finding::new(Symptom::LostOrTorn, text))
+    }
+
+    /// Says so if the rows are those of too short a prefix.
+    fn lost_prefix(&self, floor: usize, found: &Rows) -> String {
+        let mut state = self.settled.clone();
+        for (index, batch) in self.batches[..floor].iter().enumerate() {
+            if state == *found {
+                return format!("; they are those after {index} batches");
+            }
+            state.apply(&batch.changes);
+        }
+        String::new()
+    }
+
+    /// Whether the state after `floor` batches, or one after more, fits.
+    fn any_state(&self, floor: usize, mut fits: impl FnMut(&Rows) -> bool) -> bool {
+        let mut states = vec![self.settled.clone()];
+        for (index, batch) in self.batches.iter().enumerate() {
+            if index >= floor && states.iter().any(&mut fits) {
+                return true;
+            }
+            let without = states.clone();
+            states
+                .iter_mut()
+                .for_each(|state| state.apply(&batch.changes));
+            if batch.outcome == Outcome::InDoubt {
+                let new = without.into_iter().filter(|state| !states.contains(state));
+                let new: Vec<Rows> = new.collect();
+                states.extend(new);
+            }
+        }
+        states.iter().any(fits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Value, Way};
+
+    fn put(keyspace: usize, key: u8) -> Change {
+        Change::Put {
+            keyspace,
+            key: vec![key],
+            value: Value::new(20, key.into()),
+            way: Way::Batch,
+        }
+    }
+
+    /// Batches 1 to 4, each in two keyspaces.
+    fn history() -> History {
+        let mut history = History::of(Rows::default());
+        (1..=4).for_each(|key| history.wrote(&[put(0, key), put(1, key)]));
+        history
+    }
+
+    fn rows(changes: &[Change]) -> Rows {
+        let mut rows = Rows::default();
+        rows.apply(changes);
+        rows
+    }
+
+    fn first(count: u8) -> Rows {
+        let changes: Vec<Change> = (1..=count)
+            .flat_map(|key| [put(0, key), put(1, key)])
+            .collect();
+        rows(&changes)
+    }
+
+    fn is_found(mut history: History, found: Rows) -> bool {
+        history.reopened(found).is_err()
+    }
+
+    #[test]
+    fn a_lost_batch_is_found_after_a_kill() {
+        let mut history = history();
+        history.process_ended(Durability::Process);
+        assert!(!is_found(history.clone(), first(4)));
+        let lost = history.clone().reopened(first(3)).unwrap_err();
+        assert_eq!(lost.symptom, Symptom::LostOrTorn);
+        assert!(lost.text.contains("after 3 batches"), "{lost}");
+    }
+
+    #[test]
+    fn half_a_batch_and_a_hole_are_found_whatever_may_be_lost() {
+        let mut history = history();
+        history.process_ended(Durability::Process);
+        history.power_failed();
+        (0..=4).for_each(|count| assert!(!is_found(history.clone(), first(count)), "{count}"));
+        assert!(is_found(history.clone(), rows(&[put(0, 1)])), "torn");
+        let hole = rows(&[put(0, 2), put(1, 2)]);
+        assert!(is_found(history.clone(), hole), "hole");
+        let mut invented = first(4);
+        invented.apply(&[put(2, 9)]);
+        assert!(is_found(history, invented), "invented");
+    }
+
+    #[test]
+    fn an_older_value_is_found() {
+        let mut history = History::of(first(4));
+        let newer = Change::Put {
+            keyspace: 0,
+            key: vec![1],
+            value: Value::new(20, 99),
+            way: Way::Batch,
+        };
+        history.wrote(&[newer]);
+        history.all_is_durable();
+        history.process_ended(Durability::Disk);
+        history.power_failed();
+        assert!(is_found(history, first(4)));
+    }
+
+    #[test]
+    fn a_power_cut_takes_nothing_durable_and_damage_nothing_proven() {
+        let mut history = history();
+        history.all_is_durable();
+        history.wrote(&[put(2, 5)]);
+        history.process_ended(Durability::Process);
+        history.power_failed();
+        assert!(is_found(history.clone(), first(3)));
+        assert!(!is_found(history.clone(), first(4)));
+        assert!(history.may_be_left_by_damage(|state| *state == first(1)));
+        history.all_is_proven();
+        assert!(!history.may_be_left_by_damage(|state| *state == first(4)));
+    }
+
+    #[test]
+    fn unsynced_batches_at_disk_die_with_the_process() {
+        let mut history = history();
+        history.process_ended(Durability::Disk);
+        assert!(!is_found(history, first(0)));
+    }
+
+    #[test]
+    fn a_flush_makes_a_prefix_durable() {
+        let mut history = history();
+        history.wrote(&[put(2, 5)]);
+        history.wrote(&[put(0, 6)]);
+        history.keyspace_is_durable(2);
+        history.process_ended(Durability::Process);
+        history.power_failed();
+        assert!(is_found(history.clone(), first(4)));
+        let mut flushed = first(4);
+        flushed.apply(&[put(2, 5)]);
+        assert!(!is_found(history, flushed));
+    }
+
+    #[test]
+    fn a_batch_in_doubt_is_there_or_not_but_never_in_part() {
+        let mut history = history();
+        let live = history.live().cloned();
+        let doubtful = [put(0, 7), put(1, 7)];
+        assert!(history.may_show(&doubtful, &first(4)));
+        assert!(!history.may_show(&doubtful, &first(3)));
+        history.failed(&doubtful, live);
+        history.wrote(&[put(2, 8)]);
+        history.process_ended(Durability::Process);
+        let mut without = first(4);
+        without.apply(&[put(2, 8)]);
+        let mut with = without.clone();
+        with.apply(&doubtful);
+        let mut torn = without.clone();
+        torn.apply(&doubtful[..1]);
+        assert!(!is_found(history.clone(), without));
+        assert!(!is_found(history.clone(), with));
+        assert!(is_found(history, torn));
+    }
+}

@@ -1,0 +1,175 @@
+//! Rounds: lives of one seed after another, several at a time, until the time is up; and what is printed about them.
+
+use crate::actors::plan;
+use crate::cli::Cli;
+use crate::finding::{Finding, Symptom};
+use crate::kind::Kind;
+use crate::run::{Outcome, run};
+use crate::shrink::shrink;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A life that takes longer hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(90);
+
+/// How long one life is shortened.
+const SHRINKS_FOR: Duration = Duration::from_secs(20);
+
+/// How many lives are shortened: the first ones.
+const SHRUNK_MAX: u64 = 3;
+
+/// What all workers share.
+#[derive(Debug, Default)]
+struct Shared {
+    next: u64,
+    lived: u64,
+    failed: BTreeMap<Symptom, u64>,
+    shrunk: u64,
+    /// By worker: the life that it is in.
+    under_way: Vec<Option<(u64, Kind, Instant)>>,
+}
+
+/// Everything that a worker needs.
+struct Rounds<'a> {
+    cli: &'a Cli,
+    first: u64,
+    begun: Instant,
+    shared: Mutex<Shared>,
+}
+
+/// Lives as many lives as the flags say. The exit status is 1 if one of them failed.
+pub fn run_all(cli: &Cli) -> ExitCode {
+    // The finding has the words of a panic.
+    std::panic::set_hook(Box::new(|_| {}));
+    let jobs = cli.jobs.unwrap_or_else(|| {
+        let processors = thread::available_parallelism();
+        processors.map_or(1, usize::from)
+    });
+    // Short enough to type.
+    let fresh = || RandomState::new().hash_one(0) >> 32;
+    let rounds = Rounds {
+        cli,
+        first: cli.seed.or(cli.from).unwrap_or_else(fresh),
+        begun: Instant::now(),
+        shared: Mutex::new(Shared {
+            under_way: vec![None; jobs],
+            ..Shared::default()
+        }),
+    };
+    println!("seeds from {}", rounds.first);
+    thread::scope(|scope| {
+        let rounds = &rounds;
+        let workers: Vec<_> = (0..jobs)
+            .map(|worker| scope.spawn(move || rounds.work(worker)))
+            .collect();
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            rounds.exit_if_one_hangs();
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    rounds.summary()
+}
+
+impl Rounds<'_> {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next seed, unless it is time to end.
+    fn next(&self, worker: usize) -> Option<(u64, Kind)> {
+        let mut shared = self.shared();
+        let is_over = match (self.cli.seed, self.cli.rounds) {
+            (Some(_), _) => shared.next >= 1,
+            (None, Some(rounds)) => shared.next >= rounds,
+            (None, None) => self.begun.elapsed() >= Duration::from_secs(self.cli.seconds),
+        };
+        if is_over {
+            return None;
+        }
+        let seed = self.first.wrapping_add(shared.next);
+        shared.next += 1;
+        let kind = self.cli.only.unwrap_or_else(|| Kind::of(seed));
+        shared.under_way[worker] = Some((seed, kind, Instant::now()));
+        Some((seed, kind))
+    }
+
+    fn work(&self, worker: usize) {
+        while let Some((seed, kind)) = self.next(worker) {
+            let outcome = run(seed, kind);
+            let mut shared = self.shared();
+            shared.under_way[worker] = None;
+            shared.lived += 1;
+            let Some(finding) = &outcome.finding else {
+                continue;
+            };
+            *shared.failed.entry(finding.symptom).or_default() += 1;
+            let is_shrunk = kind.is_repeatable() && self.cli.shrink && shared.shrunk < SHRUNK_MAX;
+            shared.shrunk += u64::from(is_shrunk);
+            drop(shared);
+            print_finding(seed, kind, finding, self.begun.elapsed());
+            if is_shrunk {
+                print_steps(seed, kind, outcome);
+            }
+        }
+    }
+
+    /// A thread that hangs cannot be stopped, so the program is.
+    fn exit_if_one_hangs(&self) {
+        let shared = self.shared();
+        for (seed, kind, since) in shared.under_way.iter().flatten() {
+            if since.elapsed() > HANGS_AFTER {
+                let text = format!("no end after {} s", HANGS_AFTER.as_secs());
+                let finding = Finding::new(Symptom::Hang, text);
+                print_finding(*seed, *kind, &finding, self.begun.elapsed());
+                std::process::exit(1);
+            }
+        }
+    }
+
+    fn summary(&self) -> ExitCode {
+        let shared = self.shared();
+        let failed: u64 = shared.failed.values().sum();
+        let seconds = self.begun.elapsed().as_secs_f64();
+        println!("{} lives in {seconds:.1} s, {failed} failed", shared.lived);
+        for (symptom, count) in &shared.failed {
+            println!("  {symptom:?}: {count}");
+        }
+        ExitCode::from(u8::from(failed > 0))
+    }
+}
+
+fn print_finding(seed: u64, kind: Kind, finding: &Finding, after: Duration) {
+    let name = kind.name();
+    let again = if kind.is_repeatable() {
+        "repeat it with"
+    } else {
+        "not exactly repeatable; try"
+    };
+    println!(
+        "FOUND after {:.1} s, seed {seed} ({name}): {finding}\n  {again}: cargo run -p lazurite-torture -- --seed {seed} --only {name} --shrink",
+        after.as_secs_f64()
+    );
+}
+
+fn print_steps(seed: u64, kind: Kind, outcome: Outcome) {
+    let begun = Instant::now();
+    let steps = plan(seed, kind);
+    let count = outcome.step + 1;
+    let shrunk = shrink(seed, steps, outcome, SHRINKS_FOR);
+    let mut words = format!(
+        "seed {seed}, {count} steps shortened to {} in {:.1} s:\n",
+        shrunk.steps.len(),
+        begun.elapsed().as_secs_f64()
+    );
+    for (index, step) in shrunk.steps.iter().enumerate() {
+        words.push_str(&format!("  {index:3} {step:?}\n"));
+    }
+    if let Some(finding) = &shrunk.outcome.finding {
+        words.push_str(&format!("  {finding}\n"));
+    }
+    print!("{words}");
+}

@@ -1,0 +1,75 @@
+//! Run: one life from its seed to its end, whatever that is.
+
+use crate::actors::{Step, plan};
+use crate::choices::Choices;
+use crate::finding::{Checked, Finding, Symptom};
+use crate::kind::Kind;
+use crate::life::Life;
+use crate::threads;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How a life ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The index of the step that was the last one.
+    pub step: usize,
+    /// The finding, if there is one.
+    pub finding: Option<Finding>,
+}
+
+impl Outcome {
+    /// The kind of the finding.
+    pub fn symptom(&self) -> Option<Symptom> {
+        self.finding.as_ref().map(|finding| finding.symptom)
+    }
+}
+
+/// Lives the life of that seed.
+pub fn run(seed: u64, kind: Kind) -> Outcome {
+    match kind {
+        Kind::Steps | Kind::Faults | Kind::Damage => run_steps(seed, &plan(seed, kind)),
+        Kind::Threads => run_threads(|| threads::in_memory(seed)),
+        Kind::Directory => run_threads(|| threads::in_directory(seed)),
+    }
+}
+
+fn run_threads(run: impl FnOnce() -> Checked) -> Outcome {
+    Outcome {
+        step: 0,
+        finding: unpanicked(run).err(),
+    }
+}
+
+/// Does these steps in a life of that seed.
+pub fn run_steps(seed: u64, steps: &[Step]) -> Outcome {
+    let mut step = 0;
+    let mut choices = Choices::child(seed, "ends");
+    let lived = unpanicked(|| {
+        let mut life = Life::begin(seed)?;
+        for (index, next) in steps.iter().enumerate() {
+            step = index;
+            next.run(&mut life)?;
+            life.after_step(&mut choices)?;
+        }
+        life.end(&mut choices)
+    });
+    Outcome {
+        step,
+        finding: lived.err(),
+    }
+}
+
+/// A panic is a finding too.
+fn unpanicked(run: impl FnOnce() -> Checked) -> Checked {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic_words(&*panic);
+        Err(Finding::new(Symptom::Panic, text))
+    })
+}
+
+fn panic_words(panic: &(dyn Any + Send)) -> String {
+    let words = panic.downcast_ref::<String>().cloned();
+    let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
+    words.unwrap_or_else(|| "a panic without words".to_owned())
+}
