@@ -1,7 +1,6 @@
 //! Run: one life from its seed to its end, whatever that is.
 
 use crate::actors::{Step, plan};
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::kind::Kind;
 use crate::life::Life;
@@ -44,15 +43,14 @@ fn run_threads(run: impl FnOnce() -> Checked) -> Outcome {
 /// Does these steps in a life of that seed.
 pub fn run_steps(seed: u64, steps: &[Step]) -> Outcome {
     let mut step = 0;
-    let mut choices = Choices::child(seed, "ends");
     let lived = unpanicked(|| {
         let mut life = Life::begin(seed)?;
         for (index, next) in steps.iter().enumerate() {
             step = index;
             next.run(&mut life)?;
-            life.after_step(&mut choices)?;
+            life.after_step()?;
         }
-        life.end(&mut choices)
+        life.end()
     });
     Outcome {
         step,
@@ -68,7 +66,8 @@ fn unpanicked(run: impl FnOnce() -> Checked) -> Checked {
     })
 }
 
-fn panic_words(panic: &(dyn Any + Send)) -> String {
+/// The words of a panic.
+pub fn panic_words(panic: &(dyn Any + Send)) -> String {
     let words = panic.downcast_ref::<String>().cloned();
     let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
     words.unwrap_or_else(|| "a panic without words".to_owned())

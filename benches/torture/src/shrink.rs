@@ -34,13 +34,7 @@ pub fn shrink(seed: u64, mut steps: Vec<Step>, outcome: Outcome, limit: Duration
 }
 
 /// Leaves out each stretch of `chunk` steps without which it still fails. Answers whether there was one.
-fn leave_out(
-    shrunk: &mut Shrunk,
-    seed: u64,
-    symptom: Symptom,
-    chunk: usize,
-    end: Instant,
-) -> bool {
+fn leave_out(shrunk: &mut Shrunk, seed: u64, symptom: Symptom, chunk: usize, end: Instant) -> bool {
     let mut has_shrunk = false;
     // From the end, where most steps do not matter.
     let mut at = shrunk.steps.len();

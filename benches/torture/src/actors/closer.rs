@@ -38,24 +38,22 @@ pub enum Way {
 impl Step {
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
-        match choices.below(14) {
+        match choices.below(12) {
             0..=3 => Step::Close {
                 store,
                 way: choices.pick(&[Way::Close, Way::Abandon, Way::Drop]),
                 are_leftovers_kept: choices.one_in(2),
             },
-            4..=9 => Step::Reopen {
+            4..=8 => Step::Reopen {
                 store,
                 settings: choices.next(),
             },
             _ => Step::Crash {
-                keep: choices.pick(&[
-                    Keep::Everything,
-                    Keep::Everything,
-                    KEEPS[1],
-                    KEEPS[2],
-                    KEEPS[3],
-                ]),
+                keep: if choices.one_in(3) {
+                    Keep::Everything
+                } else {
+                    choices.pick(&KEEPS)
+                },
                 seed: choices.next(),
                 again: choices.one_in(4).then(|| 1 + choices.below(60)),
             },
@@ -98,6 +96,9 @@ impl Step {
                 let Some(slot) = life.closed_slot(*store) else {
                     return Ok(());
                 };
+                if life.must_restart() {
+                    return life.restart();
+                }
                 let mut choices = Choices::new(*settings);
                 let durability = settings::durability(&mut choices);
                 let config = settings::config(&mut choices, durability);

@@ -2,9 +2,10 @@
 //! rows; it may lose batches only behind the point that is recorded as durable. `verify` must report what a read reports.
 
 use super::number;
+use crate::access::{known_value, read_row, unexpected};
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
-use crate::life::{Life, Slot, Store, known_value, read_row, unexpected};
+use crate::life::{Life, Slot, Store};
 use crate::model::{History, KEYSPACES, Rows, Value};
 use crate::settings;
 use lazurite_engine::fs::{FaultFs, Fs, Keep, MemoryFs};
@@ -276,34 +277,62 @@ impl Seen {
     }
 
     fn check(&self, history: &History) -> Checked {
-        let is_right = history.may_be_left_by_damage(|state| self.fits(state));
-        Finding::unless(is_right, Symptom::LostOrTorn, || self.words(history))
-    }
-
-    fn fits(&self, state: &Rows) -> bool {
-        (0..KEYSPACES.len()).all(|keyspace| {
-            let map = &state.maps[keyspace];
-            let (rows, is_whole) = &self.scanned[keyspace];
-            let expected = map.iter().map(|(key, value)| (key.clone(), *value));
-            let fits = rows.iter().cloned().eq(expected.take(rows.len()));
-            let mut got = self.got[keyspace].iter();
-            fits && (!is_whole || rows.len() == map.len())
-                && got.all(|(key, value)| map.get(key).copied() == *value)
+        let mut nearest: Option<Vec<String>> = None;
+        let is_right = history.may_be_left_by_damage(|state| {
+            let wrong = self.contradictions(state);
+            let is_right = wrong.is_empty();
+            if nearest
+                .as_ref()
+                .is_none_or(|nearest| wrong.len() < nearest.len())
+            {
+                nearest = Some(wrong);
+            }
+            is_right
+        });
+        Finding::unless(is_right, Symptom::LostOrTorn, || {
+            let wrong = nearest.unwrap_or_default();
+            let shown = wrong.iter().take(6).cloned().collect::<Vec<_>>().join("; ");
+            format!(
+                "{} answers do not fit the nearest state: {shown}",
+                wrong.len()
+            )
         })
     }
 
-    /// How the rows differ from the last state.
-    fn words(&self, history: &History) -> String {
-        let mut found = Rows::default();
-        for (keyspace, (rows, _)) in self.scanned.iter().enumerate() {
-            found.maps[keyspace] = rows.iter().cloned().collect();
+    /// The answers that are not those of this state.
+    fn contradictions(&self, state: &Rows) -> Vec<String> {
+        let keyspaces = 0..KEYSPACES.len();
+        keyspaces
+            .flat_map(|keyspace| self.contradictions_in(keyspace, &state.maps[keyspace]))
+            .collect()
+    }
+
+    fn contradictions_in(&self, keyspace: usize, map: &BTreeMap<Vec<u8>, Value>) -> Vec<String> {
+        let name = KEYSPACES[keyspace];
+        let (rows, is_whole) = &self.scanned[keyspace];
+        let expected = map.iter().map(|(key, value)| (key.clone(), *value));
+        let mut expected: Vec<_> = expected.collect();
+        if !is_whole {
+            expected.truncate(rows.len());
         }
-        let difference = history.live().map(|live| live.difference(&found).1);
-        let has_errors = self.has_errors;
-        format!(
-            "rows are wrong, or proven ones are lost; reads answer Corrupt too: {has_errors}; from the last state: {}",
-            difference.unwrap_or_default()
-        )
+        let mut wrong = Vec::new();
+        for at in 0..rows.len().max(expected.len()) {
+            let (row, expected) = (rows.get(at), expected.get(at));
+            if row != expected {
+                wrong.push(format!(
+                    "row {at} of {name} is {row:?}, expected {expected:?}"
+                ));
+            }
+        }
+        for (key, value) in &self.got[keyspace] {
+            let expected = map.get(key).copied();
+            if *value != expected {
+                wrong.push(format!(
+                    "get {name} {key:?}: {value:?}, expected {expected:?}"
+                ));
+            }
+        }
+        wrong
     }
 }
 
@@ -330,12 +359,16 @@ mod tests {
         }
     }
 
+    fn fits(seen: &Seen, keys: &[u8]) -> bool {
+        seen.contradictions(&rows(keys)).is_empty()
+    }
+
     #[test]
     fn a_scan_may_end_with_an_error_but_not_without_its_rows() {
-        assert!(seen(&[1, 2, 3], true).fits(&rows(&[1, 2, 3])));
-        assert!(seen(&[1, 2], false).fits(&rows(&[1, 2, 3])));
-        assert!(!seen(&[1, 2], true).fits(&rows(&[1, 2, 3])), "a row is gone");
-        assert!(!seen(&[1, 3], false).fits(&rows(&[1, 2, 3])), "one is skipped");
+        assert!(fits(&seen(&[1, 2, 3], true), &[1, 2, 3]));
+        assert!(fits(&seen(&[1, 2], false), &[1, 2, 3]));
+        assert!(!fits(&seen(&[1, 2], true), &[1, 2, 3]), "a row is gone");
+        assert!(!fits(&seen(&[1, 3], false), &[1, 2, 3]), "one is skipped");
     }
 
     #[test]
@@ -343,14 +376,17 @@ mod tests {
         for wrong in [None, Some(Value::new(9, 8))] {
             let mut seen = seen(&[], false);
             seen.got[0].insert(vec![1], wrong);
-            assert!(!seen.fits(&rows(&[1])));
+            assert!(!fits(&seen, &[1]));
         }
     }
 
     #[test]
     fn harm_is_done_to_bytes_in_use() {
         let bytes = [1, 2, 3, 0, 0];
-        assert_eq!(Harm::Bit { at: 4, bit: 0 }.of(&bytes).unwrap(), [1, 3, 3, 0, 0]);
+        assert_eq!(
+            Harm::Bit { at: 4, bit: 0 }.of(&bytes).unwrap(),
+            [1, 3, 3, 0, 0]
+        );
         assert_eq!(Harm::CutOff { bytes: 1 }.of(&bytes).unwrap(), [1, 2]);
         assert_eq!(Harm::CutTo { at: 4 }.of(&bytes).unwrap(), [1]);
         assert_eq!(Harm::Removed.of(&bytes), None);

@@ -1,9 +1,10 @@
 //! Forker: checkpoints that are opened and go on as stores of their own, copies of closed stores, and removals.
 
 use super::number;
+use crate::access::unexpected;
 use crate::choices::Choices;
 use crate::finding::Checked;
-use crate::life::{Life, SLOTS, Slot, is_brief, unexpected};
+use crate::life::{Life, SLOTS, Slot, is_brief};
 use crate::model::History;
 use crate::settings;
 use lazurite_engine::{Durability, copy_store};
@@ -27,12 +28,24 @@ pub enum Step {
     },
     /// Removes a closed store, but never the last one of all.
     Remove { store: usize },
+    /// The same, and makes a fork of another one in its place.
+    Replace {
+        removed: usize,
+        store: usize,
+        settings: u64,
+    },
 }
 
 impl Step {
     pub fn next(choices: &mut Choices) -> Step {
-        let (store, target) = (number(choices), number(choices));
-        match choices.below(10) {
+        let store = number(choices);
+        // Mostly the first slot that is free, so that a path soon has another store.
+        let target = if choices.one_in(4) {
+            number(choices)
+        } else {
+            0
+        };
+        match choices.below(12) {
             0..=5 => Step::Fork {
                 store,
                 target,
@@ -49,7 +62,12 @@ impl Step {
                 target,
                 durability: settings::durability(choices),
             },
-            _ => Step::Remove { store },
+            7 | 8 => Step::Remove { store },
+            _ => Step::Replace {
+                removed: number(choices),
+                store,
+                settings: choices.next(),
+            },
         }
     }
 
@@ -64,18 +82,33 @@ impl Step {
             } => {
                 let is_opened = *is_opened || *durability == Durability::Memory;
                 let target = fork(life, *store, *target, *durability)?;
-                let Some(target) = target.filter(|_| is_opened) else {
-                    return Ok(());
-                };
-                let config = settings::config(&mut Choices::new(*settings), *durability);
-                life.reopen(target, &config)
+                match target.filter(|_| is_opened) {
+                    Some(target) => open(life, target, *durability, *settings),
+                    None => Ok(()),
+                }
             }
             Step::Copy {
                 store,
                 target,
                 durability,
             } => copy(life, *store, *target, *durability),
-            Step::Remove { store } => remove(life, *store),
+            Step::Remove { store } => remove(life, *store).map(|_| ()),
+            Step::Replace {
+                removed,
+                store,
+                settings,
+            } => {
+                let Some(slot) = remove(life, *removed)? else {
+                    return Ok(());
+                };
+                let is_before = |other: &usize| matches!(life.slots[*other], Slot::Empty);
+                let rank = (0..slot).filter(is_before).count();
+                let durability = settings::durability(&mut Choices::new(*settings));
+                match fork(life, *store, rank, durability)? {
+                    Some(target) => open(life, target, durability, *settings),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }
@@ -134,12 +167,19 @@ fn copy(life: &mut Life, store: usize, target: usize, durability: Durability) ->
     }
 }
 
-fn remove(life: &mut Life, store: usize) -> Checked {
+fn open(life: &mut Life, slot: usize, durability: Durability, settings: u64) -> Checked {
+    let config = settings::config(&mut Choices::new(settings), durability);
+    life.reopen(slot, &config)
+}
+
+/// Answers the slot of the store that is gone.
+fn remove(life: &mut Life, store: usize) -> Checked<Option<usize>> {
     let empty = life.slots.iter();
     let stores = SLOTS - empty.filter(|slot| matches!(slot, Slot::Empty)).count();
     let Some(slot) = life.closed_slot(store).filter(|_| stores > 1) else {
-        return Ok(());
+        return Ok(None);
     };
     life.slots[slot] = Slot::Empty;
-    life.clear(slot).map(|_| ())
+    life.clear(slot)?;
+    Ok(Some(slot))
 }

@@ -1,9 +1,10 @@
 //! Holder: snapshots and scans that live for many steps, some longer than their store.
 
 use super::{direction, key, keyspace, number, range};
+use crate::access::{known_value, read_row, unexpected};
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
-use crate::life::{HeldScan, Leftover, Life, Store, known_value, read_row, unexpected};
+use crate::life::{HeldScan, Leftover, Life, Store};
 use lazurite_engine::{Direction, Error, KeyRange};
 
 /// Most snapshots, and most scans, that are held of a store.
@@ -54,7 +55,7 @@ impl Step {
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         let nth = number(choices);
-        match choices.below(24) {
+        match choices.below(27) {
             0..=3 => Step::TakeSnapshot { store },
             4..=7 => Step::ReadSnapshot {
                 store,

@@ -76,9 +76,9 @@ fn weights(kind: Kind) -> Vec<(u64, Actor)> {
     vec![
         (400, Actor::Writer),
         (140, Actor::Reader),
-        (70, Actor::Holder),
+        (100, Actor::Holder),
         (220, Actor::Janitor),
-        (45, Actor::Forker),
+        (80, Actor::Forker),
         (60 + is(Kind::Damage, 60), Actor::Closer),
         (is(Kind::Faults, 60), Actor::Saboteur),
         (is(Kind::Damage, 120), Actor::Damager),

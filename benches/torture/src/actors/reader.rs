@@ -1,9 +1,10 @@
 //! Reader: gets, scans with seeks, parts of values, everything at once, and `verify`.
 
 use super::{direction, key, keyspace, number, range};
+use crate::access::{known_value, read_row};
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
-use crate::life::{Life, Store, known_value, read_row};
+use crate::life::{Life, Store};
 use crate::model::{Rows, Value};
 use lazurite_engine::{Direction, KeyRange};
 
@@ -147,7 +148,10 @@ fn scan(
             };
             at = rows.iter().position(is_reached).unwrap_or(rows.len());
         }
-        let end = rows.len().saturating_add(1).min(at.saturating_add(rows_max));
+        let end = rows
+            .len()
+            .saturating_add(1)
+            .min(at.saturating_add(rows_max));
         while at < end {
             let Some(found) = store.checked("scan", read_row(&mut scan)?)? else {
                 return Ok(());

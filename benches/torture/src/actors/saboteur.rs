@@ -50,11 +50,7 @@ impl Step {
                 operation: choices.pick(&OPERATIONS),
                 path: choices.pick(&PATHS),
                 nth: 1 + choices.below(20),
-                error: choices.pick(&[
-                    ErrorKind::Other,
-                    ErrorKind::Other,
-                    ErrorKind::StorageFull,
-                ]),
+                error: choices.pick(&[ErrorKind::Other, ErrorKind::Other, ErrorKind::StorageFull]),
                 is_sticky: choices.one_in(3),
             },
             4..=6 => Step::EndAt {
@@ -93,6 +89,7 @@ impl Step {
                 }
             }
         };
+        life.may_fail_syncs = matches!(fault.operation, None | Some(Operation::Sync));
         life.faults.set(Some(fault));
         Ok(())
     }

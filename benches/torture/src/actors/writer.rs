@@ -1,9 +1,10 @@
 //! Writer: batches over several keyspaces, small and large values, under locks of keys or not; values that no batch takes.
 
 use super::{key, keyspace, number, range};
+use crate::access::unexpected;
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
-use crate::life::{Life, Store, unexpected};
+use crate::life::{Life, Store};
 use crate::model::{Change, Value, Way};
 use lazurite_engine::{Durability, Error, Keyspace, Result, Ticket};
 

@@ -8,21 +8,33 @@ use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// What a kill keeps, and the kinds of power cut.
+/// The kinds of power cut.
+pub const POWER_CUTS: [Keep; 3] = [Keep::Nothing, Keep::Prefix, Keep::Sectors];
+
+/// The death of the process, which keeps everything, and the kinds of power cut.
 pub const KEEPS: [Keep; 4] = [
     Keep::Everything,
-    Keep::Nothing,
-    Keep::Prefix,
-    Keep::Sectors,
+    POWER_CUTS[0],
+    POWER_CUTS[1],
+    POWER_CUTS[2],
 ];
 
 impl Life {
     /// Everything ends as it is now; what `keep` says is left. Those stores that were open are opened again, with other settings.
     /// `again`: at which call of each opening everything ends once more.
     pub fn crash(&mut self, keep: Keep, choices: &mut Choices, again: Option<u64>) -> Checked {
+        // After a failed sync the death of the process is followed by a restart of the machine.
+        let keep = if keep == Keep::Everything && self.must_restart() {
+            choices.pick(&POWER_CUTS)
+        } else {
+            keep
+        };
         self.cut_power(keep, choices);
         if let Some(nth) = again {
-            let was_open = self.slots.iter().map(|slot| matches!(slot, Slot::Closed(_)));
+            let was_open = self
+                .slots
+                .iter()
+                .map(|slot| matches!(slot, Slot::Closed(_)));
             let was_open: Vec<bool> = was_open.collect();
             for (slot, _) in was_open.iter().enumerate().filter(|(_, open)| **open) {
                 self.crash_in_recovery(slot, nth, choices);
@@ -49,6 +61,7 @@ impl Life {
         self.memory = left;
         self.faults = FaultFs::new(Arc::new(self.memory.clone()));
         self.cut_when_fired = None;
+        self.has_lost_writes = false;
     }
 
     /// Opens the store at rest while every call fails from the `nth` on, and ends everything again.

@@ -7,11 +7,12 @@
 mod crash;
 mod store;
 
-pub use crash::KEEPS;
-pub use store::{HeldScan, Store, known_value, read_row, unexpected};
+pub use crash::{KEEPS, POWER_CUTS};
+pub use store::{HeldScan, Store};
 
+use crate::access::{does_not_open, unexpected};
 use crate::choices::Choices;
-use crate::finding::{Checked, Finding, Symptom};
+use crate::finding::Checked;
 use crate::model::{History, Rows};
 use crate::settings;
 use lazurite_engine::fs::{FaultFs, Fs, Keep, ManualClock, MemoryFs};
@@ -58,8 +59,15 @@ pub struct Life {
     pub slots: [Slot; SLOTS],
     /// What is left of closed stores.
     pub leftovers: Vec<Leftover>,
+    /// Whether the fault that is set may be that of a sync.
+    pub may_fail_syncs: bool,
+    /// A sync may have failed since the power came: what was written before is in the cache of the system and perhaps never on the
+    /// disk, so that a store must not go on from what it reads.
+    pub has_lost_writes: bool,
     /// The power fails, and this is kept, once the fault has fired.
     pub cut_when_fired: Option<Keep>,
+    /// For what no step has chosen.
+    choices: Choices,
 }
 
 impl Life {
@@ -73,7 +81,10 @@ impl Life {
             clock: Arc::default(),
             slots: Default::default(),
             leftovers: Vec::new(),
+            may_fail_syncs: false,
+            has_lost_writes: false,
             cut_when_fired: None,
+            choices: Choices::child(seed, "life"),
         };
         let durability = settings::durability(&mut choices);
         let config = settings::config(&mut choices, durability);
@@ -151,18 +162,20 @@ impl Life {
             return Ok(());
         };
         let path = Life::path(slot);
-        let open = |life: &Life| {
-            let environment = life.environment(life.fs());
-            Store::open(&path, config, environment, &life.faults, (*history).clone())
-        };
-        let mut opened = open(self);
+        let environment = self.environment(self.fs());
+        let opened = Store::open(&path, config, environment, &self.faults, (*history).clone());
         if opened.is_err() && self.faults.seen().1 {
-            self.mend();
-            opened = open(self);
+            if config.durability == Durability::Memory {
+                // It was for one opening only.
+                return Ok(());
+            }
+            // As an operator would: mend the disk, and start the machine anew.
+            self.slots[slot] = Slot::Closed(history);
+            return self.restart();
         }
         let mut store = opened.map_err(|error| {
-            let text = format!("{} at {:?}: {error}", path.display(), config.durability);
-            Finding::new(Symptom::DoesNotOpen, text)
+            let place = format!("{} at {:?}", path.display(), config.durability);
+            does_not_open(&place, &error)
         })?;
         let mut found = store.dump()?;
         if found.as_ref().is_err_and(|error| store.tolerates(error)) {
@@ -187,9 +200,16 @@ impl Life {
         self.cut_when_fired = None;
     }
 
+    /// Whether the machine must be started anew before a store is opened again: the advice after a failed sync.
+    pub fn must_restart(&mut self) -> bool {
+        self.note_fired();
+        self.has_lost_writes
+    }
+
     fn note_fired(&mut self) -> bool {
         let (_, has_fired) = self.faults.seen();
         if has_fired {
+            self.has_lost_writes |= self.may_fail_syncs;
             for slot in &mut self.slots {
                 if let Slot::Open(store) = slot {
                     store.was_hurt = true;
@@ -200,20 +220,34 @@ impl Life {
     }
 
     /// After each step: the power fails if it was to fail at a call of the step.
-    pub fn after_step(&mut self, choices: &mut Choices) -> Checked {
+    pub fn after_step(&mut self) -> Checked {
         if !self.note_fired() {
             return Ok(());
         }
         match self.cut_when_fired.take() {
-            Some(keep) => self.crash(keep, choices, None),
+            Some(keep) => {
+                let mut choices = Choices::new(self.choices.next());
+                self.crash(keep, &mut choices, None)
+            }
             None => Ok(()),
         }
     }
 
+    /// The machine is started anew. Every store is opened, and checked.
+    pub fn restart(&mut self) -> Checked {
+        let mut choices = Choices::new(self.choices.next());
+        let keep = choices.pick(&POWER_CUTS);
+        self.crash(keep, &mut choices, None)
+    }
+
     /// At the end: every store that is at rest opens, and every one holds what it must.
-    pub fn end(&mut self, choices: &mut Choices) -> Checked {
+    pub fn end(&mut self) -> Checked {
         self.mend();
-        self.reopen_all(choices)?;
+        if self.must_restart() {
+            self.restart()?;
+        }
+        let mut choices = Choices::new(self.choices.next());
+        self.reopen_all(&mut choices)?;
         for slot in &mut self.slots {
             if let Slot::Open(store) = slot {
                 store.check_rows()?;

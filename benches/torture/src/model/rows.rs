@@ -122,6 +122,9 @@ mod tests {
         other.maps[0].remove(&vec![2]);
         let (count, words) = rows.difference(&other);
         assert_eq!(count, 1);
-        assert!(words.contains("a [2]") && words.contains("found None"), "{words}");
+        assert!(
+            words.contains("a [2]") && words.contains("found None"),
+            "{words}"
+        );
     }
 }

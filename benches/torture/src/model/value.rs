@@ -21,6 +21,11 @@ impl Value {
         }
     }
 
+    /// The number that it was made from, as far as its length shows it.
+    pub fn fill(self) -> u64 {
+        self.fill
+    }
+
     /// Its bytes.
     pub fn bytes(self) -> Vec<u8> {
         let fill = self.fill.to_le_bytes();

@@ -1,4 +1,142 @@
-//! Threads (stub).
+//! Threads: writers on threads of their own, beside threads that flush, merge, fork and sync, and those of the engine. One call on the
+//! disk may fail. The order of the threads is that of the machine, so a seed does not repeat a life exactly.
+
+mod fault;
+mod ledger;
+mod others;
+mod session;
+mod writer;
+
+use crate::access;
+use crate::choices::Choices;
 use crate::finding::Checked;
-pub fn in_memory(_seed: u64) -> Checked { Ok(()) }
-pub fn in_directory(_seed: u64) -> Checked { Ok(()) }
+use crate::settings;
+use fault::Fault;
+use lazurite_engine::fs::{DiskFs, FaultFs, Fs, Keep, MemoryFs, SystemClock};
+use lazurite_engine::{Background, Config, Db, Environment, Keyspace, RandomIds};
+use ledger::{Counts, Ledgers};
+use session::Session;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often the store of a life is opened.
+const SESSIONS: u64 = 3;
+
+/// A life on a disk in memory: one call fails, then all four kinds of end are looked at, and the life goes on from one of them.
+pub fn in_memory(seed: u64) -> Checked {
+    const KEEPS: [Keep; 4] = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
+    let mut choices = Choices::child(seed, "memory");
+    let ledgers = Arc::new(Ledgers::new(seed));
+    let path = Path::new("/data");
+    let mut memory = MemoryFs::crashable();
+    let mut floors = Counts::default();
+    for _ in 0..SESSIONS {
+        let disk = FaultFs::new(Arc::new(memory.clone()));
+        let opened = open(path, &disk, &mut choices, &ledgers, floors)?;
+        let fault = Some(Fault::random(&mut choices));
+        let ended = Session::begin(opened, path, disk, ledgers.clone(), fault).run(&mut choices)?;
+        let left = KEEPS.map(|keep| (keep, memory.crash(choices.next(), keep)));
+        ended.abandon();
+        for (keep, left) in &left {
+            let copy = left.crash(0, Keep::Everything);
+            let disk = FaultFs::new(Arc::new(copy));
+            let checked = check_left(path, &disk, &mut choices, &ledgers, ended.floors(*keep));
+            checked.map_err(|finding| finding.within(format!("{keep:?} after {}", ended.words)))?;
+        }
+        let (keep, next) = &left[choices.index(left.len())];
+        memory = next.clone();
+        floors = ended.floors(*keep);
+    }
+    Ok(())
+}
+
+/// A life on a real disk, without faults: the store is closed, abandoned or dropped, and opened again.
+pub fn in_directory(seed: u64) -> Checked {
+    let mut choices = Choices::child(seed, "directory");
+    let ledgers = Arc::new(Ledgers::new(seed));
+    let place = tempfile::tempdir().expect("the directory of temporary files takes one more");
+    let path = place.path().join("data");
+    let disk = FaultFs::new(Arc::new(DiskFs::default()));
+    let mut floors = Counts::default();
+    for _ in 0..SESSIONS {
+        let opened = open(&path, &disk, &mut choices, &ledgers, floors)?;
+        let session = Session::begin(opened, &path, disk.clone(), ledgers.clone(), None);
+        floors = session.run(&mut choices)?.close(&mut choices)?;
+    }
+    check_left(&path, &disk, &mut choices, &ledgers, floors)
+}
+
+/// An open store of threads.
+#[derive(Debug, Clone)]
+struct Opened {
+    db: Db,
+    keyspaces: Arc<[Keyspace]>,
+}
+
+/// Opens the store with new settings, checks that it holds at least so many batches of each writer, and goes on from there.
+fn open(
+    path: &Path,
+    disk: &FaultFs,
+    choices: &mut Choices,
+    ledgers: &Ledgers,
+    floors: Counts,
+) -> Checked<Opened> {
+    let (opened, counts) = open_checked(path, disk, choices, ledgers, floors)?;
+    ledgers.go_on(counts);
+    Ok(opened)
+}
+
+/// The same check of a store that nothing goes on from.
+fn check_left(
+    path: &Path,
+    disk: &FaultFs,
+    choices: &mut Choices,
+    ledgers: &Ledgers,
+    floors: Counts,
+) -> Checked {
+    let (opened, _) = open_checked(path, disk, choices, ledgers, floors)?;
+    opened.db.abandon();
+    Ok(())
+}
+
+fn open_checked(
+    path: &Path,
+    disk: &FaultFs,
+    choices: &mut Choices,
+    ledgers: &Ledgers,
+    floors: Counts,
+) -> Checked<(Opened, Counts)> {
+    let durability = settings::durability(choices);
+    let config = settings::config(choices, durability);
+    let opened = open_with(path, disk, &config, choices)
+        .map_err(|error| access::does_not_open(&format!("{durability:?}"), &error))?;
+    let found = access::dump(&opened.db, &opened.keyspaces)?;
+    let found = found.map_err(|error| access::unexpected("scan after a reopening", &error))?;
+    let counts = ledgers.check(&found, floors)?;
+    let verified = opened.db.verify();
+    let verified = verified.map_err(|error| access::unexpected("verify", &error))?;
+    access::expect_whole(&verified.damages)?;
+    Ok((opened, counts))
+}
+
+fn open_with(
+    path: &Path,
+    disk: &FaultFs,
+    config: &Config,
+    choices: &mut Choices,
+) -> lazurite_engine::Result<Opened> {
+    let fs: Arc<dyn Fs> = Arc::new(disk.clone());
+    let environment = Environment {
+        fs,
+        clock: Arc::new(SystemClock::default()),
+        ids: Arc::new(RandomIds),
+        background: choices.pick(&[
+            Background::Threads,
+            Background::Threads,
+            Background::FewThreads,
+        ]),
+    };
+    let db = Db::open_with(path, config.clone(), environment)?;
+    let keyspaces = access::keyspaces(&db, config)?.into();
+    Ok(Opened { db, keyspaces })
+}

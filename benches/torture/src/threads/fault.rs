@@ -1,0 +1,73 @@
+//! Fault: the call that fails in a session of threads, and how slow the syncs of its disk are.
+
+use crate::choices::Choices;
+use lazurite_engine::fs::{self, Failure, FaultFs, Operation};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+/// The call that fails in a session.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    fault: fs::Fault,
+    /// How long the session runs before the calls are counted.
+    delay: Duration,
+    /// How much longer each sync takes: a failing disk is slow, so that callers queue.
+    sync: Duration,
+}
+
+const OPERATIONS: [Operation; 13] = [
+    Operation::Sync,
+    Operation::Sync,
+    Operation::SyncDirectory,
+    Operation::Write,
+    Operation::Write,
+    Operation::Create,
+    Operation::Open,
+    Operation::Rename,
+    Operation::Link,
+    Operation::Remove,
+    Operation::Read,
+    Operation::Length,
+    Operation::SetLength,
+];
+
+const PATHS: [&str; 6] = ["", "", ".wal", ".vlog", ".sst", "MANIFEST"];
+
+impl Fault {
+    /// Half of the time a sync of the value log, which many callers ask for at once; otherwise any call.
+    pub fn random(choices: &mut Choices) -> Fault {
+        let (operation, path) = if choices.one_in(2) {
+            (Operation::Sync, ".vlog")
+        } else {
+            (choices.pick(&OPERATIONS), choices.pick(&PATHS))
+        };
+        let error = choices.pick(&[ErrorKind::Other, ErrorKind::Other, ErrorKind::StorageFull]);
+        Fault {
+            fault: fs::Fault {
+                operation: Some(operation),
+                path: path.to_owned(),
+                nth: 1 + choices.below(40),
+                failure: if choices.one_in(25) {
+                    Failure::Panic
+                } else {
+                    Failure::Error(error)
+                },
+                sticky: choices.one_in(6),
+            },
+            delay: Duration::from_millis(choices.below(15)),
+            sync: Duration::from_micros(choices.pick(&[0, 300, 1000, 3000])),
+        }
+    }
+
+    /// Whether the call panics.
+    pub fn panics(&self) -> bool {
+        self.fault.failure == Failure::Panic
+    }
+
+    /// Makes the syncs slow, and the call fail once the delay is over.
+    pub fn set(&self, disk: &FaultFs) {
+        disk.slow(Some((Operation::Sync, self.sync)));
+        std::thread::sleep(self.delay);
+        disk.set(Some(self.fault.clone()));
+    }
+}
