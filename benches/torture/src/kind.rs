@@ -7,7 +7,9 @@ use crate::choices::Choices;
 pub enum Kind {
     /// Steps of one thread on a disk in memory: reads, writes, forks, closes, kills, power cuts.
     Steps,
-    /// The same, where calls on the disk fail.
+    /// The same with more forks, in the place of others too, more that is held of them, and fewer kills.
+    Forks,
+    /// The same as `steps`, where calls on the disk fail.
     Faults,
     /// The same as `steps`, where stores at rest are damaged.
     Damage,
@@ -18,10 +20,11 @@ pub enum Kind {
 }
 
 /// All of them, each with how often it is on.
-const KINDS: [(u64, Kind); 5] = [
-    (40, Kind::Steps),
-    (25, Kind::Faults),
-    (15, Kind::Damage),
+const KINDS: [(u64, Kind); 6] = [
+    (30, Kind::Steps),
+    (20, Kind::Forks),
+    (20, Kind::Faults),
+    (10, Kind::Damage),
     (15, Kind::Threads),
     (5, Kind::Directory),
 ];
@@ -41,6 +44,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Steps => "steps",
+            Kind::Forks => "forks",
             Kind::Faults => "faults",
             Kind::Damage => "damage",
             Kind::Threads => "threads",

@@ -27,7 +27,9 @@ impl Outcome {
 /// Lives the life of that seed.
 pub fn run(seed: u64, kind: Kind) -> Outcome {
     match kind {
-        Kind::Steps | Kind::Faults | Kind::Damage => run_steps(seed, &plan(seed, kind)),
+        Kind::Steps | Kind::Forks | Kind::Faults | Kind::Damage => {
+            run_steps(seed, &plan(seed, kind))
+        }
         Kind::Threads => run_threads(|| threads::in_memory(seed)),
         Kind::Directory => run_threads(|| threads::in_directory(seed)),
     }

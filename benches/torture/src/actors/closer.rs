@@ -1,12 +1,11 @@
-//! Closer: stores are closed, abandoned or dropped, and opened again with other settings; the process dies; the power fails.
+//! Closer: stores are closed, abandoned or dropped, and opened again with other settings.
 
 use super::number;
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
-use crate::life::{KEEPS, Leftover, Life, Slot, Store, is_brief};
+use crate::life::{Leftover, Life, Slot, Store, is_brief};
 use crate::model::History;
 use crate::settings;
-use lazurite_engine::fs::Keep;
 
 /// A step of the closer.
 #[derive(Debug, Clone)]
@@ -19,12 +18,6 @@ pub enum Step {
     },
     /// Opens a store at rest.
     Reopen { store: usize, settings: u64 },
-    /// Everything ends; the stores are opened again. `again`: at which call of each opening it does once more.
-    Crash {
-        keep: Keep,
-        seed: u64,
-        again: Option<u64>,
-    },
 }
 
 /// How the use of a store ends.
@@ -38,34 +31,16 @@ pub enum Way {
 impl Step {
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
-        match choices.below(12) {
+        match choices.below(9) {
             0..=3 => Step::Close {
                 store,
                 way: choices.pick(&[Way::Close, Way::Abandon, Way::Drop]),
-                are_leftovers_kept: choices.one_in(2),
+                are_leftovers_kept: !choices.one_in(3),
             },
-            4..=8 => Step::Reopen {
+            _ => Step::Reopen {
                 store,
                 settings: choices.next(),
             },
-            _ => Step::Crash {
-                keep: if choices.one_in(3) {
-                    Keep::Everything
-                } else {
-                    choices.pick(&KEEPS)
-                },
-                seed: choices.next(),
-                again: choices.one_in(4).then(|| 1 + choices.below(60)),
-            },
-        }
-    }
-
-    /// The death of the process.
-    pub fn kill(choices: &mut Choices) -> Step {
-        Step::Crash {
-            keep: Keep::Everything,
-            seed: choices.next(),
-            again: None,
         }
     }
 
@@ -103,9 +78,6 @@ impl Step {
                 let durability = settings::durability(&mut choices);
                 let config = settings::config(&mut choices, durability);
                 life.reopen(slot, &config)
-            }
-            Step::Crash { keep, seed, again } => {
-                life.crash(*keep, &mut Choices::new(*seed), *again)
             }
         }
     }

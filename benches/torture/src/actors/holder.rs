@@ -27,11 +27,13 @@ pub enum Step {
         store: usize,
         snapshot: usize,
     },
+    /// Begins a scan, and reads its first rows: before that it holds no files.
     BeginScan {
         store: usize,
         keyspace: usize,
         range: KeyRange,
         direction: Direction,
+        rows: usize,
     },
     AdvanceScan {
         store: usize,
@@ -72,6 +74,7 @@ impl Step {
                 keyspace: keyspace(choices),
                 range: range(choices),
                 direction: direction(choices),
+                rows: choices.pick(&[0, 1, 1, 3]),
             },
             14..=18 => Step::AdvanceScan {
                 store,
@@ -133,6 +136,7 @@ impl Step {
                 keyspace,
                 range,
                 direction,
+                rows,
                 ..
             } => {
                 if let Some(live) = store.history.live()
@@ -143,6 +147,7 @@ impl Step {
                     let scan = store.db.snapshot();
                     let scan = scan.scan(keyspace, range.clone(), *direction);
                     store.scans.push(HeldScan { scan, rest });
+                    return advance(store, store.scans.len() - 1, *rows);
                 }
             }
             Step::AdvanceScan { scan, rows, .. } => return advance(store, *scan, *rows),

@@ -8,6 +8,7 @@ mod damager;
 mod forker;
 mod holder;
 mod janitor;
+mod killer;
 mod reader;
 mod saboteur;
 mod writer;
@@ -28,6 +29,7 @@ enum Actor {
     Janitor,
     Forker,
     Closer,
+    Killer,
     Saboteur,
     Damager,
 }
@@ -42,6 +44,7 @@ pub enum Step {
     Work(janitor::Step),
     Fork(forker::Step),
     Close(closer::Step),
+    Kill(killer::Step),
     Fail(saboteur::Step),
     Damage(damager::Step),
 }
@@ -56,6 +59,7 @@ impl Step {
             Step::Work(step) => step.run(life),
             Step::Fork(step) => step.run(life),
             Step::Close(step) => step.run(life),
+            Step::Kill(step) => step.run(life),
             Step::Fail(step) => step.run(life),
             Step::Damage(step) => step.run(life),
         }
@@ -70,19 +74,26 @@ impl Step {
     }
 }
 
-/// How often each actor is on, in a life of that kind.
-fn weights(kind: Kind) -> Vec<(u64, Actor)> {
-    let is = |wanted, weight| if kind == wanted { weight } else { 0 };
-    vec![
-        (400, Actor::Writer),
-        (140, Actor::Reader),
-        (100, Actor::Holder),
-        (220, Actor::Janitor),
-        (80, Actor::Forker),
-        (60 + is(Kind::Damage, 60), Actor::Closer),
-        (is(Kind::Faults, 60), Actor::Saboteur),
-        (is(Kind::Damage, 120), Actor::Damager),
-    ]
+/// How often each actor is on, in a life of that kind; in the order of [`Actor`].
+fn weights(kind: Kind) -> [(u64, Actor); 9] {
+    let weights = match kind {
+        Kind::Forks => [250, 80, 200, 200, 150, 120, 3, 0, 0],
+        Kind::Faults => [400, 140, 70, 220, 60, 45, 15, 60, 0],
+        Kind::Damage => [400, 80, 30, 220, 40, 100, 10, 0, 120],
+        _ => [400, 140, 70, 220, 50, 45, 20, 0, 0],
+    };
+    let actors = [
+        Actor::Writer,
+        Actor::Reader,
+        Actor::Holder,
+        Actor::Janitor,
+        Actor::Forker,
+        Actor::Closer,
+        Actor::Killer,
+        Actor::Saboteur,
+        Actor::Damager,
+    ];
+    std::array::from_fn(|index| (weights[index], actors[index]))
 }
 
 /// The steps of a life, which ends with the death of its process.
@@ -98,7 +109,7 @@ pub fn plan(seed: u64, kind: Kind) -> Vec<Step> {
             next_step(actor, &mut choices[actor as usize])
         })
         .collect();
-    steps.push(Step::Close(closer::Step::kill(&mut order)));
+    steps.push(Step::Kill(killer::Step::kill(&mut order)));
     steps
 }
 
@@ -110,6 +121,7 @@ fn next_step(actor: Actor, choices: &mut Choices) -> Step {
         Actor::Janitor => Step::Work(janitor::Step::next(choices)),
         Actor::Forker => Step::Fork(forker::Step::next(choices)),
         Actor::Closer => Step::Close(closer::Step::next(choices)),
+        Actor::Killer => Step::Kill(killer::Step::next(choices)),
         Actor::Saboteur => Step::Fail(saboteur::Step::next(choices)),
         Actor::Damager => Step::Damage(damager::Step::next(choices)),
     }
