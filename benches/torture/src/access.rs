@@ -1,7 +1,7 @@
 //! Access: batches of the model written to a store, and everything in a store read back, for one thread and for many.
 
 use crate::finding::{Checked, Finding, Symptom};
-use crate::model::{Change, KEYSPACES, Rows, Value, Way};
+use crate::model::{Change, KEYSPACES, Row, Rows, Value, Way};
 use crate::settings;
 use lazurite_engine::{
     Batch, Config, Db, Direction, Error, KeyRange, Keyspace, LargeValue, Result, Scan,
@@ -89,7 +89,7 @@ pub fn dump(db: &Db, keyspaces: &[Keyspace]) -> Checked<Result<Rows>> {
 }
 
 /// The next row of a scan, `None` at its end. A finding if its value is of no put.
-pub fn read_row(scan: &mut Scan) -> Checked<Result<Option<(Vec<u8>, Value)>>> {
+pub fn read_row(scan: &mut Scan) -> Checked<Result<Option<Row>>> {
     match scan.advance() {
         Ok(true) => {}
         Ok(false) => return Ok(Ok(None)),

@@ -27,6 +27,6 @@ pub struct Cli {
     #[arg(long)]
     pub shrink: bool,
     /// Lives at a time; by default as many as there are processors
-    #[arg(long)]
-    pub jobs: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
 }

@@ -45,10 +45,7 @@ struct Rounds<'a> {
 pub fn run_all(cli: &Cli) -> ExitCode {
     // The finding has the words of a panic.
     std::panic::set_hook(Box::new(|_| {}));
-    let jobs = cli.jobs.unwrap_or_else(|| {
-        let processors = thread::available_parallelism();
-        processors.map_or(1, usize::from)
-    });
+    let jobs = cli.jobs.map_or_else(default_jobs, usize::from);
     // Short enough to type.
     let fresh = || RandomState::new().hash_one(0) >> 32;
     let rounds = Rounds {
@@ -72,6 +69,10 @@ pub fn run_all(cli: &Cli) -> ExitCode {
         }
     });
     rounds.summary()
+}
+
+fn default_jobs() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Rounds<'_> {

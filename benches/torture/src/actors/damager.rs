@@ -6,7 +6,7 @@ use crate::access::{known_value, read_row, unexpected};
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Slot, Store};
-use crate::model::{History, KEYSPACES, Rows, Value};
+use crate::model::{History, KEYSPACES, Row, Rows, Value};
 use crate::settings;
 use lazurite_engine::fs::{FaultFs, Fs, Keep, MemoryFs};
 use lazurite_engine::{Config, Db, Direction, Environment, Error, KeyRange};
@@ -54,7 +54,7 @@ impl Step {
         };
         Step {
             store: number(choices),
-            file: number(choices),
+            file: choices.index(1 << 16),
             harm,
             settings: choices.next(),
         }
@@ -205,7 +205,7 @@ impl Harm {
 /// What reads of a damaged store answer.
 struct Seen {
     /// By keyspace: the rows of a scan, up to its error if there is one.
-    scanned: Vec<(Vec<(Vec<u8>, Value)>, bool)>,
+    scanned: Vec<(Vec<Row>, bool)>,
     /// By keyspace: the answers of gets that are no errors.
     got: Vec<BTreeMap<Vec<u8>, Option<Value>>>,
     has_errors: bool,

@@ -5,7 +5,7 @@ use crate::access::{known_value, read_row};
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Store};
-use crate::model::{Rows, Value};
+use crate::model::{Row, Rows, Value};
 use lazurite_engine::{Direction, KeyRange};
 
 /// A step of the reader.
@@ -131,7 +131,7 @@ type Which<'a> = (usize, &'a KeyRange, Direction);
 
 fn scan(
     store: &Store,
-    rows: &[(Vec<u8>, Value)],
+    rows: &[Row],
     which: Which<'_>,
     (rows_max, seeks): (usize, &[Vec<u8>]),
 ) -> Checked {
@@ -142,7 +142,7 @@ fn scan(
     for seek in std::iter::once(None).chain(seeks.iter().map(Some)) {
         if let Some(target) = seek {
             scan.seek(target);
-            let is_reached = |(key, _): &(Vec<u8>, Value)| match direction {
+            let is_reached = |(key, _): &Row| match direction {
                 Direction::Forward => key >= target,
                 Direction::Backward => key <= target,
             };

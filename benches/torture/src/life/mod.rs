@@ -193,11 +193,16 @@ impl Life {
         Ok(())
     }
 
-    /// No call fails any more. The stores that one has failed stay as it left them.
+    /// No call fails any more. Stores that have stopped writing stay read-only; in the others no call may fail from now on.
     pub fn mend(&mut self) {
         self.note_fired();
         self.faults.set(None);
         self.cut_when_fired = None;
+        for slot in &mut self.slots {
+            if let Slot::Open(store) = slot {
+                store.was_hurt &= store.db.failure().is_some();
+            }
+        }
     }
 
     /// Whether the machine must be started anew before a store is opened again: the advice after a failed sync.

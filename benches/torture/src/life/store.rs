@@ -2,7 +2,7 @@
 
 use crate::access::{self, expect_whole, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
-use crate::model::{Change, History, Rows, Value};
+use crate::model::{Change, History, Row, Rows};
 use lazurite_engine::fs::FaultFs;
 use lazurite_engine::{Batch, Config, Db, Environment, Error, Keyspace, Result, Scan, Snapshot};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ pub struct HeldScan {
     /// The scan.
     pub scan: Scan,
     /// The rows that it must show from here on.
-    pub rest: VecDeque<(Vec<u8>, Value)>,
+    pub rest: VecDeque<Row>,
 }
 
 impl Store {

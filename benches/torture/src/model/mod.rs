@@ -7,7 +7,7 @@ mod value;
 
 pub use change::{Change, Way};
 pub use history::History;
-pub use rows::Rows;
+pub use rows::{Row, Rows};
 pub use value::Value;
 
 /// The keyspaces of every store.

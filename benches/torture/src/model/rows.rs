@@ -4,6 +4,9 @@ use crate::model::{Change, KEYSPACES, Value};
 use lazurite_engine::{Direction, KeyRange};
 use std::collections::BTreeMap;
 
+/// A key and its value.
+pub type Row = (Vec<u8>, Value);
+
 /// The rows of all keyspaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
@@ -31,12 +34,7 @@ impl Rows {
     }
 
     /// The rows of a range, in the order of a scan.
-    pub fn scan(
-        &self,
-        keyspace: usize,
-        range: &KeyRange,
-        direction: Direction,
-    ) -> Vec<(Vec<u8>, Value)> {
+    pub fn scan(&self, keyspace: usize, range: &KeyRange, direction: Direction) -> Vec<Row> {
         let rows = self.maps[keyspace].iter();
         let rows = rows.filter(|(key, _)| is_in_range(key, range));
         let rows = rows.map(|(key, value)| (key.clone(), *value));
