@@ -19,14 +19,14 @@ pub enum Kind {
     Directory,
 }
 
-/// All of them, each with how often it is on.
+/// All of them, each with how often it is on. A life of threads takes ten times as long as one of steps.
 const KINDS: [(u64, Kind); 6] = [
-    (30, Kind::Steps),
-    (20, Kind::Forks),
+    (40, Kind::Steps),
+    (24, Kind::Forks),
     (20, Kind::Faults),
     (10, Kind::Damage),
-    (15, Kind::Threads),
-    (5, Kind::Directory),
+    (5, Kind::Threads),
+    (1, Kind::Directory),
 ];
 
 impl Kind {

@@ -46,6 +46,11 @@ impl Change {
         }
     }
 
+    /// Whether it deletes a range in which no key can lie.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Change::DeleteRange { range, .. } if range.is_empty())
+    }
+
     /// The key, if it changes a single one.
     pub fn key(&self) -> Option<&[u8]> {
         match self {

@@ -90,7 +90,7 @@ impl History {
     pub fn keyspace_is_durable(&mut self, keyspace: usize) {
         let changes_it = |batch: &Batch| {
             let mut changes = batch.changes.iter();
-            changes.any(|change| change.keyspace() == keyspace)
+            changes.any(|change| change.keyspace() == keyspace && !change.is_nothing())
         };
         let last = self.batches.iter().rposition(changes_it);
         self.durable = self.durable.max(last.map_or(0, |last| last + 1));
@@ -290,7 +290,14 @@ mod tests {
     fn a_flush_makes_a_prefix_durable() {
         let mut history = history();
         history.wrote(&[put(2, 5)]);
-        history.wrote(&[put(0, 6)]);
+        let nothing = Change::DeleteRange {
+            keyspace: 2,
+            range: lazurite_engine::KeyRange {
+                start: vec![2],
+                end: Some(vec![1]),
+            },
+        };
+        history.wrote(&[put(0, 6), nothing]);
         history.keyspace_is_durable(2);
         history.process_ended(Durability::Process);
         history.power_failed();

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// How often the store of a life is opened.
-const SESSIONS: u64 = 3;
+const SESSIONS: u64 = 2;
 
 /// A life on a disk in memory: one call fails, then all four kinds of end are looked at, and the life goes on from one of them.
 pub fn in_memory(seed: u64) -> Checked {

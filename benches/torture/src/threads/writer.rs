@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 /// Starts the writers of a session.
 pub fn start(session: &Arc<Session>, choices: &mut Choices) -> Vec<JoinHandle<()>> {
-    let batches = 20 + choices.below(200);
+    let batches = 20 + choices.below(120);
     let start_one = |writer| {
         let session = session.clone();
         let mut choices = Choices::new(choices.next());
