@@ -1,4 +1,5 @@
-//! Access: batches of the model written to a store, and everything in a store read back, for one thread and for many.
+//! Access: batches of the model written to a store, and everything in a store read back, for one
+//! thread and for many.
 
 use crate::finding::{Checked, Finding, Symptom};
 use crate::model::{Change, KEYSPACES, Row, Rows, Value, Way};

@@ -1,5 +1,5 @@
-//! Choices: reproducible random numbers. One root seed gives each actor a sequence of its own, so that a change of one actor leaves the
-//! choices of the others as they are.
+//! Choices: reproducible random numbers. One root seed gives each actor a sequence of its own, so
+//! that a change of one actor leaves the choices of the others as they are.
 
 /// Reproducible choices (splitmix64).
 #[derive(Debug, Clone)]

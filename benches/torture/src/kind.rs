@@ -7,19 +7,23 @@ use crate::choices::Choices;
 pub enum Kind {
     /// Steps of one thread on a disk in memory: reads, writes, forks, closes, kills, power cuts.
     Steps,
-    /// The same with more forks, in the place of others too, more that is held of them, and fewer kills.
+    /// The same with more forks, in the place of others too, more that is held of them, and fewer
+    /// kills.
     Forks,
     /// The same as `steps`, where calls on the disk fail.
     Faults,
     /// The same as `steps`, where stores at rest are damaged.
     Damage,
-    /// Threads on a disk in memory, one call of which fails; then kills and power cuts. Not exactly repeatable.
+    /// Threads on a disk in memory, one call of which fails; then kills and power cuts. Not exactly
+    /// repeatable.
     Threads,
-    /// Threads on a real disk; closed, abandoned or dropped, and opened again. Not exactly repeatable.
+    /// Threads on a real disk; closed, abandoned or dropped, and opened again. Not exactly
+    /// repeatable.
     Directory,
 }
 
-/// All of them, each with how often it is on. A life of threads takes ten times as long as one of steps.
+/// All of them, each with how often it is on. A life of threads takes ten times as long as one of
+/// steps.
 const KINDS: [(u64, Kind); 6] = [
     (40, Kind::Steps),
     (24, Kind::Forks),

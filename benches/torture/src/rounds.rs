@@ -1,4 +1,5 @@
-//! Rounds: lives of one seed after another, several at a time, until the time is up; and what is printed about them.
+//! Rounds: lives of one seed after another, several at a time, until the time is up; and what is
+//! printed about them.
 
 use crate::actors::plan;
 use crate::cli::Cli;

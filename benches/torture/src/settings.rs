@@ -6,7 +6,8 @@ use lazurite_engine::{Compression, Config, Durability, KeyspaceOptions};
 
 /// Options for a store at that durability.
 pub fn config(choices: &mut Choices, durability: Durability) -> Config {
-    // Sometimes nearly those of a small server: then files are not in the way of one another, and frames meet in one segment.
+    // Sometimes nearly those of a small server: then files are not in the way of one another, and
+    // frames meet in one segment.
     let times = if choices.one_in(5) {
         1 << choices.below(7)
     } else {

@@ -29,6 +29,7 @@ pub enum Way {
 }
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         match choices.below(9) {
@@ -44,6 +45,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Close {

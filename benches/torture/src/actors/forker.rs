@@ -1,4 +1,5 @@
-//! Forker: checkpoints that are opened and go on as stores of their own, copies of closed stores, and removals.
+//! Forker: checkpoints that are opened and go on as stores of their own, copies of closed stores,
+//! and removals.
 
 use super::number;
 use crate::access::unexpected;
@@ -37,6 +38,7 @@ pub enum Step {
 }
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         // Mostly the first slot that is free, so that a path soon has another store.
@@ -71,6 +73,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Fork {

@@ -54,6 +54,7 @@ pub enum Step {
 }
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         let nth = number(choices);
@@ -87,6 +88,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::UseLeftover { leftover } => return use_leftover(life, *leftover),
@@ -138,18 +140,7 @@ impl Step {
                 direction,
                 rows,
                 ..
-            } => {
-                if let Some(live) = store.history.live()
-                    && store.scans.len() < HELD_MAX
-                {
-                    let rest = live.scan(*keyspace, range, *direction).into();
-                    let keyspace = &store.keyspaces[*keyspace];
-                    let scan = store.db.snapshot();
-                    let scan = scan.scan(keyspace, range.clone(), *direction);
-                    store.scans.push(HeldScan { scan, rest });
-                    return advance(store, store.scans.len() - 1, *rows);
-                }
-            }
+            } => return begin_scan(store, (*keyspace, range, *direction), *rows),
             Step::AdvanceScan { scan, rows, .. } => return advance(store, *scan, *rows),
             Step::DropScan { scan, .. } => {
                 if let Some(at) = scan.checked_rem(store.scans.len()) {
@@ -183,6 +174,21 @@ fn read_snapshot(store: &Store, snapshot: usize, keyspace: usize, key: &[u8]) ->
         rest: all.into(),
     };
     check_rest(store, &mut held, usize::MAX).map(|_| ())
+}
+
+fn begin_scan(store: &mut Store, which: (usize, &KeyRange, Direction), rows: usize) -> Checked {
+    let (keyspace, range, direction) = which;
+    let Some(live) = store.history.live() else {
+        return Ok(());
+    };
+    if store.scans.len() == HELD_MAX {
+        return Ok(());
+    }
+    let rest = live.scan(keyspace, range, direction).into();
+    let keyspace = &store.keyspaces[keyspace];
+    let scan = store.db.snapshot().scan(keyspace, range.clone(), direction);
+    store.scans.push(HeldScan { scan, rest });
+    advance(store, store.scans.len() - 1, rows)
 }
 
 fn advance(store: &mut Store, scan: usize, rows: usize) -> Checked {

@@ -1,4 +1,5 @@
-//! Janitor: background work, one piece at a time, and the calls that ask for it: flush, compact, sync; time passes.
+//! Janitor: background work, one piece at a time, and the calls that ask for it: flush, compact,
+//! sync; time passes.
 
 use super::{keyspace, number};
 use crate::choices::Choices;
@@ -24,6 +25,7 @@ pub enum Step {
 }
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         match choices.below(40) {
@@ -47,6 +49,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         let (Step::Work { store, .. }
         | Step::Flush { store, .. }

@@ -1,4 +1,5 @@
-//! Killer: the process dies, or the power fails, with every store; perhaps once more while they are opened again.
+//! Killer: the process dies, or the power fails, with every store; perhaps once more while they are
+//! opened again.
 
 use crate::choices::Choices;
 use crate::finding::Checked;
@@ -15,6 +16,7 @@ pub struct Step {
 }
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         Step {
             keep: if choices.one_in(3) {
@@ -36,6 +38,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         life.crash(self.keep, &mut Choices::new(self.seed), self.again)
     }

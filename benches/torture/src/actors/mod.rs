@@ -1,7 +1,7 @@
 //! Actors: each owns one part of what happens in a life, and has choices of its own.
 //!
-//! An actor is a file: its steps, how they are chosen, and how they are done. A new kind of trouble is a new file and a row in
-//! [`Actor`] and [`Step`].
+//! An actor is a file: its steps, how they are chosen, and how they are done. A new kind of trouble
+//! is a new file and a row in [`Actor`] and [`Step`].
 
 mod closer;
 mod damager;
@@ -127,7 +127,8 @@ fn next_step(actor: Actor, choices: &mut Choices) -> Step {
     }
 }
 
-/// A number to name one of a few stores, snapshots or scans by: each of one to six of them is named as often as the others.
+/// A number to name one of a few stores, snapshots or scans by: each of one to six of them is named
+/// as often as the others.
 fn number(choices: &mut Choices) -> usize {
     choices.index(60)
 }

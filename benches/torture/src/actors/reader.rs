@@ -40,6 +40,7 @@ pub enum Step {
 }
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let (store, keyspace) = (number(choices), keyspace(choices));
         match choices.below(20) {
@@ -67,6 +68,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         let (Step::Get { store, .. }
         | Step::Scan { store, .. }

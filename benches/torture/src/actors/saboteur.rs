@@ -44,6 +44,7 @@ const OPERATIONS: [Option<Operation>; 15] = [
 const PATHS: [&str; 8] = ["", "", "", ".wal", ".vlog", ".sst", "MANIFEST", "CURRENT"];
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         match choices.below(10) {
             0..=3 => Step::Fail {
@@ -61,6 +62,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         life.mend();
         let fault = match self {

@@ -1,4 +1,5 @@
-//! Writer: batches over several keyspaces, small and large values, under locks of keys or not; values that no batch takes.
+//! Writer: batches over several keyspaces, small and large values, under locks of keys or not;
+//! values that no batch takes.
 
 use super::{key, keyspace, number, range};
 use crate::access::unexpected;
@@ -29,6 +30,7 @@ pub enum Step {
 }
 
 impl Step {
+    /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         if choices.one_in(40) {
@@ -55,6 +57,7 @@ impl Step {
         }
     }
 
+    /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Batch {

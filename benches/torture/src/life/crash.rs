@@ -1,4 +1,5 @@
-//! Crash: the process dies, or the power fails, with every store of a life; perhaps once more during the recovery.
+//! Crash: the process dies, or the power fails, with every store of a life; perhaps once more
+//! during the recovery.
 
 use crate::choices::Choices;
 use crate::finding::Checked;
@@ -20,8 +21,9 @@ pub const KEEPS: [Keep; 4] = [
 ];
 
 impl Life {
-    /// Everything ends as it is now; what `keep` says is left. Those stores that were open are opened again, with other settings.
-    /// `again`: at which call of each opening everything ends once more.
+    /// Everything ends as it is now; what `keep` says is left. Those stores that were open are
+    /// opened again, with other settings. `again`: at which call of each opening everything ends
+    /// once more.
     pub fn crash(&mut self, keep: Keep, choices: &mut Choices, again: Option<u64>) -> Checked {
         // After a failed sync the death of the process is followed by a restart of the machine.
         let keep = if keep == Keep::Everything && self.must_restart() {

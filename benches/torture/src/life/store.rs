@@ -58,7 +58,8 @@ impl Store {
         })
     }
 
-    /// Whether a call on the disk has failed since the store was opened, so that its calls may fail.
+    /// Whether a call on the disk has failed since the store was opened, so that its calls may
+    /// fail.
     pub fn is_hurt(&self) -> bool {
         self.was_hurt || self.faults.seen().1
     }

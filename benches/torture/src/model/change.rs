@@ -1,4 +1,5 @@
-//! Change: one change of a batch, as the model sees it, and the way in which its value reaches the store.
+//! Change: one change of a batch, as the model sees it, and the way in which its value reaches the
+//! store.
 
 use crate::model::Value;
 use lazurite_engine::KeyRange;

@@ -1,11 +1,13 @@
 //! History: the batches of a store in their order, and how many of them no failure may take.
 //!
-//! After a reopening the store must equal the state after some first batches: at least as many as its floor says, none left out, none
-//! in part. A batch whose write answered an error may be there or not. The floors:
+//! After a reopening the store must equal the state after some first batches: at least as many as
+//! its floor says, none left out, none in part. A batch whose write answered an error may be there
+//! or not. The floors:
 //!
 //! - `proven`: recorded as durable (`sync`, a clean close). Not even damage to the log takes them.
 //! - `durable`: acknowledged at `Disk`, or synced. No power cut takes them.
-//! - `kept`: what the end of the last process left. The death of the process alone takes nothing that was written at `Process`.
+//! - `kept`: what the end of the last process left. The death of the process alone takes nothing
+//!   that was written at `Process`.
 
 use crate::finding::{Checked, Finding, Symptom};
 use crate::model::{Change, Rows};
@@ -31,7 +33,8 @@ struct Batch {
 pub struct History {
     settled: Rows,
     batches: Vec<Batch>,
-    /// What readers see; `None` while that is not known, after a write that failed and reads that failed too.
+    /// What readers see; `None` while that is not known, after a write that failed and reads that
+    /// failed too.
     live: Option<Rows>,
     durable: usize,
     proven: usize,
@@ -72,7 +75,8 @@ impl History {
         self.batches.push(Batch { changes, outcome });
     }
 
-    /// Whether the rows are those that readers may see right after a write of `changes` that failed.
+    /// Whether the rows are those that readers may see right after a write of `changes` that
+    /// failed.
     pub fn may_show(&self, changes: &[Change], found: &Rows) -> bool {
         self.live.as_ref().is_none_or(|live| {
             let mut with = live.clone();
@@ -121,7 +125,8 @@ impl History {
         self.kept = self.kept.min(self.durable);
     }
 
-    /// The store was opened again, and holds `found`: goes on from there. A finding if it may not hold that.
+    /// The store was opened again, and holds `found`: goes on from there. A finding if it may not
+    /// hold that.
     pub fn reopened(&mut self, found: Rows) -> Checked {
         self.check(self.kept, &found)?;
         *self = History::of(found);

@@ -1,4 +1,5 @@
-//! Model: what a store must hold, as plain maps, and which prefixes of its batches it may hold after a reopening.
+//! Model: what a store must hold, as plain maps, and which prefixes of its batches it may hold
+//! after a reopening.
 
 mod change;
 mod history;

@@ -1,4 +1,5 @@
-//! Value: a length and a number from which the bytes follow, so that a found value says which put it is of.
+//! Value: a length and a number from which the bytes follow, so that a found value says which put
+//! it is of.
 
 use std::fmt;
 
@@ -11,7 +12,8 @@ pub struct Value {
 }
 
 impl Value {
-    /// A value of `length` bytes. Values with other numbers have other bytes, if they have eight or more.
+    /// A value of `length` bytes. Values with other numbers have other bytes, if they have eight or
+    /// more.
     pub fn new(length: u32, fill: u64) -> Value {
         let bits = length.min(8) * 8;
         let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);

@@ -1,7 +1,8 @@
 //! Ledger: what each writer of a threaded life has done, and what a store must hold therefore.
 //!
-//! A writer writes numbered batches, each a function of its number. Each puts the number into two keyspaces, and notes how far the other
-//! writers were when it began. So the rows say how many batches of each writer there are, and then what all of them must be.
+//! A writer writes numbered batches, each a function of its number. Each puts the number into two
+//! keyspaces, and notes how far the other writers were when it began. So the rows say how many
+//! batches of each writer there are, and then what all of them must be.
 
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
@@ -132,8 +133,9 @@ impl Ledgers {
         changes
     }
 
-    /// Checks that the rows are those of some batches of each writer, at least `floors`, at most those that were begun; and that no
-    /// batch is there without those that were written before it began. Answers how many there are.
+    /// Checks that the rows are those of some batches of each writer, at least `floors`, at most
+    /// those that were begun; and that no batch is there without those that were written before it
+    /// began. Answers how many there are.
     pub fn check(&self, found: &Rows, floors: Counts) -> Checked<Counts> {
         let counts: Counts = std::array::from_fn(|writer| {
             let count = found.maps[0].get(&count_key(writer));

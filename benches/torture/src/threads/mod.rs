@@ -1,5 +1,6 @@
-//! Threads: writers on threads of their own, beside threads that flush, merge, fork and sync, and those of the engine. One call on the
-//! disk may fail. The order of the threads is that of the machine, so a seed does not repeat a life exactly.
+//! Threads: writers on threads of their own, beside threads that flush, merge, fork and sync, and
+//! those of the engine. One call on the disk may fail. The order of the threads is that of the
+//! machine, so a seed does not repeat a life exactly.
 
 mod fault;
 mod ledger;
@@ -22,7 +23,8 @@ use std::sync::Arc;
 /// How often the store of a life is opened.
 const SESSIONS: u64 = 2;
 
-/// A life on a disk in memory: one call fails, then all four kinds of end are looked at, and the life goes on from one of them.
+/// A life on a disk in memory: one call fails, then all four kinds of end are looked at, and the
+/// life goes on from one of them.
 pub fn in_memory(seed: u64) -> Checked {
     const KEEPS: [Keep; 4] = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
     let mut choices = Choices::child(seed, "memory");
@@ -50,7 +52,8 @@ pub fn in_memory(seed: u64) -> Checked {
     Ok(())
 }
 
-/// A life on a real disk, without faults: the store is closed, abandoned or dropped, and opened again.
+/// A life on a real disk, without faults: the store is closed, abandoned or dropped, and opened
+/// again.
 pub fn in_directory(seed: u64) -> Checked {
     let mut choices = Choices::child(seed, "directory");
     let ledgers = Arc::new(Ledgers::new(seed));
@@ -73,7 +76,8 @@ struct Opened {
     keyspaces: Arc<[Keyspace]>,
 }
 
-/// Opens the store with new settings, checks that it holds at least so many batches of each writer, and goes on from there.
+/// Opens the store with new settings, checks that it holds at least so many batches of each writer,
+/// and goes on from there.
 fn open(
     path: &Path,
     disk: &FaultFs,

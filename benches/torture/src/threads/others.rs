@@ -1,4 +1,5 @@
-//! Others: threads beside the writers that flush, merge, sync, read, and fork the store, until the writers are done.
+//! Others: threads beside the writers that flush, merge, sync, read, and fork the store, until the
+//! writers are done.
 
 use crate::access;
 use crate::choices::Choices;

@@ -166,7 +166,8 @@ impl Ended {
         self.opened.db.abandon();
     }
 
-    /// Closes, abandons or drops the store, in which nothing has failed. Answers how many batches of each writer must be there.
+    /// Closes, abandons or drops the store, in which nothing has failed. Answers how many batches
+    /// of each writer must be there.
     pub fn close(self, choices: &mut Choices) -> Checked<Counts> {
         match choices.below(3) {
             0 => {
