@@ -100,12 +100,13 @@ impl Life {
 
     /// What the stores see of the outside.
     pub fn environment(&self, fs: Arc<dyn Fs>) -> Environment {
-        Environment {
-            fs,
-            clock: self.clock.clone(),
-            ids: Arc::new(CountingIds::default()),
-            background: Background::Stepped,
-        }
+        // Only what differs from that of a program.
+        let mut environment = Environment::system(Durability::Memory);
+        environment.fs = fs;
+        environment.clock = self.clock.clone();
+        environment.ids = Arc::new(CountingIds::default());
+        environment.background = Background::Stepped;
+        environment
     }
 
     /// The disk as the stores see it.

@@ -13,8 +13,8 @@ use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::settings;
 use fault::Fault;
-use lazurite_engine::fs::{DiskFs, FaultFs, Fs, Keep, MemoryFs, SystemClock};
-use lazurite_engine::{Background, Config, Db, Environment, Keyspace, RandomIds};
+use lazurite_engine::fs::{DiskFs, FaultFs, Fs, Keep, MemoryFs};
+use lazurite_engine::{Background, Config, Db, Environment, Keyspace};
 use ledger::{Counts, Ledgers};
 use session::Session;
 use std::path::Path;
@@ -130,16 +130,13 @@ fn open_with(
     choices: &mut Choices,
 ) -> lazurite_engine::Result<Opened> {
     let fs: Arc<dyn Fs> = Arc::new(disk.clone());
-    let environment = Environment {
-        fs,
-        clock: Arc::new(SystemClock::default()),
-        ids: Arc::new(RandomIds),
-        background: choices.pick(&[
-            Background::Threads,
-            Background::Threads,
-            Background::FewThreads,
-        ]),
-    };
+    let mut environment = Environment::system(config.durability);
+    environment.fs = fs;
+    environment.background = choices.pick(&[
+        Background::Threads,
+        Background::Threads,
+        Background::FewThreads,
+    ]);
     let db = Db::open_with(path, config.clone(), environment)?;
     let keyspaces = access::keyspaces(&db, config)?.into();
     Ok(Opened { db, keyspaces })
