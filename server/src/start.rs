@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
-use crate::connection::{self, ConnectionThreads, Connections, Endpoint, Opening};
+use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
 use crate::console::requests::{History, Ring};
 use crate::console::{self, Console};
 use crate::faults::Faults;
@@ -389,8 +389,7 @@ impl Serving {
                 opening: tls.map_or(Opening::Plain, Tls::opening),
                 is_own: false,
             };
-            let (threads, stopped) = (threads.clone(), stopped.clone());
-            accepting.spawn(connection::serve(app.clone(), endpoint, threads, stopped));
+            app.serve_in(&mut accepting, endpoint, threads.clone(), stopped.clone());
         }
         Serving {
             stop,

@@ -8,7 +8,7 @@ use crate::analytics::Entry;
 use crate::auth::{Caller, bearer, identity};
 use crate::connection::framing::RawHead;
 use crate::connection::listener::{Client, Server};
-use crate::connection::{Connections, HeaderNames};
+use crate::connection::{self, ConnectionThreads, Connections, Endpoint, HeaderNames};
 use crate::faults::targets::Subject;
 use crate::faults::{self, Ending};
 use crate::layers::access_log::RequestLog;
@@ -42,6 +42,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 /// The parts of a running server, which `start.rs` makes. Nothing below this module knows it.
 #[derive(Debug)]
@@ -56,6 +58,20 @@ pub struct App {
     pub request_timeout: Option<Duration>,
     pub requests: Arc<Ring>,
     pub pages: Pages,
+}
+
+impl App {
+    /// Serves one service on one listener, as a task of `serving`, until `stop` turns true. Not
+    /// generic: the code of a connection is compiled once, in this crate.
+    pub fn serve_in(
+        self: &Arc<App>,
+        serving: &mut JoinSet<()>,
+        endpoint: Endpoint,
+        threads: Arc<ConnectionThreads>,
+        stop: watch::Receiver<bool>,
+    ) {
+        serving.spawn(connection::serve(self.clone(), endpoint, threads, stop));
+    }
 }
 
 impl Server for App {

@@ -4,7 +4,7 @@
 
 use crate::accounts::name_of_fork;
 use crate::app::App;
-use crate::connection::{self, ConnectionThreads, Endpoint, Opening};
+use crate::connection::{ConnectionThreads, Endpoint, Opening};
 use crate::service_kind::ServiceKind;
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
@@ -134,8 +134,7 @@ pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
             opening: Opening::Plain,
             is_own: true,
         };
-        let (app, threads) = (app.clone(), threads.clone());
-        serving.spawn(connection::serve(app, endpoint, threads, stopped.clone()));
+        app.serve_in(&mut serving, endpoint, threads.clone(), stopped.clone());
     }
     let accounts = accounts(app, &ports);
     let done = tokio::task::spawn_blocking(move || work(&accounts)).await;
