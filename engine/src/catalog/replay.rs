@@ -42,7 +42,7 @@ struct Checked {
 /// A listed segment as it was read.
 #[derive(Debug)]
 enum Read {
-    Checked(Checked),
+    Checked(Box<Checked>),
     /// Its beginning is lost, and so are the records behind.
     CutOff(CutOff),
 }
@@ -106,7 +106,7 @@ impl Parts {
         }
         segment.file.sync()?;
         let keyspaces = self.trees.all().len();
-        Ok(Some(Read::Checked(Checked {
+        Ok(Some(Read::Checked(Box::new(Checked {
             with_values: check_frames(&segment, keyspaces),
             is_marked: durable_end > 0,
             durable: segment.durable.max(match durable_end {
@@ -114,7 +114,7 @@ impl Parts {
                 end => segment.last_before(end),
             }),
             segment,
-        })))
+        }))))
     }
 
     /// Applies segments up to the first that does not begin where the one before it ends: a power cut has taken records before

@@ -144,12 +144,12 @@ impl Work {
 
     /// A merge took SSTables of so many bytes off level 0.
     pub(crate) fn note_merge(&self, level0_bytes: u64, took: Duration) {
-        let logged = self
-            .parts
-            .log
-            .counters()
-            .logged_bytes
-            .load(Ordering::Relaxed);
+        let counters = self.parts.log.counters();
+        let logged = match counters.logged_bytes.load(Ordering::Relaxed) {
+            // A store in memory has no log.
+            0 => counters.put_bytes.load(Ordering::Relaxed),
+            logged => logged,
+        };
         let flushed = self.counters.flushed_bytes.load(Ordering::Relaxed).max(1);
         let put = u128::from(level0_bytes) * u128::from(logged) / u128::from(flushed);
         lock(&self.throttle).note_merge(u64::try_from(put).unwrap_or(u64::MAX), took);
