@@ -5,7 +5,9 @@ mod common;
 
 use common::hook::HookFs;
 use common::{DIRECTORY, environment};
-use lazurite_engine::fs::{Fs, Keep, MemoryFs, Operation, SystemClock};
+use lazurite_engine::fs::{
+    Failure, Fault, FaultFs, Fs, Keep, ManualClock, MemoryFs, Operation, SystemClock,
+};
 use lazurite_engine::{
     Background, Batch, Config, CutReason, Db, Direction, Durability, Environment, Error, KeyRange,
     Keyspace, KeyspaceOptions, remove_store,
@@ -189,6 +191,109 @@ fn an_opening_reports_the_records_that_a_power_cut_has_taken() {
     assert_eq!((lost.reason, lost.batches), (CutReason::MissingValue, 2));
     assert_eq!((db.recovered().batches, db.stats().batches_cut_off), (1, 2));
     assert!(lost.path.extension().is_some_and(|kind| kind == "wal"));
+}
+
+/// A disk that refuses the write of this number to a segment of the log, for lack of space, when half of it is done.
+fn refusing(fs: &MemoryFs, nth: u64) -> FaultFs {
+    let disk = FaultFs::new(Arc::new(fs.clone()));
+    disk.set(Some(Fault {
+        operation: Some(Operation::Write),
+        path: ".wal".into(),
+        nth,
+        failure: Failure::Error(io::ErrorKind::StorageFull),
+        sticky: false,
+    }));
+    disk
+}
+
+fn open_on(disk: &FaultFs) -> Db {
+    let environment = environment(Arc::new(disk.clone()));
+    Db::open_with(DIRECTORY.as_ref(), config(Durability::Process), environment).unwrap()
+}
+
+fn is_refused(db: &Db, keyspace: &Keyspace) -> bool {
+    let mut batch = Batch::new();
+    batch.put(keyspace, b"refused", &[2; 300]);
+    matches!(db.write(batch), Err(Error::NoSpace { .. }))
+}
+
+#[test]
+fn a_store_opens_whose_first_batch_in_a_log_segment_was_refused() {
+    let fs = MemoryFs::crashable();
+    let db = stepped(&fs, Durability::Process).unwrap();
+    let a = keyspace(&db, "a");
+    write(&db, |batch| batch.put(&a, b"first", &[1; 300]));
+    db.close().unwrap();
+    drop((db, a));
+    // The head and the beginning of the segment come before.
+    let db = open_on(&refusing(&fs, 3));
+    let a = keyspace(&db, "a");
+    assert!(is_refused(&db, &a));
+    // Both note how far the log is durable, and the segment in use is not.
+    db.checkpoint("/copy".as_ref()).unwrap();
+    db.sync().unwrap();
+    let after = fs.crash(1, Keep::Nothing);
+    for path in [DIRECTORY, "/copy"] {
+        let environment = environment(Arc::new(after.clone()));
+        let db = Db::open_with(path.as_ref(), config(Durability::Process), environment).unwrap();
+        let a = keyspace(&db, "a");
+        assert!(db.get(&a, b"first").unwrap().is_some(), "{path}");
+        assert!(db.get(&a, b"refused").unwrap().is_none(), "{path}");
+    }
+}
+
+#[test]
+fn a_log_segment_whose_beginning_was_refused_is_begun_by_the_next_batch() {
+    for is_marked in [false, true] {
+        let fs = MemoryFs::crashable();
+        let db = open_on(&refusing(&fs, 2));
+        let a = keyspace(&db, "a");
+        assert!(is_refused(&db, &a));
+        write(&db, |batch| batch.put(&a, b"first", b"v"));
+        if is_marked {
+            db.sync().unwrap();
+        }
+        assert_eq!(db.stats().wal_segments, 1);
+        let db = stepped(&fs.crash(1, Keep::Everything), Durability::Process).unwrap();
+        assert!(db.get(&keyspace(&db, "a"), b"first").unwrap().is_some());
+        assert!(db.recovered().cut_off.is_empty(), "{:?}", db.recovered());
+    }
+}
+
+#[test]
+fn a_group_that_was_refused_leaves_no_records() {
+    let fs = MemoryFs::crashable();
+    let db = open_on(&refusing(&fs, 3));
+    let a = keyspace(&db, "a");
+    assert!(is_refused(&db, &a));
+    let after = fs.crash(1, Keep::Everything);
+    let db = stepped(&after, Durability::Process).unwrap();
+    assert!(db.get(&keyspace(&db, "a"), b"refused").unwrap().is_none());
+    assert!(db.recovered().cut_off.is_empty(), "{:?}", db.recovered());
+}
+
+#[test]
+fn values_that_are_deleted_give_their_space_back_at_rest() {
+    let fs = MemoryFs::volatile();
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment {
+        clock: clock.clone(),
+        ..environment(Arc::new(fs))
+    };
+    let db = Db::open_with(DIRECTORY.as_ref(), Config::default(), environment).unwrap();
+    let a = keyspace(&db, "a");
+    for key in 0..16u8 {
+        write(&db, |batch| batch.put(&a, &[key], &[key; 1 << 20]));
+    }
+    db.flush(&a).unwrap();
+    for key in 0..16u8 {
+        write(&db, |batch| batch.delete(&a, &[key]));
+    }
+    for _ in 0..10 {
+        clock.advance(Duration::from_secs(10));
+        while db.step().unwrap().is_some() {}
+    }
+    assert_eq!(db.stats().value_log_bytes, 0);
 }
 
 /// Holds up the first sync of a value-log segment once it is armed, and fails it.

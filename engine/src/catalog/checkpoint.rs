@@ -68,8 +68,10 @@ impl Parts {
             }
             let mut state = self.catalog.lock().state.clone();
             let kept = self.log.segments().keep_used();
-            state.wals.retain(|number, _| kept.contains(number));
-            let (last, end) = log.previous;
+            let (last, end) = log.last_batch;
+            state
+                .wals
+                .retain(|number, _| kept.contains(number) && *number <= last);
             if let Some(meta) = state.wals.get_mut(&last) {
                 *meta = WalMeta::ended(end);
             }

@@ -165,8 +165,10 @@ impl Parts {
     fn note_replayed(&self, segment: &Segment, end: u64) {
         let state = &mut self.catalog.lock().state;
         state.wals.insert(segment.number, WalMeta::ended(end));
-        self.log
-            .with_log(|log| log.previous = (segment.number, end));
+        self.log.with_log(|log| {
+            log.previous = (segment.number, end);
+            log.last_batch = (segment.number, end);
+        });
         self.log.segments().add(Used {
             number: segment.number,
             base: segment.beginning.base,

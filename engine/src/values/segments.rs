@@ -526,11 +526,15 @@ impl Segments {
     /// Ends active segments without pins or writers that are worth rewriting, by their number and size.
     pub(crate) fn fill_wasteful(&self, is_wasteful: impl Fn(u64, u64) -> bool) {
         let is_large = |size: u64| size > self.segment_bytes / 16;
-        self.table().fill(|active| {
+        let has_ended = self.table().fill(|active| {
             let size = active.end.load(Ordering::Relaxed);
             let is_free = active.pins.load(Ordering::SeqCst) == 0 && active.is_idle();
             is_large(size) && is_free && is_wasteful(active.number, size)
         });
+        if has_ended {
+            // The next collection seals them, and finds what is garbage.
+            self.request_collection();
+        }
     }
 
     /// Takes sealed segments away from readers, but for those that were pinned meanwhile.

@@ -124,6 +124,11 @@ impl Work {
         if wait.is_zero() {
             return false;
         }
+        if debt.lag == Lag::Flush {
+            // Many small memtables may fill the memory, and none of them be full.
+            self.parts.log.seal_largest();
+            self.notify();
+        }
         // Work that ends meanwhile may have changed the debt; what is owed stays owed.
         self.signal.wait(self.signal.round(), wait);
         true
@@ -162,8 +167,14 @@ impl Work {
         let bytes_max = config.memory_bytes_max as u64;
         let files = self.level0_files_most() as u64;
         let files_max = config.level0_files_stop as u64;
-        let memory = share(bytes, bytes_max / 2, bytes_max);
-        let merges = share(files, config.level0_files_max as u64, files_max);
+        // A store that leaves inherited files alone merges a keyspace only once it has nearly as many.
+        let files_min = if config.merges_inherited {
+            config.level0_files_max as u64
+        } else {
+            files_max / 4 * 3
+        };
+        let memory = share(bytes, bytes_max / 4 * 3, bytes_max);
+        let merges = share(files, files_min, files_max);
         if memory > merges {
             let lag = Lag::Flush;
             return Debt {

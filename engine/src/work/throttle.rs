@@ -16,6 +16,9 @@ const RATE_UNKNOWN: u64 = 64 << 20;
 /// No writer is slower than this, whatever was measured.
 const RATE_MIN: u64 = 1 << 20;
 
+/// Less work says nothing about the rate: most of its time goes to files and syncs.
+const MEASURED_MIN: u64 = 1 << 20;
+
 /// The longest wait of one write: the debt may be another one by then.
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
@@ -64,6 +67,9 @@ impl Throttle {
     }
 
     fn note(&mut self, lag: Lag, bytes: u64, took: Duration) {
+        if bytes < MEASURED_MIN {
+            return;
+        }
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
         let measured = bytes.saturating_mul(1_000_000) / took;
         let capacity = &mut self.capacity[lag as usize];
@@ -158,7 +164,7 @@ mod tests {
     #[test]
     fn no_wait_is_long_and_work_that_takes_for_ever_does_not_stop_writers() {
         let mut throttle = Throttle::default();
-        throttle.note_merge(1, Duration::from_secs(1000));
+        throttle.note_merge(MEASURED_MIN, Duration::from_secs(1_000_000));
         throttle.charge(u64::MAX);
         assert_eq!(throttle.wait(debt(1000), Duration::ZERO), WAIT_MAX);
         assert!(throttle.rate(debt(1000)) >= RATE_MIN);

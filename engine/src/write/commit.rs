@@ -23,7 +23,6 @@ use crate::values::Pin;
 use crate::values::ValueLog;
 use crate::write::log::Log;
 use crate::write::log::segments::LogSegments;
-use crate::write::log::writer::WalWriter;
 use crate::write::queue::{CommitQueue, GROUP_BYTES_MAX, Queued, Request, Stages};
 use crate::write::shared_sync::SharedSync;
 use crate::write::value_sync::Values;
@@ -148,10 +147,8 @@ impl CommitLog {
 
     /// Makes everything that was appended before the call durable, and answers how far that is.
     pub(crate) fn sync_to_mark(&self) -> Result<LogMark> {
-        let (target, (segment, end)) = self.with_log(|log| {
-            let last = log.wal.as_ref().map(WalWriter::last_batch_end);
-            (self.sync.last_appended(), last.unwrap_or(log.previous))
-        });
+        let (target, (segment, end)) =
+            self.with_log(|log| (self.sync.last_appended(), log.last_batch));
         self.sync.sync_through(target)?;
         Ok(LogMark { segment, end })
     }
@@ -345,11 +342,12 @@ impl Stages for CommitLog {
         log.last_sequence = next - 1;
         let bytes = log.group.len() as u64;
         if let Err(error) = wal.append(&mut log.group) {
-            if !matches!(error, Error::NoSpace { .. }) || wal.undo().is_err() {
+            if !matches!(error, Error::NoSpace { .. }) || wal.undo(log.group.len()).is_err() {
                 self.health.fail(&error);
             }
             return Err(error);
         }
+        log.last_batch = (wal.number(), wal.end());
         count(&self.counters.logged_bytes, bytes);
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();

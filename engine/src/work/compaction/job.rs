@@ -216,7 +216,9 @@ impl Work {
         } = self.carry_out(tree, plan, relocate)?;
         self.note_versions();
         let is_taken = |file: &&Arc<LiveFile>| inputs.iter().any(|input| Arc::ptr_eq(input, file));
-        let taken = level0.iter().filter(is_taken);
+        // What another process put says nothing about what writers put here.
+        let is_own = |file: &&Arc<LiveFile>| file.meta.number > self.inherited_through;
+        let taken = level0.iter().filter(is_taken).filter(is_own);
         self.note_merge(
             taken.map(|file| file.meta.size).sum(),
             self.parts.clock.now().saturating_sub(started),

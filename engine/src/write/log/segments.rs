@@ -222,7 +222,12 @@ impl LogSegments {
             previous,
             previous_end,
         };
-        let wal = prepared.begin(beginning)?;
+        let mut wal = prepared.writer(beginning.base);
+        if let Err(error) = wal.begin(beginning) {
+            // The manifest lists it: the next batch tries again.
+            *lock(&self.next) = Some(wal.into_prepared());
+            return Err(error);
+        }
         self.sync.begin_file(wal.file());
         self.note_end(previous, previous_end);
         self.add(Used {

@@ -2,7 +2,7 @@
 
 use crate::base::key::SequenceNumber;
 use crate::format::frame::{
-    Beginning, FAR, FIRST_BATCH, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame,
+    Beginning, FAR, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame,
 };
 use crate::format::header::{HEADER_BYTES, encode_header, store_key};
 use crate::fs::LogWrites;
@@ -46,49 +46,45 @@ impl Prepared {
         })
     }
 
-    /// Takes the segment into use.
-    pub(crate) fn begin(self, beginning: Beginning) -> Result<WalWriter> {
-        let mut writer = WalWriter {
-            number: self.number,
-            key: self.key,
-            file: self.file,
-            length: self.length,
-            base: beginning.base,
+    /// A writer to the segment, whose first sequence number is behind `base`. It is to be begun before anything is appended.
+    pub(crate) fn writer(self, base: SequenceNumber) -> WalWriter {
+        WalWriter {
+            base,
             end: HEADER_BYTES,
-            previous: (beginning.previous, beginning.previous_end),
-            writes: self.writes,
-        };
-        let mut frame = Vec::new();
-        let head = (FRAME_BEGINNING, 0, FAR);
-        encode_frame(
-            &mut frame,
-            self.key,
-            HEADER_BYTES,
-            head,
-            &beginning.encode(),
-        );
-        writer.append(&mut frame)?;
-        Ok(writer)
+            segment: self,
+        }
     }
 }
 
 /// The segment being appended to.
 #[derive(Debug)]
 pub(crate) struct WalWriter {
-    number: u64,
-    key: u64,
-    file: OpenFile,
-    length: u64,
+    segment: Prepared,
     base: SequenceNumber,
     end: u64,
-    /// Number of the segment before, and where it ends.
-    previous: (u64, u64),
-    writes: LogWrites,
 }
 
 impl WalWriter {
+    /// Takes the segment into use. If that fails the segment is as it was.
+    pub(crate) fn begin(&mut self, beginning: Beginning) -> Result<()> {
+        let mut frame = Vec::new();
+        let head = (FRAME_BEGINNING, 0, FAR);
+        let payload = beginning.encode();
+        encode_frame(&mut frame, self.segment.key, HEADER_BYTES, head, &payload);
+        let begun = self.append(&mut frame);
+        if begun.is_err() {
+            self.undo(frame.len())?;
+        }
+        begun
+    }
+
+    /// The segment, which was not begun.
+    pub(crate) fn into_prepared(self) -> Prepared {
+        self.segment
+    }
+
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.segment.number
     }
 
     pub(crate) fn base(&self) -> SequenceNumber {
@@ -99,26 +95,17 @@ impl WalWriter {
         self.end
     }
 
-    /// Segment and offset behind the last batch. A sync of all batches need not have synced a segment that has none.
-    pub(crate) fn last_batch_end(&self) -> (u64, u64) {
-        if self.end > FIRST_BATCH as u64 {
-            (self.number, self.end)
-        } else {
-            self.previous
-        }
-    }
-
     /// The length it was made with. It may be appended to behind it, only not as fast.
     pub(crate) fn length(&self) -> u64 {
-        self.length
+        self.segment.length
     }
 
     pub(crate) fn is_half_full(&self) -> bool {
-        self.end > self.length / 2
+        self.end > self.segment.length / 2
     }
 
     pub(crate) fn file(&self) -> &OpenFile {
-        &self.file
+        &self.segment.file
     }
 
     /// Adds a frame to `group`, which will be appended at the end of the segment.
@@ -134,7 +121,7 @@ impl WalWriter {
         let delta = u32::try_from(first - self.base);
         let delta = delta.expect("a segment is ended before 2^32 sequence numbers");
         let head = (FRAME_BATCH, delta, distance);
-        encode_frame(group, self.key, offset, head, payload);
+        encode_frame(group, self.segment.key, offset, head, payload);
     }
 
     /// Appends a group of frames in one write. After a failure the end has not moved.
@@ -142,24 +129,24 @@ impl WalWriter {
         let end = self.end + group.len() as u64;
         // A segment that is used again holds old frames behind the end. Zeros there tell a clean end from a torn frame.
         // Writes that are gathered until a sync have zeros to the end of their page anyway.
-        if self.writes == LogWrites::AtOnce {
-            let room = self.length.saturating_sub(end) as usize;
+        if self.segment.writes == LogWrites::AtOnce {
+            let room = self.segment.length.saturating_sub(end) as usize;
             group.resize(group.len() + room.min(FRAME_HEADER_BYTES), 0);
         }
-        self.file.write(group, self.end)?;
+        self.segment.file.write(group, self.end)?;
         self.end = end;
         Ok(())
     }
 
-    /// Takes back what a failed append may have written: the first of its frames could be whole, and a replay would find it.
-    pub(crate) fn undo(&self) -> Result<()> {
-        let room = self.length.saturating_sub(self.end) as usize;
-        let zeros = [0; FRAME_HEADER_BYTES];
-        let zeroed = self.file.write(&zeros[..room.min(zeros.len())], self.end);
+    /// Takes back what a failed append of so many bytes may have written: a replay would find frames that are whole.
+    pub(crate) fn undo(&self, bytes: usize) -> Result<()> {
+        let length = self.segment.length;
+        let room = length.saturating_sub(self.end) as usize;
+        let zeroed = self.segment.file.write(&vec![0; room.min(bytes)], self.end);
         // Space is no reason to fail: the bytes are allocated, unless the file system cannot do that.
         if !matches!(zeroed, Err(Error::NoSpace { .. })) {
             zeroed?;
         }
-        self.file.set_length(self.end.max(self.length))
+        self.segment.file.set_length(self.end.max(length))
     }
 }
