@@ -14,7 +14,7 @@ pub(super) const DEBT_MAX: u64 = 1000;
 const RATE_UNKNOWN: u64 = 64 << 20;
 
 /// No writer is slower than this, whatever was measured.
-const RATE_MIN: u64 = 1 << 20;
+const RATE_MIN: u64 = 256 << 10;
 
 /// Less work says nothing about the rate: most of its time goes to files and syncs.
 const MEASURED_MIN: u64 = 1 << 20;
@@ -86,8 +86,15 @@ impl Throttle {
             0 => RATE_UNKNOWN,
             known => known,
         };
-        // From one and a half times what the work can take to half of it.
-        let share = DEBT_MAX + DEBT_MAX / 2 - debt.amount.min(DEBT_MAX);
+        let amount = debt.amount.min(DEBT_MAX);
+        // From one and a half times what the work can take to as much, and then to nearly nothing: a
+        // merge may take long, and writers who crawl meanwhile are better off than writers who stop.
+        let share = if amount <= DEBT_MAX / 2 {
+            DEBT_MAX + DEBT_MAX / 2 - amount
+        } else {
+            let left = 2 * (DEBT_MAX - amount);
+            left * left / DEBT_MAX
+        };
         (capacity / DEBT_MAX).saturating_mul(share).max(RATE_MIN)
     }
 
@@ -145,7 +152,7 @@ mod tests {
     #[test]
     fn writers_are_as_fast_as_the_work_at_half_of_the_debt_and_slower_beyond() {
         let capacity = 20 << 20;
-        for (amount, percent) in [(1, 150), (250, 125), (500, 100), (750, 75), (1000, 50)] {
+        for (amount, percent) in [(1, 150), (250, 125), (500, 100), (750, 25)] {
             let expected = capacity / 100 * percent;
             let put = put_in_a_second(capacity, amount);
             let bounds = expected - expected / 10..expected + expected / 10;
