@@ -256,8 +256,8 @@ impl Wake for Woken {
     }
 }
 
-/// An abandoned store: each writer hears that its change is durable, which it is then, or that it will not be.
-fn an_abandoned_store_leaves_nobody_waiting() {
+/// An abandoned store: each writer is answered, with `Ok` only if its change is durable.
+fn an_abandoned_store_answers_all_waiters() {
     let (sync, _) = shared(0, Arc::new(NoValues));
     sync.appended(1);
     let threads: Vec<_> = (0..2)
@@ -693,8 +693,8 @@ fn main() {
             a_task_is_woken_when_its_sync_has_ended_or_failed,
         ),
         (
-            "an abandoned store leaves nobody waiting",
-            an_abandoned_store_leaves_nobody_waiting,
+            "an abandoned store answers all waiters",
+            an_abandoned_store_answers_all_waiters,
         ),
         (
             "a failed sync of values is final",

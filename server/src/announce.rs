@@ -107,13 +107,13 @@ pub fn ready(
 pub fn recovered(found: &Recovered) {
     if found.batches > 0 {
         output::say(format!(
-            "Recovered {} writes of a server that was not stopped in order.",
+            "Writes recovered from the log of a server that was not stopped in order: {}.",
             found.batches
         ));
     }
     for cut in &found.cut_off {
         output::say(format!(
-            "The log ends early: {} writes ({} bytes) behind offset {} of {} were not synced and are lost: {}.",
+            "Cut off the end of the log: {} records ({} bytes) at offset {} of {}, because {}. Nothing says that they were synced.",
             cut.batches,
             cut.bytes,
             cut.offset,

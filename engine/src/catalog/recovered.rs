@@ -3,15 +3,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// What the opening of a store found in its log: the batches that it replayed, and the end that it cut off.
+/// What the opening of a store found in its log: the batches that it replayed, and the end that it
+/// cut off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Batches that were read from the log, those included that are in SSTables too.
+    /// Batches that were read from the log, including those that SSTables hold as well.
     pub batches: u64,
     /// Bytes of the log up to the last of them.
     pub bytes: u64,
-    /// Records behind the end of the log, in their order. A process that was killed leaves none but of a batch that was not
-    /// acknowledged; a power cut takes what was not synced; damage in that part of the log looks the same.
+    /// Records behind the end of the log, in order. A killed process leaves at most the record of an
+    /// unacknowledged batch. After a power cut they are the records that were not synced in time.
+    /// Damage to the unsynced part of the log looks the same.
     pub cut_off: Vec<CutOff>,
 }
 
@@ -30,7 +32,8 @@ pub struct CutOff {
     pub reason: CutReason,
 }
 
-/// Why records were cut off. Nothing says of any of them that they were durable: a store where something does is refused as corrupt.
+/// Why records were cut off. None of them is known to have been durable: a store that has lost a
+/// durable record is refused as corrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutReason {
     /// The first one is not whole.

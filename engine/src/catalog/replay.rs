@@ -178,7 +178,8 @@ impl Parts {
         });
     }
 
-    /// Whether every value can be read that a change points to of those that `counts`.
+    /// Whether every value can be read that a change points to. Looks at the changes that `counts`
+    /// selects.
     fn has_values<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,

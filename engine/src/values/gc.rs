@@ -54,8 +54,9 @@ impl ValueLog {
         wasteful.map(|(number, _)| number).collect()
     }
 
-    /// Small sealed segments, if there are so many of them that they are to be joined; each checkpoint ends the segments in use.
-    /// `counts` says which may be rewritten. Not more of them than fill a segment.
+    /// The small sealed segments to be joined: as many as fill one segment, or none while there are
+    /// few. Each checkpoint ends the segments in use and so leaves small ones. `counts` selects the
+    /// segments that may be rewritten.
     pub(crate) fn small(&self, counts: impl Fn(u64) -> bool) -> Vec<u64> {
         let bytes_max = self.segments.segment_bytes();
         let is_small = |(number, meta): &(u64, SegmentMeta)| {

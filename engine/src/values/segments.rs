@@ -1,5 +1,5 @@
-//! Segments: the state of each segment of the value log. The only place that syncs them, and knows
-//! what of them is durable.
+//! Segments: the state of each segment of the value log. Only this file syncs segments and knows
+//! which of their bytes are durable.
 //!
 //! | state | appends | in the manifest | next |
 //! | --- | --- | --- | --- |
@@ -72,7 +72,7 @@ impl Writable {
         self.written.fetch_add(1, Ordering::Release);
     }
 
-    /// Its entry in the manifest, once nobody writes to it any more.
+    /// Its entry in the manifest, once its writers are done.
     fn meta(&self) -> Result<SegmentMeta> {
         if self.has_hole.load(Ordering::Relaxed) {
             // A hole at the end is not in the file.

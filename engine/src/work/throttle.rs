@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_debt_nobody_waits_and_nothing_is_owed() {
+    fn without_a_debt_no_writer_waits_and_nothing_is_owed() {
         let mut throttle = Throttle::default();
         throttle.charge(1 << 40);
         assert_eq!(throttle.wait(debt(0), Duration::ZERO), Duration::ZERO);

@@ -185,7 +185,7 @@ impl SharedSync {
         self.end(End::Closing);
     }
 
-    /// Nothing becomes durable any more: whoever waits hears that the store is closed.
+    /// Ends the store: nothing becomes durable any more, and all waiters get `Closed`.
     pub(crate) fn abandon(&self) {
         self.end(End::Abandoned);
         self.wake_everyone();

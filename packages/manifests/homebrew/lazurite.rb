@@ -7,7 +7,7 @@ class Lazurite < Formula
   depends_on "rust" => :build
 
   def install
-    system "cargo", "install", "--profile", "dist", *std_cargo_args(path: "server")
+    system "cargo", "install", *std_cargo_args(path: "server")
   end
 
   service do
