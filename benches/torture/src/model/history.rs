@@ -90,11 +90,13 @@ impl History {
         self.durable = self.batches.len();
     }
 
-    /// The same for what was written up to the last batch that changes this keyspace.
+    /// The same for what was written up to the last batch that changes this keyspace. A batch in
+    /// doubt may have changed nothing.
     pub fn keyspace_is_durable(&mut self, keyspace: usize) {
         let changes_it = |batch: &Batch| {
             let mut changes = batch.changes.iter();
-            changes.any(|change| change.keyspace() == keyspace && !change.is_nothing())
+            batch.outcome == Outcome::Written
+                && changes.any(|change| change.keyspace() == keyspace && !change.is_nothing())
         };
         let last = self.batches.iter().rposition(changes_it);
         self.durable = self.durable.max(last.map_or(0, |last| last + 1));
@@ -310,6 +312,18 @@ mod tests {
         let mut flushed = first(4);
         flushed.apply(&[put(2, 5)]);
         assert!(!is_found(history, flushed));
+    }
+
+    #[test]
+    fn a_flush_makes_nothing_durable_before_a_batch_that_failed() {
+        let mut history = history();
+        let live = history.live().cloned();
+        history.wrote(&[put(2, 5)]);
+        history.failed(&[put(0, 6)], live);
+        history.keyspace_is_durable(0);
+        history.process_ended(Durability::Process);
+        history.power_failed();
+        assert!(!is_found(history, first(4)));
     }
 
     #[test]
