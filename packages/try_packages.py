@@ -312,7 +312,7 @@ def try_trial(language: str, trial: "Callable[[Path, Path], None]", place: Place
 def python_trial(made: Path, directory: Path) -> None:
     run(sys.executable, "-m", "venv", ".venv", cwd=directory)
     run(".venv/bin/pip", "install", "--quiet", one(made, "*.whl"), "pytest", "azure-storage-blob", cwd=directory)
-    (directory / "test_photos.py").write_text(example(ROOT / "README.md", "python", "def test_upload"))
+    (directory / "test_photos.py").write_text(example(ROOT / "server/docs/test-suites.md", "python", "def test_upload"))
     run(".venv/bin/pytest", "-q", cwd=directory)
 
 
@@ -321,7 +321,7 @@ def javascript_trial(made: Path, directory: Path) -> None:
     install = ["npm", "install", "--save-dev", "--no-audit", "--no-fund", "--loglevel=error"]
     packages = [one(made, "lazurite-linux-*.tgz"), one(made, "lazurite-0*.tgz")]
     run(*install, *packages, "@azure/storage-blob", cwd=directory)
-    (directory / "photos.test.js").write_text(example(ROOT / "README.md", "js", "lazurite/node-test"))
+    (directory / "photos.test.js").write_text(example(ROOT / "server/docs/test-suites.md", "js", "lazurite/node-test"))
     run("node", "--test", cwd=directory)
     run(*install, "vitest", cwd=directory)
     (directory / "photos.test.mjs").write_text(example(PACKAGES / "npm/lazurite/README.md", "js", "lazurite/vitest"))
@@ -339,7 +339,7 @@ def rust_trial(made: Path, directory: Path) -> None:
     ]:
         run(*command, cwd=directory, env=settings)
     (directory / "tests").mkdir()
-    (directory / "tests/photos.rs").write_text(example(ROOT / "README.md", "rust", "Lazurite::in_memory"))
+    (directory / "tests/photos.rs").write_text(example(ROOT / "server/docs/test-suites.md", "rust", "Lazurite::in_memory"))
     run("cargo", "test", "--quiet", cwd=directory, env=settings)
 
 

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use crate::packages::example;
 use crate::server::{Launch, Server};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
@@ -17,6 +18,39 @@ const NODE_MISSING: &str = "The tests of the official clients need Node.js 20 or
                             and Ubuntu: apt install nodejs npm).";
 pub(crate) const INSTALL_TIME_MAX: Duration = Duration::from_secs(600);
 pub(crate) const SCRIPT_TIME_MAX: Duration = Duration::from_secs(240);
+
+#[test]
+fn first_programs_of_the_documentation() {
+    if skips_clients() {
+        return;
+    }
+    let location = tempfile::TempDir::new().unwrap();
+    let server = Launch::on(location.path())
+        .argument("--containers=photos")
+        .argument("--queues=work")
+        .argument("--tables=People")
+        .start();
+    let steps = "server/docs/first-steps.md";
+    let readme = example("README.md", "python", "upload_blob");
+    // The ports of the development connection string may be taken.
+    let connection = "__import__('os').environ['AZURE_STORAGE_CONNECTION_STRING']";
+    let readme = readme.replace("\"UseDevelopmentStorage=true\"", connection);
+    let programs = [
+        ("readme.py", readme, python_command()),
+        (
+            "steps.py",
+            example(steps, "python", "upload_blob"),
+            python_command(),
+        ),
+        ("steps.js", example(steps, "js", "upload("), node_command()),
+    ];
+    let scratch = tempfile::TempDir::new().unwrap();
+    for (name, program, command) in programs {
+        let path = scratch.path().join(name);
+        fs::write(&path, program).unwrap();
+        run(command, path.to_str().unwrap(), &server);
+    }
+}
 
 #[test]
 fn python_tables() {

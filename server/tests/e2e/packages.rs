@@ -226,7 +226,7 @@ fn made(start: &str, end: &str) -> PathBuf {
 }
 
 /// The fenced block of a README that holds `part`.
-fn example(readme: &str, language: &str, part: &str) -> String {
+pub(crate) fn example(readme: &str, language: &str, part: &str) -> String {
     let text = fs::read_to_string(Path::new(ROOT).join(readme)).unwrap();
     let fence = format!("```{language}\n");
     let mut blocks = text
