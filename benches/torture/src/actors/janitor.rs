@@ -4,14 +4,24 @@
 use super::{keyspace, number};
 use crate::choices::Choices;
 use crate::finding::Checked;
-use crate::life::{Life, Store};
+use crate::life::{KEEPS, Life, Store};
+use lazurite_engine::fs::Keep;
 use std::time::Duration;
+
+/// What is left after a piece of work: mostly everything.
+const LOOKS: [Keep; 5] = [Keep::Everything, KEEPS[0], KEEPS[1], KEEPS[2], KEEPS[3]];
 
 /// A step of the janitor.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Runs up to so many pieces of background work: flush, compaction, collection.
-    Work { store: usize, pieces: usize },
+    Work {
+        store: usize,
+        pieces: usize,
+        /// After each piece a crash in a copy of the disk leaves this.
+        looks: Option<Keep>,
+        seed: u64,
+    },
     /// Flushes a keyspace.
     Flush { store: usize, keyspace: usize },
     /// Flushes all keyspaces.
@@ -32,6 +42,8 @@ impl Step {
             0..=26 => Step::Work {
                 store,
                 pieces: choices.pick(&[1, 1, 2, 20]),
+                looks: choices.one_in(4).then(|| choices.pick(&LOOKS)),
+                seed: choices.next(),
             },
             27..=30 => Step::Flush {
                 store,
@@ -51,6 +63,19 @@ impl Step {
 
     /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
+        if let Step::Work {
+            store,
+            pieces,
+            looks,
+            seed,
+        } = self
+        {
+            let mut choices = Choices::new(*seed);
+            return work(life, *store, *pieces, |life| match looks {
+                Some(keep) => life.look(*keep, &mut choices, None),
+                None => Ok(()),
+            });
+        }
         let (Step::Work { store, .. }
         | Step::Flush { store, .. }
         | Step::FlushAll { store }
@@ -70,14 +95,6 @@ impl Step {
 
     fn run_on(&self, store: &mut Store) -> Checked {
         match self {
-            Step::Work { pieces, .. } => {
-                for _ in 0..*pieces {
-                    let stepped = store.db.step();
-                    if !matches!(store.checked("background work", stepped)?, Some(Some(_))) {
-                        break;
-                    }
-                }
-            }
             Step::Flush { keyspace, .. } => {
                 let flushed = store.db.flush(&store.keyspaces[*keyspace]);
                 if store.checked("flush", flushed)?.is_some() {
@@ -102,8 +119,28 @@ impl Step {
                     store.history.all_is_proven();
                 }
             }
-            Step::Wait { .. } => {}
+            Step::Work { .. } | Step::Wait { .. } => {}
         }
         Ok(())
     }
+}
+
+/// Runs up to so many pieces of background work, and calls `after` after each.
+fn work(
+    life: &mut Life,
+    number: usize,
+    pieces: usize,
+    mut after: impl FnMut(&mut Life) -> Checked,
+) -> Checked {
+    for _ in 0..pieces {
+        let Some(store) = life.open_store(number) else {
+            break;
+        };
+        let stepped = store.db.step();
+        if !matches!(store.checked("background work", stepped)?, Some(Some(_))) {
+            break;
+        }
+        after(life)?;
+    }
+    Ok(())
 }
