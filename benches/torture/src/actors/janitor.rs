@@ -5,11 +5,19 @@ use super::{keyspace, number};
 use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life, Store};
+use lazurite_engine::Job;
 use lazurite_engine::fs::Keep;
 use std::time::Duration;
 
-/// What is left after a piece of work: mostly everything.
-const LOOKS: [Keep; 5] = [Keep::Everything, KEEPS[0], KEEPS[1], KEEPS[2], KEEPS[3]];
+/// What is left after a piece of work: half of the time everything.
+const LOOKS: [Keep; 6] = [
+    Keep::Everything,
+    Keep::Everything,
+    KEEPS[0],
+    KEEPS[1],
+    KEEPS[2],
+    KEEPS[3],
+];
 
 /// A step of the janitor.
 #[derive(Debug, Clone)]
@@ -18,9 +26,8 @@ pub enum Step {
     Work {
         store: usize,
         pieces: usize,
-        /// After each piece a crash in a copy of the disk leaves this.
-        looks: Option<Keep>,
-        seed: u64,
+        /// For the pieces after which there is a look at what a crash would leave.
+        looks: u64,
     },
     /// Flushes a keyspace.
     Flush { store: usize, keyspace: usize },
@@ -42,8 +49,7 @@ impl Step {
             0..=26 => Step::Work {
                 store,
                 pieces: choices.pick(&[1, 1, 2, 20]),
-                looks: choices.one_in(4).then(|| choices.pick(&LOOKS)),
-                seed: choices.next(),
+                looks: choices.next(),
             },
             27..=30 => Step::Flush {
                 store,
@@ -67,14 +73,9 @@ impl Step {
             store,
             pieces,
             looks,
-            seed,
         } = self
         {
-            let mut choices = Choices::new(*seed);
-            return work(life, *store, *pieces, |life| match looks {
-                Some(keep) => life.look(*keep, &mut choices, None),
-                None => Ok(()),
-            });
+            return work(life, *store, *pieces, &mut Choices::new(*looks));
         }
         let (Step::Work { store, .. }
         | Step::Flush { store, .. }
@@ -125,22 +126,21 @@ impl Step {
     }
 }
 
-/// Runs up to so many pieces of background work, and calls `after` after each.
-fn work(
-    life: &mut Life,
-    number: usize,
-    pieces: usize,
-    mut after: impl FnMut(&mut Life) -> Checked,
-) -> Checked {
+/// Runs up to so many pieces of background work, and looks at what a crash would leave after some.
+fn work(life: &mut Life, number: usize, pieces: usize, choices: &mut Choices) -> Checked {
     for _ in 0..pieces {
-        let Some(store) = life.open_store(number) else {
+        let (Some(slot), Some(store)) = (life.open_slot(number), life.open_store(number)) else {
             break;
         };
         let stepped = store.db.step();
-        if !matches!(store.checked("background work", stepped)?, Some(Some(_))) {
+        let Some(Some(job)) = store.checked("background work", stepped)? else {
             break;
+        };
+        let looks = if job == Job::Collection { 2 } else { 8 };
+        if choices.one_in(looks) {
+            let keep = choices.pick(&LOOKS);
+            life.look(keep, choices, None, |other| other == slot)?;
         }
-        after(life)?;
     }
     Ok(())
 }

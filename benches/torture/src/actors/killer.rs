@@ -46,7 +46,7 @@ impl Step {
     pub fn run(&self, life: &mut Life) -> Checked {
         let mut choices = Choices::new(self.seed);
         if self.is_look {
-            life.look(self.keep, &mut choices, self.again)
+            life.look(self.keep, &mut choices, self.again, |_| true)
         } else {
             life.crash(self.keep, &mut choices, self.again)
         }

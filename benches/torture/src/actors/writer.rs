@@ -21,6 +21,8 @@ pub enum Step {
         /// Waits for the ticket.
         is_awaited: bool,
     },
+    /// Puts the same key again and again, each time in a batch of its own.
+    Overwrites { store: usize, changes: Vec<Change> },
     /// Writes a large value, perhaps not to its end, that no batch takes.
     Upload {
         store: usize,
@@ -39,6 +41,17 @@ impl Step {
                 value: Value::new(1 + choices.below(1500) as u32, choices.next()),
                 is_finished: choices.one_in(2),
             };
+        }
+        if choices.one_in(12) {
+            let (keyspace, key) = (keyspace(choices), key(choices));
+            let count = 2 + choices.below(8);
+            // Many are in the value log, where the last one leaves garbage.
+            let changes = (0..count).map(|_| {
+                let length = length(choices, 2);
+                put(choices, keyspace, key.clone(), length)
+            });
+            let changes = changes.collect();
+            return Step::Overwrites { store, changes };
         }
         let count = if choices.one_in(3) {
             1 + choices.below(10)
@@ -69,19 +82,19 @@ impl Step {
                 let Some(store) = life.open_store(*store) else {
                     return Ok(());
                 };
-                let was_failed = store.db.failure().is_some();
-                let written = if *is_locked {
-                    write_locked(store, changes)
-                } else {
-                    write(store, changes)
-                };
-                Finding::unless(!was_failed || written.is_err(), Symptom::NotRefused, || {
-                    "a store that has failed takes a write".into()
-                })?;
-                match note(store, changes, written)? {
+                match write_noted(store, changes, *is_locked)? {
                     Some(ticket) if *is_awaited => wait(store, ticket),
                     _ => Ok(()),
                 }
+            }
+            Step::Overwrites { store, changes } => {
+                let Some(store) = life.open_store(*store) else {
+                    return Ok(());
+                };
+                for change in changes {
+                    write_noted(store, std::slice::from_ref(change), false)?;
+                }
+                Ok(())
             }
             Step::Upload {
                 store,
@@ -97,30 +110,24 @@ impl Step {
         }
     }
 
-    /// The same batch without one of its changes.
+    /// The same step without one of its changes.
     pub fn parts(&self) -> Vec<Step> {
-        let Step::Batch {
-            store,
-            changes,
-            is_locked,
-            is_awaited,
-        } = self
-        else {
-            return Vec::new();
-        };
-        let without = |left_out: usize| {
-            let mut changes = changes.clone();
-            changes.remove(left_out);
-            Step::Batch {
-                store: *store,
-                changes,
-                is_locked: *is_locked,
-                is_awaited: *is_awaited,
+        let mut parts = Vec::new();
+        for left_out in 0..self.clone().changes().map_or(0, |changes| changes.len()) {
+            let mut part = self.clone();
+            if let Some(changes) = part.changes().filter(|changes| changes.len() > 1) {
+                changes.remove(left_out);
+                parts.push(part);
             }
-        };
-        let count = changes.len();
-        let single = count <= 1;
-        (0..count).filter(|_| !single).map(without).collect()
+        }
+        parts
+    }
+
+    fn changes(&mut self) -> Option<&mut Vec<Change>> {
+        match self {
+            Step::Batch { changes, .. } | Step::Overwrites { changes, .. } => Some(changes),
+            Step::Upload { .. } => None,
+        }
     }
 }
 
@@ -138,7 +145,10 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
         (keyspace(choices), key(choices))
     };
     match choices.below(24) {
-        0..=15 => put(choices, keyspace, key),
+        0..=15 => {
+            let length = length(choices, 4);
+            put(choices, keyspace, key, length)
+        }
         16..=22 => Change::Delete { keyspace, key },
         _ => {
             let range = range(choices);
@@ -147,12 +157,16 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
     }
 }
 
-fn put(choices: &mut Choices, keyspace: usize, key: Vec<u8>) -> Change {
-    let length = match choices.below(12) {
+/// The length of a value; one in `n` is large.
+fn length(choices: &mut Choices, n: u64) -> u64 {
+    match choices.below(12) {
         0 => 0,
-        1..=3 => 40 + choices.below(2000),
+        _ if choices.one_in(n) => 40 + choices.below(2000),
         _ => choices.below(60),
-    };
+    }
+}
+
+fn put(choices: &mut Choices, keyspace: usize, key: Vec<u8>, length: u64) -> Change {
     let way = match choices.below(8) {
         _ if length == 0 => Way::Batch,
         0 => Way::Whole,
@@ -167,6 +181,20 @@ fn put(choices: &mut Choices, keyspace: usize, key: Vec<u8>) -> Change {
         value,
         way,
     }
+}
+
+/// Writes a batch, and notes in the history how that ended.
+fn write_noted(store: &mut Store, changes: &[Change], is_locked: bool) -> Checked<Option<Ticket>> {
+    let was_failed = store.db.failure().is_some();
+    let written = if is_locked {
+        write_locked(store, changes)
+    } else {
+        write(store, changes)
+    };
+    Finding::unless(!was_failed || written.is_err(), Symptom::NotRefused, || {
+        "a store that has failed takes a write".into()
+    })?;
+    note(store, changes, written)
 }
 
 fn write(store: &Store, changes: &[Change]) -> Result<Ticket> {

@@ -33,13 +33,22 @@ impl Life {
         Ok(())
     }
 
-    /// Checks what a crash would leave now, in a copy of the disk. The life goes on as if there had
-    /// been none.
-    pub fn look(&mut self, keep: Keep, choices: &mut Choices, again: Option<u64>) -> Checked {
+    /// Checks what a crash would leave now of the stores in those slots, in a copy of the disk. The
+    /// life goes on as if there had been none.
+    pub fn look(
+        &mut self,
+        keep: Keep,
+        choices: &mut Choices,
+        again: Option<u64>,
+        is_seen: impl Fn(usize) -> bool,
+    ) -> Checked {
         let mut after = self.after_crash(keep, choices);
+        for slot in (0..SLOTS).filter(|&slot| !is_seen(slot)) {
+            after.slots[slot] = Slot::Empty;
+        }
         let recovered = after.recover(choices, again);
         after.abandon();
-        recovered.map_err(|finding| finding.within(format!("{keep:?} after a crash here")))
+        recovered.map_err(|finding| finding.within(format!("a crash that leaves {keep:?}")))
     }
 
     /// The life after a crash, with every store at rest.
