@@ -1,5 +1,5 @@
 //! Writer: batches over several keyspaces, small and large values, under locks of keys or not;
-//! values that no batch takes.
+//! values that wait for their batch, or that no batch takes.
 
 use super::{key, keyspace, number, range};
 use crate::access::unexpected;
@@ -7,7 +7,10 @@ use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Store};
 use crate::model::{Change, Value, Way};
-use lazurite_engine::{Durability, Error, Keyspace, Result, Ticket};
+use lazurite_engine::{Batch, Durability, Error, Keyspace, LargeValue, Result, Ticket};
+
+/// Most values that wait for their batch, of a store.
+const UPLOADS_MAX: usize = 4;
 
 /// A step of the writer.
 #[derive(Debug, Clone)]
@@ -23,11 +26,18 @@ pub enum Step {
     },
     /// Puts the same key again and again, each time in a batch of its own.
     Overwrites { store: usize, changes: Vec<Change> },
-    /// Writes a large value, perhaps not to its end, that no batch takes.
+    /// Writes a large value, perhaps not to its end, for a later batch.
     Upload {
         store: usize,
         value: Value,
         is_finished: bool,
+    },
+    /// Puts a value that was written before.
+    Attach {
+        store: usize,
+        upload: usize,
+        keyspace: usize,
+        key: Vec<u8>,
     },
 }
 
@@ -39,7 +49,15 @@ impl Step {
             return Step::Upload {
                 store,
                 value: Value::new(1 + choices.below(1500) as u32, choices.next()),
-                is_finished: choices.one_in(2),
+                is_finished: !choices.one_in(3),
+            };
+        }
+        if choices.one_in(40) {
+            return Step::Attach {
+                store,
+                upload: number(choices),
+                keyspace: keyspace(choices),
+                key: key(choices),
             };
         }
         if choices.one_in(12) {
@@ -105,8 +123,22 @@ impl Step {
                     return Ok(());
                 };
                 let uploaded = upload(store, *value, *is_finished);
-                store.checked("upload", uploaded).map(|_| ())
+                if let Some(Some(large)) = store.checked("upload", uploaded)?
+                    && store.uploads.len() < UPLOADS_MAX
+                {
+                    store.uploads.push((large, *value));
+                }
+                Ok(())
             }
+            Step::Attach {
+                store,
+                upload,
+                keyspace,
+                key,
+            } => match life.open_store(*store) {
+                Some(store) => attach(store, *upload, (*keyspace, key)),
+                None => Ok(()),
+            },
         }
     }
 
@@ -126,7 +158,7 @@ impl Step {
     fn changes(&mut self) -> Option<&mut Vec<Change>> {
         match self {
             Step::Batch { changes, .. } | Step::Overwrites { changes, .. } => Some(changes),
-            Step::Upload { .. } => None,
+            Step::Upload { .. } | Step::Attach { .. } => None,
         }
     }
 }
@@ -252,11 +284,25 @@ fn note(store: &mut Store, changes: &[Change], written: Result<Ticket>) -> Check
     }
 }
 
-fn upload(store: &Store, value: Value, is_finished: bool) -> Result<()> {
+fn upload(store: &Store, value: Value, is_finished: bool) -> Result<Option<LargeValue>> {
     let mut writer = store.db.value_writer()?;
     writer.write(&value.bytes())?;
-    if is_finished {
-        drop(writer.finish()?);
-    }
-    Ok(())
+    is_finished.then(|| writer.finish()).transpose()
+}
+
+fn attach(store: &mut Store, upload: usize, (keyspace, key): (usize, &[u8])) -> Checked {
+    let Some(at) = upload.checked_rem(store.uploads.len()) else {
+        return Ok(());
+    };
+    let (large, value) = store.uploads.swap_remove(at);
+    let mut batch = Batch::new();
+    batch.put_large(&store.keyspaces[keyspace], key, large);
+    let put = Change::Put {
+        keyspace,
+        key: key.to_vec(),
+        value,
+        way: Way::Streamed,
+    };
+    let written = store.db.write(batch);
+    note(store, &[put], written).map(|_| ())
 }
