@@ -5,7 +5,7 @@ use crate::finding::{Checked, Finding, Symptom};
 use crate::model::{Change, KEYSPACES, Row, Rows, Value, Way};
 use crate::settings;
 use lazurite_engine::{
-    Batch, Config, Db, Direction, Error, KeyRange, Keyspace, LargeValue, Result, Scan,
+    Batch, Config, Db, Direction, Error, KeyRange, Keyspace, LargeValue, Result, Scan, ValueReader,
 };
 
 /// Opens the keyspaces of a store, in the order of [`KEYSPACES`].
@@ -104,6 +104,15 @@ pub fn read_row(scan: &mut Scan) -> Checked<Result<Option<Row>>> {
         }
         Err(error) => Ok(Err(error)),
     }
+}
+
+/// The bytes of a value.
+pub fn read_whole(reader: &ValueReader) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < reader.length() {
+        bytes.extend(reader.read_at(bytes.len() as u64, usize::MAX)?);
+    }
+    Ok(bytes)
 }
 
 /// The value that has these bytes; a finding if no put wrote it.

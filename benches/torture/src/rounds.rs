@@ -9,13 +9,14 @@ use crate::run::{Outcome, run};
 use crate::shrink::shrink;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A life that takes longer hangs.
-const HANGS_AFTER: Duration = Duration::from_secs(90);
+/// A life that takes longer hangs: even on a machine that has more to do.
+const HANGS_AFTER: Duration = Duration::from_secs(300);
 
 /// How long one life is shortened.
 const SHRINKS_FOR: Duration = Duration::from_secs(20);
@@ -30,8 +31,13 @@ struct Shared {
     lived: u64,
     failed: BTreeMap<Symptom, u64>,
     shrunk: u64,
-    /// By worker: the life that it is in.
-    under_way: Vec<Option<(u64, Kind, Instant)>>,
+}
+
+/// The lives that workers are in: the seed, the kind, and when they began.
+static UNDER_WAY: Mutex<Vec<(u64, Kind, Instant)>> = Mutex::new(Vec::new());
+
+fn under_way() -> MutexGuard<'static, Vec<(u64, Kind, Instant)>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Everything that a worker needs.
@@ -44,8 +50,7 @@ struct Rounds<'a> {
 
 /// Lives as many lives as the flags say. The exit status is 1 if one of them failed.
 pub fn run_all(cli: &Cli) -> ExitCode {
-    // The finding has the words of a panic.
-    std::panic::set_hook(Box::new(|_| {}));
+    std::panic::set_hook(Box::new(note_panic));
     let jobs = cli.jobs.map_or_else(default_jobs, usize::from);
     // Short enough to type.
     let fresh = || RandomState::new().hash_one(0) >> 32;
@@ -53,23 +58,47 @@ pub fn run_all(cli: &Cli) -> ExitCode {
         cli,
         first: cli.seed.or(cli.from).unwrap_or_else(fresh),
         begun: Instant::now(),
-        shared: Mutex::new(Shared {
-            under_way: vec![None; jobs],
-            ..Shared::default()
-        }),
+        shared: Mutex::default(),
     };
     println!("seeds from {}", rounds.first);
     thread::scope(|scope| {
         let rounds = &rounds;
-        let workers: Vec<_> = (0..jobs)
-            .map(|worker| scope.spawn(move || rounds.work(worker)))
-            .collect();
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(|| rounds.work())).collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
-            rounds.exit_if_one_hangs();
+            exit_if_one_hangs();
             thread::sleep(Duration::from_millis(20));
         }
     });
     rounds.summary()
+}
+
+/// The finding has the words of a panic, unless the program aborts: a destructor panicked during a
+/// panic.
+fn note_panic(panic: &PanicHookInfo<'_>) {
+    let words = panic.to_string();
+    if !words.contains("in a destructor during cleanup") && !words.contains("cannot unwind") {
+        return;
+    }
+    for &(seed, kind, since) in under_way().iter() {
+        let finding = Finding::new(Symptom::Panic, &*words).within("one of the lives under way");
+        print_finding(seed, kind, &finding, since.elapsed());
+    }
+}
+
+/// A thread that hangs cannot be stopped, so the program is.
+fn exit_if_one_hangs() {
+    for &(seed, kind, since) in under_way().iter() {
+        if since.elapsed() > HANGS_AFTER {
+            let text = format!("no end after {} s", HANGS_AFTER.as_secs());
+            print_finding(
+                seed,
+                kind,
+                &Finding::new(Symptom::Hang, text),
+                since.elapsed(),
+            );
+            std::process::exit(1);
+        }
+    }
 }
 
 fn default_jobs() -> usize {
@@ -82,7 +111,7 @@ impl Rounds<'_> {
     }
 
     /// The next seed, unless it is time to end.
-    fn next(&self, worker: usize) -> Option<(u64, Kind)> {
+    fn next(&self) -> Option<(u64, Kind)> {
         let mut shared = self.shared();
         let is_over = match (self.cli.seed, self.cli.rounds) {
             (Some(_), _) => shared.next >= 1,
@@ -95,15 +124,15 @@ impl Rounds<'_> {
         let seed = self.first.wrapping_add(shared.next);
         shared.next += 1;
         let kind = self.cli.only.unwrap_or_else(|| Kind::of(seed));
-        shared.under_way[worker] = Some((seed, kind, Instant::now()));
+        under_way().push((seed, kind, Instant::now()));
         Some((seed, kind))
     }
 
-    fn work(&self, worker: usize) {
-        while let Some((seed, kind)) = self.next(worker) {
+    fn work(&self) {
+        while let Some((seed, kind)) = self.next() {
             let outcome = run(seed, kind);
+            under_way().retain(|life| life.0 != seed);
             let mut shared = self.shared();
-            shared.under_way[worker] = None;
             shared.lived += 1;
             let Some(finding) = &outcome.finding else {
                 continue;
@@ -115,19 +144,6 @@ impl Rounds<'_> {
             print_finding(seed, kind, finding, self.begun.elapsed());
             if is_shrunk {
                 print_steps(seed, kind, outcome);
-            }
-        }
-    }
-
-    /// A thread that hangs cannot be stopped, so the program is.
-    fn exit_if_one_hangs(&self) {
-        let shared = self.shared();
-        for (seed, kind, since) in shared.under_way.iter().flatten() {
-            if since.elapsed() > HANGS_AFTER {
-                let text = format!("no end after {} s", HANGS_AFTER.as_secs());
-                let finding = Finding::new(Symptom::Hang, text);
-                print_finding(*seed, *kind, &finding, self.begun.elapsed());
-                std::process::exit(1);
             }
         }
     }

@@ -1,13 +1,14 @@
-//! Holder: snapshots and scans that live for many steps, some longer than their store.
+//! Holder: snapshots, scans and readers of values that live for many steps, some longer than their
+//! store.
 
 use super::{direction, key, keyspace, number, range};
-use crate::access::{known_value, read_row, unexpected};
+use crate::access::{known_value, read_row, read_whole, unexpected};
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{HeldScan, Leftover, Life, Store};
 use lazurite_engine::{Direction, Error, KeyRange};
 
-/// Most snapshots, and most scans, that are held of a store.
+/// Most snapshots, scans and readers that are held of a store.
 const HELD_MAX: usize = 4;
 
 /// A step of the holder.
@@ -44,6 +45,16 @@ pub enum Step {
         store: usize,
         scan: usize,
     },
+    /// Opens a value, to be read later.
+    OpenValue {
+        store: usize,
+        keyspace: usize,
+        key: Vec<u8>,
+    },
+    ReadValue {
+        store: usize,
+        reader: usize,
+    },
     /// Uses a snapshot or scan of a store that was closed, which must be refused.
     UseLeftover {
         leftover: usize,
@@ -58,7 +69,7 @@ impl Step {
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         let nth = number(choices);
-        match choices.below(27) {
+        match choices.below(32) {
             0..=3 => Step::TakeSnapshot { store },
             4..=7 => Step::ReadSnapshot {
                 store,
@@ -84,6 +95,12 @@ impl Step {
             },
             19 => Step::DropScan { store, scan: nth },
             20 => Step::UseLeftover { leftover: nth },
+            27..=29 => Step::OpenValue {
+                store,
+                keyspace: keyspace(choices),
+                key: key(choices),
+            },
+            30 | 31 => Step::ReadValue { store, reader: nth },
             _ => Step::DropLeftover { leftover: nth },
         }
     }
@@ -106,6 +123,8 @@ impl Step {
         | Step::BeginScan { store, .. }
         | Step::AdvanceScan { store, .. }
         | Step::DropScan { store, .. }
+        | Step::OpenValue { store, .. }
+        | Step::ReadValue { store, .. }
         | Step::UseLeftover { leftover: store }
         | Step::DropLeftover { leftover: store }) = self;
         match life.open_store(*store) {
@@ -147,6 +166,8 @@ impl Step {
                     store.scans.swap_remove(at);
                 }
             }
+            Step::OpenValue { keyspace, key, .. } => return open_value(store, *keyspace, key),
+            Step::ReadValue { reader, .. } => return read_value(store, *reader),
             Step::UseLeftover { .. } | Step::DropLeftover { .. } => {}
         }
         Ok(())
@@ -217,6 +238,42 @@ fn check_rest(store: &Store, held: &mut HeldScan, rows_max: usize) -> Checked<bo
         }
     }
     Ok(true)
+}
+
+fn open_value(store: &mut Store, keyspace: usize, key: &[u8]) -> Checked {
+    let Some(live) = store.history.live() else {
+        return Ok(());
+    };
+    let Some(value) = live.maps[keyspace].get(key).copied() else {
+        return Ok(());
+    };
+    let opened = store
+        .db
+        .snapshot()
+        .open_value(&store.keyspaces[keyspace], key);
+    if let Some(Some(reader)) = store.checked("open a value", opened)?
+        && store.readers.len() < HELD_MAX
+    {
+        store.readers.push((reader, value));
+    }
+    Ok(())
+}
+
+/// Reads a value that may be overwritten since, and closes its reader.
+fn read_value(store: &mut Store, reader: usize) -> Checked {
+    let Some(at) = reader.checked_rem(store.readers.len()) else {
+        return Ok(());
+    };
+    let (reader, value) = store.readers.swap_remove(at);
+    let Some(found) = store.checked("read an old value", read_whole(&reader))? else {
+        return Ok(());
+    };
+    Finding::unless(found == value.bytes(), Symptom::WrongRead, || {
+        format!(
+            "a value that was opened should be {value:?} and has {} bytes",
+            found.len()
+        )
+    })
 }
 
 fn use_leftover(life: &mut Life, leftover: usize) -> Checked {

@@ -4,14 +4,31 @@
 use super::{keyspace, number};
 use crate::choices::Choices;
 use crate::finding::Checked;
-use crate::life::{Life, Store};
+use crate::life::{KEEPS, Life, Store};
+use lazurite_engine::Job;
+use lazurite_engine::fs::Keep;
 use std::time::Duration;
+
+/// What is left after a piece of work: half of the time everything.
+const LOOKS: [Keep; 6] = [
+    Keep::Everything,
+    Keep::Everything,
+    KEEPS[0],
+    KEEPS[1],
+    KEEPS[2],
+    KEEPS[3],
+];
 
 /// A step of the janitor.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Runs up to so many pieces of background work: flush, compaction, collection.
-    Work { store: usize, pieces: usize },
+    Work {
+        store: usize,
+        pieces: usize,
+        /// For the pieces after which there is a look at what a crash would leave.
+        looks: u64,
+    },
     /// Flushes a keyspace.
     Flush { store: usize, keyspace: usize },
     /// Flushes all keyspaces.
@@ -32,6 +49,7 @@ impl Step {
             0..=26 => Step::Work {
                 store,
                 pieces: choices.pick(&[1, 1, 2, 20]),
+                looks: choices.next(),
             },
             27..=30 => Step::Flush {
                 store,
@@ -51,6 +69,14 @@ impl Step {
 
     /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
+        if let Step::Work {
+            store,
+            pieces,
+            looks,
+        } = self
+        {
+            return work(life, *store, *pieces, &mut Choices::new(*looks));
+        }
         let (Step::Work { store, .. }
         | Step::Flush { store, .. }
         | Step::FlushAll { store }
@@ -70,14 +96,6 @@ impl Step {
 
     fn run_on(&self, store: &mut Store) -> Checked {
         match self {
-            Step::Work { pieces, .. } => {
-                for _ in 0..*pieces {
-                    let stepped = store.db.step();
-                    if !matches!(store.checked("background work", stepped)?, Some(Some(_))) {
-                        break;
-                    }
-                }
-            }
             Step::Flush { keyspace, .. } => {
                 let flushed = store.db.flush(&store.keyspaces[*keyspace]);
                 if store.checked("flush", flushed)?.is_some() {
@@ -102,8 +120,27 @@ impl Step {
                     store.history.all_is_proven();
                 }
             }
-            Step::Wait { .. } => {}
+            Step::Work { .. } | Step::Wait { .. } => {}
         }
         Ok(())
     }
+}
+
+/// Runs up to so many pieces of background work, and looks at what a crash would leave after some.
+fn work(life: &mut Life, number: usize, pieces: usize, choices: &mut Choices) -> Checked {
+    for _ in 0..pieces {
+        let (Some(slot), Some(store)) = (life.open_slot(number), life.open_store(number)) else {
+            break;
+        };
+        let stepped = store.db.step();
+        let Some(Some(job)) = store.checked("background work", stepped)? else {
+            break;
+        };
+        let looks = if job == Job::Collection { 2 } else { 8 };
+        if choices.one_in(looks) {
+            let keep = choices.pick(&LOOKS);
+            life.look(keep, choices, None, |other| other == slot)?;
+        }
+    }
+    Ok(())
 }

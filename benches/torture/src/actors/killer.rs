@@ -1,5 +1,5 @@
 //! Killer: the process dies, or the power fails, with every store; perhaps once more while they are
-//! opened again.
+//! opened again. Or the same happens to a copy of the disk only.
 
 use crate::choices::Choices;
 use crate::finding::Checked;
@@ -13,6 +13,8 @@ pub struct Step {
     seed: u64,
     /// At which call of each opening everything ends once more.
     again: Option<u64>,
+    /// Whether it happens to a copy of the disk.
+    is_look: bool,
 }
 
 impl Step {
@@ -26,6 +28,7 @@ impl Step {
             },
             seed: choices.next(),
             again: choices.one_in(4).then(|| 1 + choices.below(60)),
+            is_look: choices.one_in(2),
         }
     }
 
@@ -35,11 +38,17 @@ impl Step {
             keep: Keep::Everything,
             seed: choices.next(),
             again: None,
+            is_look: false,
         }
     }
 
     /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
-        life.crash(self.keep, &mut Choices::new(self.seed), self.again)
+        let mut choices = Choices::new(self.seed);
+        if self.is_look {
+            life.look(self.keep, &mut choices, self.again, |_| true)
+        } else {
+            life.crash(self.keep, &mut choices, self.again)
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! Writer: batches over several keyspaces, small and large values, under locks of keys or not;
-//! values that no batch takes.
+//! values that wait for their batch, or that no batch takes.
 
 use super::{key, keyspace, number, range};
 use crate::access::unexpected;
@@ -7,7 +7,10 @@ use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Store};
 use crate::model::{Change, Value, Way};
-use lazurite_engine::{Durability, Error, Keyspace, Result, Ticket};
+use lazurite_engine::{Batch, Durability, Error, Keyspace, LargeValue, Result, Ticket};
+
+/// Most values that wait for their batch, of a store.
+const UPLOADS_MAX: usize = 4;
 
 /// A step of the writer.
 #[derive(Debug, Clone)]
@@ -21,11 +24,20 @@ pub enum Step {
         /// Waits for the ticket.
         is_awaited: bool,
     },
-    /// Writes a large value, perhaps not to its end, that no batch takes.
+    /// Puts the same key again and again, each time in a batch of its own.
+    Overwrites { store: usize, changes: Vec<Change> },
+    /// Writes a large value, perhaps not to its end, for a later batch.
     Upload {
         store: usize,
         value: Value,
         is_finished: bool,
+    },
+    /// Puts a value that was written before.
+    Attach {
+        store: usize,
+        upload: usize,
+        keyspace: usize,
+        key: Vec<u8>,
     },
 }
 
@@ -37,8 +49,27 @@ impl Step {
             return Step::Upload {
                 store,
                 value: Value::new(1 + choices.below(1500) as u32, choices.next()),
-                is_finished: choices.one_in(2),
+                is_finished: !choices.one_in(3),
             };
+        }
+        if choices.one_in(40) {
+            return Step::Attach {
+                store,
+                upload: number(choices),
+                keyspace: keyspace(choices),
+                key: key(choices),
+            };
+        }
+        if choices.one_in(12) {
+            let (keyspace, key) = (keyspace(choices), key(choices));
+            let count = 2 + choices.below(8);
+            // Many are in the value log, where the last one leaves garbage.
+            let changes = (0..count).map(|_| {
+                let length = length(choices, 2);
+                put(choices, keyspace, key.clone(), length)
+            });
+            let changes = changes.collect();
+            return Step::Overwrites { store, changes };
         }
         let count = if choices.one_in(3) {
             1 + choices.below(10)
@@ -69,19 +100,19 @@ impl Step {
                 let Some(store) = life.open_store(*store) else {
                     return Ok(());
                 };
-                let was_failed = store.db.failure().is_some();
-                let written = if *is_locked {
-                    write_locked(store, changes)
-                } else {
-                    write(store, changes)
-                };
-                Finding::unless(!was_failed || written.is_err(), Symptom::NotRefused, || {
-                    "a store that has failed takes a write".into()
-                })?;
-                match note(store, changes, written)? {
+                match write_noted(store, changes, *is_locked)? {
                     Some(ticket) if *is_awaited => wait(store, ticket),
                     _ => Ok(()),
                 }
+            }
+            Step::Overwrites { store, changes } => {
+                let Some(store) = life.open_store(*store) else {
+                    return Ok(());
+                };
+                for change in changes {
+                    write_noted(store, std::slice::from_ref(change), false)?;
+                }
+                Ok(())
             }
             Step::Upload {
                 store,
@@ -92,35 +123,43 @@ impl Step {
                     return Ok(());
                 };
                 let uploaded = upload(store, *value, *is_finished);
-                store.checked("upload", uploaded).map(|_| ())
+                if let Some(Some(large)) = store.checked("upload", uploaded)?
+                    && store.uploads.len() < UPLOADS_MAX
+                {
+                    store.uploads.push((large, *value));
+                }
+                Ok(())
             }
+            Step::Attach {
+                store,
+                upload,
+                keyspace,
+                key,
+            } => match life.open_store(*store) {
+                Some(store) => attach(store, *upload, (*keyspace, key)),
+                None => Ok(()),
+            },
         }
     }
 
-    /// The same batch without one of its changes.
+    /// The same step without one of its changes.
     pub fn parts(&self) -> Vec<Step> {
-        let Step::Batch {
-            store,
-            changes,
-            is_locked,
-            is_awaited,
-        } = self
-        else {
-            return Vec::new();
-        };
-        let without = |left_out: usize| {
-            let mut changes = changes.clone();
-            changes.remove(left_out);
-            Step::Batch {
-                store: *store,
-                changes,
-                is_locked: *is_locked,
-                is_awaited: *is_awaited,
+        let mut parts = Vec::new();
+        for left_out in 0..self.clone().changes().map_or(0, |changes| changes.len()) {
+            let mut part = self.clone();
+            if let Some(changes) = part.changes().filter(|changes| changes.len() > 1) {
+                changes.remove(left_out);
+                parts.push(part);
             }
-        };
-        let count = changes.len();
-        let single = count <= 1;
-        (0..count).filter(|_| !single).map(without).collect()
+        }
+        parts
+    }
+
+    fn changes(&mut self) -> Option<&mut Vec<Change>> {
+        match self {
+            Step::Batch { changes, .. } | Step::Overwrites { changes, .. } => Some(changes),
+            Step::Upload { .. } | Step::Attach { .. } => None,
+        }
     }
 }
 
@@ -138,7 +177,10 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
         (keyspace(choices), key(choices))
     };
     match choices.below(24) {
-        0..=15 => put(choices, keyspace, key),
+        0..=15 => {
+            let length = length(choices, 4);
+            put(choices, keyspace, key, length)
+        }
         16..=22 => Change::Delete { keyspace, key },
         _ => {
             let range = range(choices);
@@ -147,12 +189,16 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
     }
 }
 
-fn put(choices: &mut Choices, keyspace: usize, key: Vec<u8>) -> Change {
-    let length = match choices.below(12) {
+/// The length of a value; one in `n` is large.
+fn length(choices: &mut Choices, n: u64) -> u64 {
+    match choices.below(12) {
         0 => 0,
-        1..=3 => 40 + choices.below(2000),
+        _ if choices.one_in(n) => 40 + choices.below(2000),
         _ => choices.below(60),
-    };
+    }
+}
+
+fn put(choices: &mut Choices, keyspace: usize, key: Vec<u8>, length: u64) -> Change {
     let way = match choices.below(8) {
         _ if length == 0 => Way::Batch,
         0 => Way::Whole,
@@ -167,6 +213,20 @@ fn put(choices: &mut Choices, keyspace: usize, key: Vec<u8>) -> Change {
         value,
         way,
     }
+}
+
+/// Writes a batch, and notes in the history how that ended.
+fn write_noted(store: &mut Store, changes: &[Change], is_locked: bool) -> Checked<Option<Ticket>> {
+    let was_failed = store.db.failure().is_some();
+    let written = if is_locked {
+        write_locked(store, changes)
+    } else {
+        write(store, changes)
+    };
+    Finding::unless(!was_failed || written.is_err(), Symptom::NotRefused, || {
+        "a store that has failed takes a write".into()
+    })?;
+    note(store, changes, written)
 }
 
 fn write(store: &Store, changes: &[Change]) -> Result<Ticket> {
@@ -224,11 +284,25 @@ fn note(store: &mut Store, changes: &[Change], written: Result<Ticket>) -> Check
     }
 }
 
-fn upload(store: &Store, value: Value, is_finished: bool) -> Result<()> {
+fn upload(store: &Store, value: Value, is_finished: bool) -> Result<Option<LargeValue>> {
     let mut writer = store.db.value_writer()?;
     writer.write(&value.bytes())?;
-    if is_finished {
-        drop(writer.finish()?);
-    }
-    Ok(())
+    is_finished.then(|| writer.finish()).transpose()
+}
+
+fn attach(store: &mut Store, upload: usize, (keyspace, key): (usize, &[u8])) -> Checked {
+    let Some(at) = upload.checked_rem(store.uploads.len()) else {
+        return Ok(());
+    };
+    let (large, value) = store.uploads.swap_remove(at);
+    let mut batch = Batch::new();
+    batch.put_large(&store.keyspaces[keyspace], key, large);
+    let put = Change::Put {
+        keyspace,
+        key: key.to_vec(),
+        value,
+        way: Way::Streamed,
+    };
+    let written = store.db.write(batch);
+    note(store, &[put], written).map(|_| ())
 }

@@ -3,7 +3,8 @@
 
 use crate::choices::Choices;
 use crate::finding::Checked;
-use crate::life::{Life, Slot, Store, is_brief};
+use crate::life::{Life, SLOTS, Slot, Store, is_brief};
+use crate::model::History;
 use crate::settings;
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep};
 use std::io::ErrorKind;
@@ -25,45 +26,63 @@ impl Life {
     /// opened again, with other settings. `again`: at which call of each opening everything ends
     /// once more.
     pub fn crash(&mut self, keep: Keep, choices: &mut Choices, again: Option<u64>) -> Checked {
+        let mut after = self.after_crash(keep, choices);
+        self.abandon();
+        after.recover(choices, again)?;
+        *self = after;
+        Ok(())
+    }
+
+    /// Checks what a crash would leave now of the stores in those slots, in a copy of the disk. The
+    /// life goes on as if there had been none.
+    pub fn look(
+        &mut self,
+        keep: Keep,
+        choices: &mut Choices,
+        again: Option<u64>,
+        is_seen: impl Fn(usize) -> bool,
+    ) -> Checked {
+        let mut after = self.after_crash(keep, choices);
+        for slot in (0..SLOTS).filter(|&slot| !is_seen(slot)) {
+            after.slots[slot] = Slot::Empty;
+        }
+        let recovered = after.recover(choices, again);
+        after.abandon();
+        recovered.map_err(|finding| finding.within(format!("a crash that leaves {keep:?}")))
+    }
+
+    /// The life after a crash, with every store at rest.
+    fn after_crash(&mut self, keep: Keep, choices: &mut Choices) -> Life {
         // After a failed sync the death of the process is followed by a restart of the machine.
         let keep = if keep == Keep::Everything && self.must_restart() {
             choices.pick(&POWER_CUTS)
         } else {
             keep
         };
-        self.cut_power(keep, choices);
+        let memory = self.memory.crash(choices.next(), keep);
+        Life {
+            clock: self.clock.clone(),
+            slots: std::array::from_fn(|slot| self.slots[slot].after_crash(keep)),
+            choices: self.choices.clone(),
+            ..Life::on(memory)
+        }
+    }
+
+    fn recover(&mut self, choices: &mut Choices, again: Option<u64>) -> Checked {
         if let Some(nth) = again {
-            let was_open = self
-                .slots
-                .iter()
-                .map(|slot| matches!(slot, Slot::Closed(_)));
-            let was_open: Vec<bool> = was_open.collect();
-            for (slot, _) in was_open.iter().enumerate().filter(|(_, open)| **open) {
+            for slot in 0..SLOTS {
                 self.crash_in_recovery(slot, nth, choices);
             }
         }
         self.reopen_all(choices)
     }
 
-    fn cut_power(&mut self, keep: Keep, choices: &mut Choices) {
-        let left = self.memory.crash(choices.next(), keep);
-        for slot in &mut self.slots {
-            *slot = match std::mem::take(slot) {
-                Slot::Open(store) if is_brief(&store) => Slot::Empty,
-                Slot::Open(store) => Slot::Closed(Box::new(store.die())),
-                other => other,
-            };
-            if let Slot::Closed(history) = slot
-                && keep != Keep::Everything
-            {
-                history.power_failed();
+    fn abandon(&self) {
+        for slot in &self.slots {
+            if let Slot::Open(store) = slot {
+                store.db.abandon();
             }
         }
-        self.leftovers.clear();
-        self.memory = left;
-        self.faults = FaultFs::new(Arc::new(self.memory.clone()));
-        self.cut_when_fired = None;
-        self.has_lost_writes = false;
     }
 
     /// Opens the store at rest while every call fails from the `nth` on, and ends everything again.
@@ -98,11 +117,31 @@ impl Life {
     }
 }
 
+impl Slot {
+    fn after_crash(&self, keep: Keep) -> Slot {
+        let mut history = match self {
+            Slot::Open(store) if is_brief(store) => return Slot::Empty,
+            Slot::Open(store) => store.history_of_death(),
+            Slot::Closed(history) => (**history).clone(),
+            Slot::Empty => return Slot::Empty,
+        };
+        if keep != Keep::Everything {
+            history.power_failed();
+        }
+        Slot::Closed(Box::new(history))
+    }
+}
+
 impl Store {
     /// Its process is gone: what is left of it is its history.
-    pub fn die(mut self) -> crate::model::History {
-        self.history.process_ended(self.db.durability());
+    pub fn die(self) -> History {
         self.db.abandon();
-        self.history
+        self.history_of_death()
+    }
+
+    fn history_of_death(&self) -> History {
+        let mut history = self.history.clone();
+        history.process_ended(self.db.durability());
+        history
     }
 }

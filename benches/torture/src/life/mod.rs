@@ -74,8 +74,20 @@ impl Life {
     /// A life with one empty, open store, whose settings follow from the seed.
     pub fn begin(seed: u64) -> Checked<Life> {
         let mut choices = Choices::child(seed, "settings");
-        let memory = MemoryFs::crashable();
         let mut life = Life {
+            choices: Choices::child(seed, "life"),
+            ..Life::on(MemoryFs::crashable())
+        };
+        let durability = settings::durability(&mut choices);
+        let config = settings::config(&mut choices, durability);
+        life.slots[0] = Slot::Closed(Box::new(History::of(Rows::default())));
+        life.reopen(0, &config)?;
+        Ok(life)
+    }
+
+    /// A life on that disk, without stores.
+    fn on(memory: MemoryFs) -> Life {
+        Life {
             faults: FaultFs::new(Arc::new(memory.clone())),
             memory,
             clock: Arc::default(),
@@ -84,13 +96,8 @@ impl Life {
             may_fail_syncs: false,
             has_lost_writes: false,
             cut_when_fired: None,
-            choices: Choices::child(seed, "life"),
-        };
-        let durability = settings::durability(&mut choices);
-        let config = settings::config(&mut choices, durability);
-        life.slots[0] = Slot::Closed(Box::new(History::of(Rows::default())));
-        life.reopen(0, &config)?;
-        Ok(life)
+            choices: Choices::new(0),
+        }
     }
 
     /// The path of the stores of that slot.

@@ -2,9 +2,12 @@
 
 use crate::access::{self, expect_whole, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
-use crate::model::{Change, History, Row, Rows};
+use crate::model::{Change, History, Row, Rows, Value};
 use lazurite_engine::fs::FaultFs;
-use lazurite_engine::{Batch, Config, Db, Environment, Error, Keyspace, Result, Scan, Snapshot};
+use lazurite_engine::{
+    Batch, Config, Db, Environment, Error, Keyspace, LargeValue, Result, Scan, Snapshot,
+    ValueReader,
+};
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -21,6 +24,10 @@ pub struct Store {
     pub snapshots: Vec<(Snapshot, Rows)>,
     /// Scans under way.
     pub scans: Vec<HeldScan>,
+    /// Readers of values, each with the value that it must show.
+    pub readers: Vec<(ValueReader, Value)>,
+    /// Values that were written, and that no batch has taken yet.
+    pub uploads: Vec<(LargeValue, Value)>,
     /// The disk, which knows whether a call has failed.
     pub faults: FaultFs,
     /// Whether one had failed when the disk was mended.
@@ -53,6 +60,8 @@ impl Store {
             history,
             snapshots: Vec::new(),
             scans: Vec::new(),
+            readers: Vec::new(),
+            uploads: Vec::new(),
             faults: faults.clone(),
             was_hurt: false,
         })
