@@ -110,9 +110,9 @@ fn parse_clock(text: &str) -> Option<(i64, u64)> {
     let (hour, minute) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
     let second = parts.next().map_or(Some(0), |second| digits(second, 2))?;
     let valid = parts.next().is_none() && hour < 24 && minute < 60 && second < 60;
-    let fraction_valid =
-        (1..=7).contains(&fraction.len()) && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let ticks = format!("{fraction:0<7}").parse().ok()?;
+    let missing_digits = 7_u32.checked_sub(fraction.len() as u32)?;
+    let fraction_valid = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let ticks = fraction.parse::<u64>().ok()? * 10_u64.pow(missing_digits);
     (valid && fraction_valid).then_some((hour * 3600 + minute * 60 + second, ticks))
 }
 

@@ -22,11 +22,11 @@ pub enum QueryError {
     },
 }
 
-/// The query of a request: names decoded, values as sent and decoded on demand. A SAS has a dozen parameters, which are looked up some
-/// thirty times, so the query is one text, and a value without escapes is lent as it is.
+/// The query of a request: names decoded, values as sent and decoded. A SAS has a dozen parameters,
+/// which are looked up some thirty times: values are decoded once, into one text.
 #[derive(Debug, Default)]
 pub struct Query {
-    /// Each name and its value, one after the other.
+    /// Each name, its value as sent, and its value decoded unless that is the same.
     text: String,
     /// In the order sent.
     parameters: Vec<Parameter>,
@@ -39,9 +39,10 @@ pub struct Query {
 struct Parameter {
     name: usize,
     value: usize,
+    value_end: usize,
+    /// Where the decoded value begins, which is where the value does if it has no escapes.
+    decoded: usize,
     end: usize,
-    /// Whether the value has escapes.
-    is_escaped: bool,
     /// That of the name. Names are compared only if theirs are equal, as few are.
     fingerprint: u32,
 }
@@ -79,31 +80,38 @@ impl Query {
 
     fn push(&mut self, pair: &str) -> Result<(), QueryError> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let decoded = if name.bytes().any(|byte| byte == b'%') {
+        let name: Cow<'_, str> = if name.contains('%') {
             let decoded = percent_decode_str(name).decode_utf8();
             decoded.map_err(|_| QueryError::Name)?
         } else {
             name.into()
         };
-        let is_escaped = value.contains('%');
-        if is_escaped && percent_decode_str(value).decode_utf8().is_err() {
-            return Err(QueryError::Value {
-                name: decoded.into_owned(),
-                value: value.to_owned(),
-            });
-        }
-        let name = self.text.len();
-        self.text.push_str(&decoded);
-        let value_at = self.text.len();
+        let parameter = Parameter {
+            fingerprint: fingerprint(name.as_bytes()),
+            name: self.text.len(),
+            value: self.text.len() + name.len(),
+            value_end: self.text.len() + name.len() + value.len(),
+            decoded: 0,
+            end: 0,
+        };
+        self.text.push_str(&name);
         self.text.push_str(value);
-        let fingerprint = fingerprint(decoded.as_bytes());
-        self.marks |= mark(fingerprint);
+        let decoded = if value.contains('%') {
+            let decoded = percent_decode_str(value).decode_utf8();
+            let decoded = decoded.map_err(|_| QueryError::Value {
+                name: name.into_owned(),
+                value: value.to_owned(),
+            })?;
+            self.text.push_str(&decoded);
+            parameter.value_end
+        } else {
+            parameter.value
+        };
+        self.marks |= mark(parameter.fingerprint);
         self.parameters.push(Parameter {
-            name,
-            value: value_at,
+            decoded,
             end: self.text.len(),
-            is_escaped,
-            fingerprint,
+            ..parameter
         });
         Ok(())
     }
@@ -113,7 +121,11 @@ impl Query {
     }
 
     fn value(&self, parameter: &Parameter) -> &str {
-        &self.text[parameter.value..parameter.end]
+        &self.text[parameter.value..parameter.value_end]
+    }
+
+    fn decoded(&self, parameter: &Parameter) -> &str {
+        &self.text[parameter.decoded..parameter.end]
     }
 
     #[inline]
@@ -137,19 +149,18 @@ impl Query {
     #[inline]
     pub fn get(&self, name: &str) -> Option<String> {
         let parameter = self.find(name)?;
-        Some(decode_form(self.value(parameter)))
+        let value = self.value(parameter);
+        Some(if value.contains('+') {
+            decode_form(value)
+        } else {
+            self.decoded(parameter).to_owned()
+        })
     }
 
     /// The first value of that name with `+` kept.
     pub fn get_literal(&self, name: &str) -> Option<Cow<'_, str>> {
         let parameter = self.find(name)?;
-        let value = self.value(parameter);
-        let is_escaped = parameter.is_escaped;
-        Some(if is_escaped {
-            decode(value)
-        } else {
-            value.into()
-        })
+        Some(self.decoded(parameter).into())
     }
 
     /// All values of that name, joined by commas: of lists that may come as one value or as several.
@@ -192,6 +203,12 @@ impl Query {
         let text = &self.text;
         let is_kept = |one: &Parameter| !text[one.name..one.value].eq_ignore_ascii_case(name);
         self.parameters.retain(is_kept);
+    }
+
+    /// Names, and values decoded with `+` kept, in the order sent.
+    pub fn decoded_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let parameters = self.parameters.iter();
+        parameters.map(|one| (self.name(one), self.decoded(one)))
     }
 
     /// Names, and values as sent, in the order sent.

@@ -95,13 +95,10 @@ fn repeated(query: &Query) -> Option<&str> {
 
 /// The first parameter of a SAS whose value has a control character.
 fn with_control(query: &Query) -> Option<&str> {
-    let is_plain = |byte: u8| byte != b'%' && (b' '..=b'~').contains(&byte);
     let unclear = query
-        .pairs()
-        .filter(|(_, value)| !value.bytes().all(is_plain));
-    let mut names = unclear
-        .filter(|(_, value)| has_control(decode(value)))
-        .map(|(name, _)| name);
+        .decoded_pairs()
+        .filter(|(_, value)| has_control(value));
+    let mut names = unclear.map(|(name, _)| name);
     names.find(|name| is_parameter(name))
 }
 
@@ -219,10 +216,7 @@ impl<'a> Sas<'a> {
     ) -> Result<Grant> {
         let names = Names::of(context)?;
         self.check_resource(context, &names)?;
-        let signed = |names: &Names| {
-            self.string_to_sign(context, &self.canonicalized_resource(context, names))
-        };
-        let text = signed(&names);
+        let text = self.string_to_sign(context, &names);
         // Some hand-made URLs carry a bare plus.
         let signature = self.field("sig").replace(' ', "+");
         let keys: Cow<'_, [Vec<u8>]> = match self.kind {
@@ -233,8 +227,11 @@ impl<'a> Sas<'a> {
             Kind::Account | Kind::Service => keys.into(),
         };
         let is_good = |text: &str| signature_is_good(&keys, text.as_bytes(), &signature);
-        let as_sent = Names::as_sent(context)?;
-        if !is_good(&text) && (as_sent == names || !is_good(&signed(&as_sent))) {
+        let is_good_as_sent = || -> Result<bool> {
+            let as_sent = Names::as_sent(context)?;
+            Ok(as_sent != names && is_good(&self.string_to_sign(context, &as_sent)))
+        };
+        if !is_good(&text) && !is_good_as_sent()? {
             let refusal = failed(format!(
                 "Signature did not match. String to sign used was {text}"
             ));
@@ -419,11 +416,12 @@ impl<'a> Sas<'a> {
         }
     }
 
-    fn string_to_sign(&self, context: &Context, resource: &str) -> String {
+    fn string_to_sign(&self, context: &Context, names: &Names) -> String {
+        let resource = || self.canonicalized_resource(context, names);
         match self.kind {
             Kind::Account => self.account_string(&context.account_of_client()),
-            Kind::Service => self.service_string(context.service, resource),
-            Kind::UserDelegation => self.user_delegation_string(context, resource),
+            Kind::Service => self.service_string(context.service, &resource()),
+            Kind::UserDelegation => self.user_delegation_string(context, &resource()),
         }
     }
 
