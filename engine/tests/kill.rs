@@ -23,6 +23,9 @@ const WRITERS: u8 = 4;
 const CHILD_DIRECTORY: &str = "LAZURITE_KILLED_IN";
 const CHILD_SESSION: &str = "LAZURITE_KILLED_SESSION";
 
+/// Reported once segments of the value log have been removed.
+const COLLECTED: &str = "collected";
+
 /// Counts, in the last keyspace, the batches of all writers that say so: each reads it before it writes, so that it gives them an
 /// order.
 const COUNTER: &[u8] = b"count";
@@ -156,10 +159,11 @@ fn the_child() {
     report("open");
     let environment = Environment::system(session.config.durability);
     let store = open_with(Path::new(&directory), &session.config, environment).unwrap();
+    let found = store.db.stats().value_log_bytes;
     std::thread::scope(|scope| {
         for writer in 0..session.writers {
             let (session, store) = (&session, &store);
-            scope.spawn(move || write(session, store, writer));
+            scope.spawn(move || write(session, store, writer, found));
         }
     });
     store.db.close().unwrap();
@@ -172,7 +176,8 @@ fn report(line: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-fn write(session: &Session, store: &Store, writer: u8) {
+/// `found`: the bytes of the value log when the store was opened.
+fn write(session: &Session, store: &Store, writer: u8, found: u64) {
     let mut choices = Choices(session.seed + u64::from(writer));
     let all_wait = session.config.durability == Durability::Process;
     for (number, scripted) in (1..=session.batches).zip(session.script(writer)) {
@@ -182,7 +187,17 @@ fn write(session: &Session, store: &Store, writer: u8) {
             report(&format!("{writer} {number}"));
         }
         disturb(&mut choices, store);
+        if number % 10 == 0 && has_collected(store, found) {
+            report(COLLECTED);
+        }
     }
+}
+
+/// Whether segments of the value log are gone.
+fn has_collected(store: &Store, found: u64) -> bool {
+    let stats = store.db.stats();
+    // What is written between the two figures is less.
+    found + stats.value_bytes > stats.value_log_bytes + 5_000
 }
 
 fn write_one(store: &Store, scripted: &Scripted) -> Ticket {
@@ -228,6 +243,8 @@ struct Parent {
     choices: Choices,
     model: Model,
     counted: u64,
+    /// Kills after a collection.
+    after_collections: u64,
 }
 
 impl Parent {
@@ -237,6 +254,7 @@ impl Parent {
             choices: Choices(seed),
             model: Model::default(),
             counted: 0,
+            after_collections: 0,
         }
     }
 
@@ -261,8 +279,10 @@ impl Parent {
         let mut child = self.start(session);
         let mut reports = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut acknowledged = vec![0; WRITERS.into()];
+        let mut has_collected = false;
         let mut note = |line: String| {
-            if line == "open" || line == "closed" {
+            has_collected |= line == COLLECTED;
+            if ["open", "closed", COLLECTED].contains(&&line[..]) {
                 return;
             }
             let numbers = line.split_once(' ');
@@ -283,6 +303,7 @@ impl Parent {
         child.kill().unwrap();
         reports.for_each(|line| note(line.unwrap()));
         child.wait().unwrap();
+        self.after_collections += u64::from(has_collected);
         acknowledged
     }
 
@@ -367,13 +388,15 @@ fn the_process_may_be_killed_at_any_moment() {
     let first = std::env::var("LAZURITE_TEST_SEED").ok();
     let mut seed = first.and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut parent = Parent::new(seed);
-    let (mut batches, mut rounds) = (0, 0);
+    let (mut batches, mut rounds, mut collections) = (0, 0, 0);
     while (batches as f64) < BATCHES * scale() {
         if parent.choices.one_in(20) {
+            collections += parent.after_collections;
             parent = Parent::new(seed);
         }
         batches += parent.round(seed);
         (seed, rounds) = (seed + 1, rounds + 1);
     }
-    println!("{batches} batches acknowledged, {rounds} rounds");
+    collections += parent.after_collections;
+    println!("{batches} batches acknowledged, {rounds} rounds, {collections} with a collection");
 }

@@ -4,6 +4,9 @@ use crate::choices::Choices;
 use crate::model::KEYSPACES;
 use lazurite_engine::{Compression, Config, Durability, KeyspaceOptions};
 
+/// Shorter values of a batch are never in the value log.
+pub const VALUE_BYTES_SEPARATED_MIN: u32 = 40;
+
 /// Options for a store at that durability.
 pub fn config(choices: &mut Choices, durability: Durability) -> Config {
     // Sometimes nearly those of a small server: then files are not in the way of one another, and
@@ -28,7 +31,7 @@ pub fn config(choices: &mut Choices, durability: Durability) -> Config {
         level_ratio: 2 + choices.below(5),
         level0_files_max: 1 + choices.index(5),
         level0_files_stop: 6 + choices.index(10),
-        value_bytes_separated: 40 + choices.index(200),
+        value_bytes_separated: VALUE_BYTES_SEPARATED_MIN as usize + choices.index(200),
         value_chunk_bytes: 16 + choices.index(200),
         value_segment_bytes: (times as u64) << (9 + choices.below(6)),
         sync_milliseconds: 1 + choices.below(50),

@@ -6,6 +6,7 @@ use crate::access::{known_value, read_row, read_whole, unexpected};
 use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{HeldScan, Leftover, Life, Store};
+use crate::settings::VALUE_BYTES_SEPARATED_MIN;
 use lazurite_engine::{Direction, Error, KeyRange};
 
 /// Most snapshots, scans and readers that are held of a store.
@@ -69,7 +70,7 @@ impl Step {
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         let nth = number(choices);
-        match choices.below(32) {
+        match choices.below(36) {
             0..=3 => Step::TakeSnapshot { store },
             4..=7 => Step::ReadSnapshot {
                 store,
@@ -95,12 +96,12 @@ impl Step {
             },
             19 => Step::DropScan { store, scan: nth },
             20 => Step::UseLeftover { leftover: nth },
-            27..=29 => Step::OpenValue {
+            27..=31 => Step::OpenValue {
                 store,
                 keyspace: keyspace(choices),
                 key: key(choices),
             },
-            30 | 31 => Step::ReadValue { store, reader: nth },
+            32..=35 => Step::ReadValue { store, reader: nth },
             _ => Step::DropLeftover { leftover: nth },
         }
     }
@@ -240,17 +241,18 @@ fn check_rest(store: &Store, held: &mut HeldScan, rows_max: usize) -> Checked<bo
     Ok(true)
 }
 
+/// Opens the first value from `key` on that may be in the value log.
 fn open_value(store: &mut Store, keyspace: usize, key: &[u8]) -> Checked {
     let Some(live) = store.history.live() else {
         return Ok(());
     };
-    let Some(value) = live.maps[keyspace].get(key).copied() else {
+    let mut rows = live.maps[keyspace].range(key.to_vec()..);
+    let large = rows.find(|(_, value)| value.length() >= VALUE_BYTES_SEPARATED_MIN);
+    let Some((key, &value)) = large else {
         return Ok(());
     };
-    let opened = store
-        .db
-        .snapshot()
-        .open_value(&store.keyspaces[keyspace], key);
+    let keyspace = &store.keyspaces[keyspace];
+    let opened = store.db.snapshot().open_value(keyspace, key);
     if let Some(Some(reader)) = store.checked("open a value", opened)?
         && store.readers.len() < HELD_MAX
     {

@@ -28,6 +28,11 @@ impl Value {
         self.fill
     }
 
+    /// How many bytes it has.
+    pub fn length(self) -> u32 {
+        self.length
+    }
+
     /// Its bytes.
     pub fn bytes(self) -> Vec<u8> {
         let fill = self.fill.to_le_bytes();
