@@ -146,10 +146,14 @@ impl<'a> PageWrite<'a> {
 
     /// The children of a branch that get new extents.
     fn new_children(&self, place: Place) -> Vec<u8> {
-        let windows = self.extents.keys();
-        let starts = windows.map(|window| window * WINDOW_BYTES);
+        let starts = self.new_starts();
         let starts = starts.filter(|start| place == Place::ROOT || place.range().contains(start));
         starts.map(|start| place.child_at(start)).collect()
+    }
+
+    /// Where the windows begin that get new extents.
+    fn new_starts(&self) -> impl Iterator<Item = u64> {
+        self.extents.keys().map(|window| window * WINDOW_BYTES)
     }
 
     fn write_child(
@@ -159,7 +163,8 @@ impl<'a> PageWrite<'a> {
         is_seen: bool,
     ) -> Result<Option<u128>> {
         let range = place.range();
-        let is_cleared = intersection(&range, &self.range) == range && self.extents.is_empty();
+        let is_inside = intersection(&range, &self.range) == range;
+        let is_cleared = is_inside && self.new_starts().all(|start| !range.contains(&start));
         match node {
             Some(id) if is_cleared => {
                 if !is_seen {

@@ -45,8 +45,9 @@ impl Place {
 
     /// The place of a stored key; `None` if no tree has it.
     pub(crate) fn of(level: u8, number: u64) -> Option<Place> {
-        let is_there = level <= ROOT_LEVEL && number < PAGE_BLOB_BYTES_MAX / WINDOW_BYTES;
-        is_there.then_some(Place { level, number })
+        let place = Place { level, number };
+        let is_there = level <= ROOT_LEVEL && number <= (PAGE_BLOB_BYTES_MAX - 1) / place.bytes();
+        is_there.then_some(place)
     }
 
     pub(crate) fn is_leaf(self) -> bool {

@@ -109,6 +109,11 @@ impl Store {
         assert!(referred.is_subset(&there), "a node or a content is missing");
     }
 
+    fn sweep_pages(&self) {
+        let swept = self.at(at(9)).sweep(100_000).unwrap();
+        assert!(swept.failures.is_empty(), "{swept:?}");
+    }
+
     fn stored_bytes(&self) -> u64 {
         let snapshot = self.service.db.snapshot();
         let content = &self.service.keyspaces.content;
@@ -410,6 +415,71 @@ fn pages_agree_with_an_array() {
         }
         model.end(&store);
     }
+}
+
+/// Random writes to a copy, among them copies from the common source and snapshots. Returns its bytes.
+fn write_beside_others(store: &Store, name: &str, mut seed: u64, source: &[u8]) -> Vec<u8> {
+    let mut expected = source.to_vec();
+    let mut snapshots = Vec::new();
+    store.copy("pages", name).unwrap();
+    for number in 0..120_usize {
+        let start = random(&mut seed, source.len() as u64 / 512 - 200) as usize * 512;
+        let length = 512 * (1 + random(&mut seed, 200) as usize);
+        let range = start as u64..(start + length) as u64;
+        match random(&mut seed, 10) {
+            0..5 => {
+                let body = pattern(length, number as u8);
+                store.put_page(name, range.start, &body).unwrap();
+                expected[start..start + length].copy_from_slice(&body);
+            }
+            5 => {
+                store.clear(name, range).unwrap();
+                expected[start..start + length].fill(0);
+            }
+            6 | 7 => snapshots.push((store.snapshot(name).unwrap(), expected.clone())),
+            8 if !snapshots.is_empty() => {
+                let (moment, body) = snapshots.remove(0);
+                let state = BlobState::Snapshot(moment);
+                assert!(store.read_state(name, state).unwrap() == body);
+                store
+                    .delete_with(name, state, DeleteBlob::default())
+                    .unwrap();
+            }
+            _ => {
+                store.copy("pages", name).unwrap();
+                expected = source.to_vec();
+            }
+        }
+    }
+    expected
+}
+
+#[test]
+fn writers_to_copies_of_one_blob_and_the_sweep_count_references_right() {
+    let store = store();
+    let source = [pattern(1 << 20, 1), vec![0; 1 << 20]].concat();
+    store.put_page_blob("pages", source.len() as u64);
+    store.put_page("pages", 0, &source[..1 << 20]).unwrap();
+    std::thread::scope(|scope| {
+        let (store, source) = (&store, &source[..]);
+        let writers = ["a", "b", "c"].map(|name| {
+            let seed = u64::from(name.as_bytes()[0]);
+            (
+                name,
+                scope.spawn(move || write_beside_others(store, name, seed, source)),
+            )
+        });
+        for _ in 0..300 {
+            store.service.sweep(1).unwrap();
+        }
+        for (name, writer) in writers {
+            let expected = writer.join().unwrap();
+            assert!(store.read(name).unwrap() == expected, "{name}");
+        }
+    });
+    store.check_references();
+    store.sweep_pages();
+    store.check_references();
 }
 
 /// A body of 4 MiB is as many contents, and one batch.
