@@ -11,18 +11,19 @@
 //!                extras: 1 staging-file:16, 2 tags, 3 lease, 4 tiering, 5 copy, 6 expires:8, 7 snapshot:8, 8 version:8,
 //!                        9 deleted, 10 policy until:8 mode:1, 11 (legal hold), 12 key-sha256:32, 13 scope:text,
 //!                        14 previous state of a deleted blob, 15 replaced:8
-//! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 windowed) file-id:16 [home:16 if foreign] end
+//! layers      count, then per layer: bits:1 (0 shared, 1 foreign, 2 of pages) file-id:16 [home:16 if foreign] end [root:16 if of pages]
 //! headers     present:1 (bits 0 to 5, or 6 for 5), then those present: type encoding language cache disposition:text
 //!             md5:16 (bit 5) or length:varint md5 (bit 6, since 0.1.0)
 //! extras      count, then per extra: number:1 length fields; those of their default value are left out
 //! lease       id:16 seconds until:8? broken:8?        seconds 0 is infinite
 //! tiering     tier? changed:8? rehydration?           tier 0 to 4 Hot Cool Cold Archive Smart, else premium + 100
 //! rehydration tier:1 high:1 ready:8
-//! copy        id:16 source:text status:1 copied total completed:8? description:text? snapshot:8? incremental:1
+//! copy        id:16 source:text status:1 copied total completed:8? description:text? snapshot:8? incremental:8?
 //! deleted     at:8 until:8
 //! BlobBlock   01 content-id:16 length block-id:text
 //!             02 content-id:16 length block-id:text home:16 file-id:16      its content is in that file
-//! Cleared     01 start                                                      below all windows
+//! Branch      01 count, then per child: number:1 node-id:16
+//! Leaf        01 count, then per extent: offset-in-window length content-id:16 skipped stored copied-from:(content-id:16 offset)?
 //! Staging     01 count id-bytes:1 touched:8
 //!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
 //!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
@@ -45,8 +46,10 @@ use crate::model::{
     Blob, BlobBlock, Container, Content, Encryption, Extent, ImmutabilityMode, ImmutabilityPolicy,
     LayerMerge, PublicAccess, Staging,
 };
+use crate::pages::Branch;
 use crate::tier::Tiering;
 use lazurite_base::policies::StoredPolicy;
+use std::collections::BTreeSet;
 
 const UNCOMMITTED: u8 = 0;
 const WHOLE: u8 = 1;
@@ -315,56 +318,60 @@ pub(crate) fn decode_block(value: &[u8]) -> Result<BlobBlock> {
     })
 }
 
-/// A stretch of cleared pages below all windows of a file, by its first byte. The key has its end.
-pub(crate) fn encode_cleared(start: u64) -> Vec<u8> {
+/// The children of a branch of pages.
+pub(crate) fn encode_branch(branch: &Branch) -> Vec<u8> {
     let mut out = Writer::new(1);
-    out.varint(start);
+    out.varint(branch.len() as u64);
+    for (child, id) in branch {
+        out.byte(*child);
+        out.id(*id);
+    }
     out.0
 }
 
-pub(crate) fn decode_cleared(value: &[u8]) -> Result<u64> {
-    decode(value, "stretch of cleared pages", 1..=1, |_, input| {
-        input.varint()
+pub(crate) fn decode_branch(value: &[u8]) -> Result<Branch> {
+    decode(value, "branch of pages", 1..=1, |_, input| {
+        let children = input.many(|input| Some((input.byte()?, input.id()?)))?;
+        Some(children.into_iter().collect())
     })
 }
 
-/// Extents of a window, by where they begin in it.
-pub(crate) fn encode_window(window: u64, extents: &[Extent]) -> Vec<u8> {
+/// The extents of a leaf, by where they begin in their window.
+pub(crate) fn encode_leaf(window: u64, extents: &[Extent]) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.varint(extents.len() as u64);
     for Extent { range, pages } in extents {
         out.varint(range.start - window * WINDOW_BYTES);
         out.varint(range.end - range.start);
-        let sealed_as = pages.and_then(|pages| pages.sealed_as);
-        out.byte(u8::from(pages.is_some()) | u8::from(sealed_as.is_some()) << 1);
-        out.pages(pages.as_ref());
+        out.pages(pages);
     }
     out.0
 }
 
-pub(crate) fn decode_window(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
-    decode(value, "window of pages", 1..=1, |_, input| {
-        let first = window.checked_mul(WINDOW_BYTES)?;
-        let mut extents: Vec<Extent> = Vec::new();
-        for _ in 0..input.varint()? {
+pub(crate) fn decode_leaf(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
+    decode(value, "leaf of pages", 1..=1, |_, input| {
+        let mut end = window.checked_mul(WINDOW_BYTES)?;
+        let (first, last) = (end, end.checked_add(WINDOW_BYTES)?);
+        input.many(|input| {
             let start = first.checked_add(input.varint()?)?;
-            let end = start.checked_add(input.varint()?)?;
-            let bits = input.byte()?;
-            let pages = match bits & 1 {
-                0 => None,
-                _ => Some(input.pages(bits & 2 != 0)?),
-            };
-            let after = extents.last().is_none_or(|last| last.range.end <= start);
-            if start >= end || !after {
+            let after = start.checked_add(input.varint()?)?;
+            if start < end || start >= after || after > last {
                 return None;
             }
-            extents.push(Extent {
-                range: start..end,
+            let pages = input.pages()?;
+            let is_whole = pages.stored.checked_sub(pages.skipped)? >= after - start;
+            end = after;
+            is_whole.then_some(Extent {
+                range: start..after,
                 pages,
-            });
-        }
-        Some(extents)
+            })
+        })
     })
+}
+
+/// The contents that these extents refer to.
+pub(crate) fn contents(extents: &[Extent]) -> BTreeSet<u128> {
+    extents.iter().map(|extent| extent.pages.content).collect()
 }
 
 /// `home` is the id of the container of the blob.
@@ -386,39 +393,6 @@ pub(crate) fn decode_merge(value: &[u8], home: u128) -> Result<LayerMerge> {
             },
             next: input.varint()?,
             layers: input.layers(home)?,
-        })
-    })
-}
-
-/// How many records name a file as of an epoch; once none does, the change at which collecting its rows continues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EpochRecord {
-    Named(u64),
-    Ended { at: (u64, u64) },
-}
-
-pub(crate) fn encode_epoch(record: &EpochRecord) -> Vec<u8> {
-    let mut out = Writer::new(1);
-    match record {
-        EpochRecord::Named(count) => out.varint(*count),
-        EpochRecord::Ended {
-            at: (epoch, window),
-        } => {
-            out.varint(0);
-            out.varint(*epoch);
-            out.varint(*window);
-        }
-    }
-    out.0
-}
-
-pub(crate) fn decode_epoch(value: &[u8]) -> Result<EpochRecord> {
-    decode(value, "epoch of a file", 1..=1, |_, input| {
-        Some(match input.varint()? {
-            0 => EpochRecord::Ended {
-                at: (input.varint()?, input.varint()?),
-            },
-            count => EpochRecord::Named(count),
         })
     })
 }

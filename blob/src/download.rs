@@ -3,8 +3,7 @@
 use crate::cipher::CustomerKey;
 use crate::error::{Error, Result, missing};
 use crate::keyspaces::Keyspaces;
-use crate::model::{Blob, Content};
-use crate::pages::Overlay;
+use crate::model::{Blob, Content, Layer};
 use crate::parts::Parts;
 use bytes::Bytes;
 use lazurite_engine::{Keyspace, Snapshot, ValueReader};
@@ -109,8 +108,10 @@ impl BlobReader {
                 )))
             }
             (Content::Pages { .. }, _) => {
-                let overlay = Overlay::new(keyspaces, &snapshot, &blob.layers, read.clone());
-                Source::Parts(Box::new(Parts::of_pages(keyspaces, snapshot, overlay, key)))
+                let (layer, read) = (Layer::of_pages(&blob.layers)?, read.clone());
+                Source::Parts(Box::new(Parts::of_pages(
+                    keyspaces, snapshot, layer, read, key,
+                )))
             }
         };
         Ok(BlobReader {

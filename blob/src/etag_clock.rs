@@ -33,6 +33,15 @@ impl EtagClock {
         }
     }
 
+    /// Hands out no ETag from now on that `before` has handed out, the clock of a store whose place this one takes. As at the start, a
+    /// bound far ahead of the wall clock is not followed.
+    pub(crate) fn follow(&self, before: &EtagClock, now: SystemTime) {
+        let bound = before.recorded.load(Ordering::SeqCst);
+        if bound.saturating_sub(ticks(now)) <= LEAD_TICKS_MAX {
+            self.last.fetch_max(bound, Ordering::SeqCst);
+        }
+    }
+
     /// Has `write` store a new bound if greater ETags were handed out. Call it before writing a record with such an ETag: the log
     /// keeps the order.
     pub(crate) fn record(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
@@ -82,5 +91,28 @@ mod tests {
         let third = clock.next(now - Duration::from_secs(60), None);
         assert!(first < second && second < third);
         assert!(EtagClock::default().next(now - Duration::from_secs(60), Some(third)) > third);
+    }
+
+    #[test]
+    fn a_store_that_takes_the_place_of_another_repeats_none_of_its_etags() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let mut before = EtagClock::default();
+        let mut last = ETag(0);
+        for _ in 0..3 {
+            // Each is as a restore leaves it: without the bound of the store before.
+            let clock = EtagClock::open(None, now);
+            clock.follow(&before, now);
+            for _ in 0..3 {
+                let next = clock.next(now, None);
+                assert!(next > last);
+                last = next;
+                clock.record(|_| Ok(())).unwrap();
+            }
+            before = clock;
+        }
+        let earlier = now - Duration::from_secs(3600);
+        let clock = EtagClock::open(None, earlier);
+        clock.follow(&before, earlier);
+        assert_eq!(clock.next(earlier, None), ETag(ticks(earlier)));
     }
 }

@@ -190,34 +190,33 @@ impl Writer {
         self.optional(copy.completed_at, Writer::time);
         self.optional(copy.description.as_deref(), Writer::text);
         self.optional(copy.destination_snapshot, Writer::snapshot_time);
-        self.byte(copy.incremental.into());
+        self.optional(copy.incremental, Writer::snapshot_time);
     }
 
-    /// Writes nothing for an extent that was cleared.
-    pub(crate) fn pages(&mut self, pages: Option<&Pages>) {
-        let Some(pages) = pages else {
-            return;
-        };
+    pub(crate) fn pages(&mut self, pages: &Pages) {
         self.id(pages.content);
         self.varint(pages.skipped);
         self.varint(pages.stored);
-        if let Some((content, offset)) = pages.sealed_as {
-            self.id(content);
-            self.varint(offset);
-        }
+        self.optional(pages.sealed_as, |out, (content, offset)| {
+            out.id(content);
+            out.varint(offset);
+        });
     }
 
     pub(crate) fn layers(&mut self, layers: &[Layer], home: u128) {
         self.varint(layers.len() as u64);
         for layer in layers {
             let foreign = layer.file.home != home;
-            let bits = [layer.shared, foreign, layer.windowed];
+            let bits = [layer.shared, foreign, layer.root.is_some()];
             self.byte((0..).zip(bits).map(|(at, bit)| u8::from(bit) << at).sum());
             self.id(layer.file.id);
             if foreign {
                 self.id(layer.file.home);
             }
             self.varint(layer.end);
+            if let Some(root) = layer.root {
+                self.id(root);
+            }
         }
     }
 
@@ -427,21 +426,20 @@ impl<'a> Reader<'a> {
             completed_at: self.optional(Reader::time)?,
             description: self.optional(Reader::text)?,
             destination_snapshot: self.optional(Reader::snapshot_time)?,
-            incremental: self.flag()?,
+            incremental: self.optional(Reader::snapshot_time)?,
         })
     }
 
-    pub(crate) fn pages(&mut self, sealed_elsewhere: bool) -> Option<Pages> {
-        Some(Pages {
+    pub(crate) fn pages(&mut self) -> Option<Pages> {
+        let pages = Pages {
             content: self.id()?,
             skipped: self.varint()?,
             stored: self.varint()?,
-            sealed_as: if sealed_elsewhere {
-                Some((self.id()?, self.varint()?))
-            } else {
-                None
-            },
-        })
+            sealed_as: self.optional(|input| Some((input.id()?, input.varint()?)))?,
+        };
+        // Every byte of the content was encrypted at an offset.
+        let (_, offset) = pages.sealed_as.unwrap_or_default();
+        offset.checked_add(pages.stored).map(|_| pages)
     }
 
     pub(crate) fn layers(&mut self, home: u128) -> Option<Vec<Layer>> {
@@ -456,7 +454,10 @@ impl<'a> Reader<'a> {
                 file: File { home, id },
                 shared: bits & 1 != 0,
                 end: input.varint()?,
-                windowed: bits & 4 != 0,
+                root: match bits & 4 {
+                    0 => None,
+                    _ => Some(input.id()?),
+                },
             })
         })
     }

@@ -1,8 +1,8 @@
 //! Files: ranges of blocks and contents that records name, and the counts that show when no record names them any more.
 //!
 //! A file that only one record has ever named has no row: the record's layer says so, and removing the record drops the file. When
-//! a second record names it, both layers are marked as shared and a row counts them. Invariants: a file with more than one name is
-//! never changed. Its count changes under the lock of the file, taken after the locks of the blobs.
+//! a second record names it, both layers are marked as shared and a row counts them. Invariants: the blocks of a file with more than
+//! one name are never changed; those of pages are counted one by one. Counts change under the lock of the file, taken after the locks of the blobs.
 //!
 //! A container counts foreign references: from its records to files of other containers, and from foreign records to its files.
 //! Only a container without any can be dropped by range.
@@ -38,10 +38,8 @@ pub(crate) struct FileChanges {
 struct FileChange {
     /// The change of the number of records that name the file.
     records: i64,
-    /// The same by epoch, for files of pages.
-    epochs: BTreeMap<u64, i64>,
-    /// Whether the epochs are counted from now on.
-    counted: bool,
+    /// The same by root, for files of pages.
+    roots: BTreeMap<u128, i64>,
 }
 
 impl FileChanges {
@@ -72,7 +70,7 @@ impl FileChanges {
         self.shared.is_empty()
     }
 
-    /// One more record names the layer's file, as of its epoch.
+    /// One more record names the layer's file, and the root in it.
     pub(crate) fn add(&mut self, layer: &Layer) {
         self.name(layer, 1);
     }
@@ -89,19 +87,9 @@ impl FileChanges {
     fn name(&mut self, layer: &Layer, records: i64) {
         let change = self.shared.entry(layer.file).or_default();
         change.records += records;
-        *change.epochs.entry(layer.end).or_default() += records;
-    }
-
-    /// The record that names the file of pages as of its newest epoch, this one, now names it as of the next. `counted`: the epochs
-    /// of the file are counted already.
-    pub(crate) fn begin_epoch(&mut self, file: File, epoch: u64, counted: bool) {
-        let change = self.shared.entry(file).or_default();
-        if !counted {
-            change.counted = true;
-            *change.epochs.entry(epoch).or_default() += 1;
+        if let Some(root) = layer.root {
+            *change.roots.entry(root).or_default() += records;
         }
-        *change.epochs.entry(epoch).or_default() -= 1;
-        *change.epochs.entry(epoch + 1).or_default() += 1;
     }
 
     /// As [`FileChanges::remove`], for all layers of a blob that is removed for good.
@@ -217,7 +205,7 @@ impl BlobService {
                 let names = if after == 1 { NAMERS_MAX } else { NAMERS_MANY };
                 self.trim_namers_later(batch, file, names, now)?;
             }
-            self.settle_epochs(batch, *file, &change.epochs, change.counted, now)?;
+            self.settle_roots(batch, *file, &change.roots, now)?;
         }
         for (container_id, change) in foreign {
             self.settle_foreign_references(batch, container_id, change)?;

@@ -14,18 +14,16 @@
 //! blob.blocks       file 00                                -> Staging
 //!                   file 01 block-id                       -> BlobBlock (uncommitted)
 //!                   file 02 end-offset                     -> BlobBlock (committed, or appended)
-//!                   file 03 end-offset                     -> Cleared: pages below all windows
-//!                   file 04 window ~epoch                  -> the extents that begin in the window, as of the epoch
-//!                   file 05 epoch window                   -> empty: the window was changed in the epoch
+//!                   file 03 level:1 place:8 node-id        -> Branch, or on level 0 Leaf: of the trees of pages in the file
+//!                   file 04 node-id or content-id          -> how many references there are to it, if more than one
+//!                   file 05 level:1 place:8 node-id        -> empty: there are none, and the node is to be deleted
 //! blob.content      file                                   -> the bytes of a Put Blob
 //!                   file content-id                        -> the bytes of a block
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
 //! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
 //!                                                             none: one has had
 //! blob.references   file                                   -> how many records name the file, once a second one did
-//!                   file 00                                -> empty: the epochs of this file are counted as well
-//!                   file 01 epoch                          -> how many records name the file as of the epoch
-//!                   file 02 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
+//!                   file 00 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
 //!                                                             or to it, and a record of it may name the file
 //!                   container-id                           -> how many foreign references: of its records to files of other
 //!                                                             containers, and of foreign records to its files
@@ -46,10 +44,7 @@ mod file;
 mod tags;
 mod timer;
 
-pub(crate) use file::{
-    ContentName, File, block_content_id, end_offset, epoch, epoch_and_window, namer,
-    window_and_epoch,
-};
+pub(crate) use file::{ContentName, File, block_content_id, dropped_node, end_offset, namer};
 pub(crate) use tags::{Tagged, tag, tag_values, tagged};
 pub(crate) use timer::Timer;
 
@@ -266,7 +261,7 @@ mod tests {
         #[test]
         fn no_bytes_of_a_key_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
             let _ = (blob_name(&bytes), end_offset(&bytes), history_name(&bytes), container_of(&bytes));
-            let _ = (container_name(&bytes, b""), window_and_epoch(&bytes), epoch_and_window(&bytes), epoch(&bytes), File::of(&bytes), tagged(&bytes));
+            let _ = (container_name(&bytes, b""), dropped_node(&bytes), File::of(&bytes), tagged(&bytes));
         }
     }
 }

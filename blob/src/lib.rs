@@ -18,7 +18,6 @@ mod cipher;
 mod codec;
 mod conditions;
 mod download;
-mod epochs;
 mod error;
 mod etag;
 mod etag_clock;
@@ -33,18 +32,17 @@ mod md5;
 mod model;
 mod names;
 mod operations;
+mod page_references;
 mod page_write;
 mod pager;
 mod pages;
 mod parts;
-mod segment;
 mod service;
 mod snapshot_time;
 mod sweep;
 mod tags;
 mod tier;
 mod upload;
-mod windows;
 
 pub use block_list::{BlockChoice, BlockListType, BlockSource, COMMITTED_BLOCKS_MAX};
 pub use checksum::{Checksummer, Checksums};
@@ -65,16 +63,16 @@ pub use md5::Md5;
 pub use model::{
     AccountPolicy, Blob, BlobAddress, BlobBlock, BlobHeaders, BlobState, BlobType, BlockList,
     Container, CopyState, CopyStatus, Deleted, Encryption, ImmutabilityMode, ImmutabilityPolicy,
-    Metadata, PublicAccess, Tags, Written,
+    Metadata, PAGE_BLOB_BYTES_MAX, PublicAccess, Tags, Written,
 };
 pub use names::{check_blob_name, check_container_name, is_system_container};
 pub use operations::{
     AppendBlock, AppendBlockOutcome, BlobDeletion, BlobSettings, COPY_FROM_URL_BYTES_MAX,
     ContainerSettings, CopyBlob, CopyOutcome, DeleteBlob, DeleteSnapshots, Expiry, FailedCopies,
-    FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_BLOB_BYTES_MAX,
-    PAGE_RANGES_MAX, POLICY_PERMISSIONS, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob,
-    PutBlobOutcome, PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome,
-    SequenceAction, SequenceConditions, TaggedBlob, TierChanged, TierOutcome, check_tier,
+    FetchedCopy, FindBlobsByTags, FindBlobsByTagsPage, GetPageRanges, PAGE_RANGES_MAX,
+    POLICY_PERMISSIONS, PageRange, PageRanges, PageUpdate, PutAppendBlob, PutBlob, PutBlobOutcome,
+    PutBlockList, PutBlockOutcome, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
+    SequenceConditions, TaggedBlob, TierChanged, TierOutcome, check_tier,
 };
 pub use service::BlobService;
 pub use snapshot_time::SnapshotTime;

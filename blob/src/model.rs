@@ -212,7 +212,7 @@ pub struct Blob {
     pub legal_hold: bool,
     /// The encryption of its content, in addition to that of the whole store.
     pub encryption: Encryption,
-    /// The ETag, as a moment, of the last copy that replaced this page blob. Snapshots up to then are of other content.
+    /// The ETag, as a moment, that this page blob had when it was created or copied to: the same in its snapshots since then.
     pub(crate) replaced_at: Option<SnapshotTime>,
     /// Whether it is the current blob of its name, not a snapshot, an older version or deleted. Set by reads, not stored.
     pub is_current: bool,
@@ -298,11 +298,10 @@ pub(crate) struct Layer {
     /// Whether other records may name the file too; then it is never changed, and `blob.references` knows how many.
     pub(crate) shared: bool,
     /// Where its part of a block or append blob ends; a part begins where the one before it ends. A layer without a part only keeps
-    /// contents that the rows of another refer to. In a page blob later layers are above earlier ones, and this is the epoch of the
-    /// file: see `pages.rs`.
+    /// contents that the rows of another refer to. 0 in a page blob.
     pub(crate) end: u64,
-    /// Whether it has pages, in windows: a layer of a page blob.
-    pub(crate) windowed: bool,
+    /// The root of its tree of pages; `None` without pages.
+    pub(crate) root: Option<u128>,
 }
 
 impl Layer {
@@ -312,7 +311,7 @@ impl Layer {
             file,
             shared: false,
             end,
-            windowed: false,
+            root: None,
         }
     }
 }
@@ -334,8 +333,7 @@ impl LayerMerge {
 
     /// The place of the layers in the record of a blob; `None` unless they are all there, in order and below another one.
     pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
-        let same =
-            |(a, b): (&Layer, &Layer)| (a.file, a.end, a.windowed) == (b.file, b.end, b.windowed);
+        let same = |(a, b): (&Layer, &Layer)| (a.file, a.end) == (b.file, b.end);
         let count = self.layers.len();
         let mut windows = blob.layers.windows(count.max(1));
         let start = windows.position(|layers| layers.iter().zip(&self.layers).all(same))?;
@@ -360,7 +358,7 @@ pub(crate) enum Content {
         /// Whether no more are taken.
         sealed: bool,
     },
-    /// One row per extent of pages, by the offset where it ends.
+    /// A tree of pages in the file of its only layer: see `pages.rs`.
     Pages {
         /// Its sequence number.
         sequence: u64,
@@ -386,8 +384,8 @@ pub struct CopyState {
     pub description: Option<String>,
     /// Of an incremental copy: the snapshot of the destination that it made last.
     pub destination_snapshot: Option<SnapshotTime>,
-    /// Whether the blob is the destination of incremental copies.
-    pub incremental: bool,
+    /// The snapshot of the source that it is of, if the blob is the destination of incremental copies.
+    pub incremental: Option<SnapshotTime>,
 }
 
 /// As on the wire.
@@ -446,18 +444,21 @@ pub struct BlobBlock {
     pub(crate) file: Option<File>,
 }
 
-/// Bytes of a window: large enough that a row has many extents, small enough that rewriting it costs little.
+/// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
+pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
+
+/// Bytes of a window, the part of a blob that a leaf has: large enough that a row has many extents, small enough that rewriting it
+/// costs little.
 pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 
 /// A stretch of pages in a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) range: std::ops::Range<u64>,
-    /// Its content; `None` if it was cleared, which hides lower layers.
-    pub(crate) pages: Option<Pages>,
+    pub(crate) pages: Pages,
 }
 
-/// The content of an extent. Other extents of its window, of any epoch, may share the content.
+/// The content of an extent. Other extents of its window, in any tree of the file, may share the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,

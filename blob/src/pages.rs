@@ -1,222 +1,337 @@
-//! Pages: the extents of a page blob's layers as one sequence.
+//! Pages: the tree of a page blob.
 //!
-//! A layer is a file as of an epoch: see `windows.rs`. A byte that is written or cleared in a layer hides the same byte of lower
-//! layers. A byte that is in no layer is zero and takes no space. A blob has one layer, however many snapshots of it were taken. A
-//! copy has the source's layers, and its first write adds one above them.
+//! The record of a page blob names the root of a tree of fixed height. A leaf has the extents of one window of 128 KiB, a branch the
+//! ids of up to 64 children, a root of up to 256. Bytes without an extent are zeros and take no space. A tree has one state of one
+//! blob and nothing else: no older state is below it, and nothing is behind the end of the blob.
 //!
-//! Below the windows of a file are large stretches that were cleared at once, with rows of their
-//! own.
-//!
-//! A content belongs to the extents of one window, in any epoch, that remain of the write that brought it. The remaining ends of an
-//! overwritten extent still refer to its content: a write reads nothing and writes only its own bytes. Once less than a quarter of
-//! a content is referred to, the rest is copied to contents of its own. So stored bytes are at most four times the readable ones,
-//! and copied bytes at most a third of the overwritten ones. Pages of the source's files that a copy hides are removed when they
-//! are overwritten again, or with the copy.
+//! A snapshot or a copy names the root of its source. All blobs that may have nodes in common are in one file, which counts the
+//! references to each node and each content: see `page_references.rs`. A write copies the nodes on its way that others refer to,
+//! and changes the rest in place: see `page_write.rs`. Equal ids are equal pages, so the differences between two trees are found
+//! without reading what they have in common.
 
 use crate::codec;
-use crate::error::Result;
-use crate::error::missing;
-use crate::keys::{self, File};
-use crate::keyspaces::Keyspaces;
-use crate::model::{Extent, Layer, Pages};
-use crate::segment::{Segment, Stored, Written};
-use crate::service::BlobService;
-use crate::windows::{self, Changes, WindowExtents, Windows};
-use lazurite_engine::{Direction, Scan, Snapshot};
+use crate::error::{Result, missing};
+use crate::keys::{ContentName, File};
+use crate::keyspaces::{Keyspaces, Source};
+use crate::model::{Extent, Layer, PAGE_BLOB_BYTES_MAX, Pages, WINDOW_BYTES};
+use bytes::Bytes;
+use lazurite_engine::Snapshot;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The unit of a page blob, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 512;
-/// The largest ratio of a content's length to that of its parts in use.
-pub(crate) const UNREAD_MAX: u64 = 4;
+/// The level of a root. Leaves are on level 0.
+const ROOT_LEVEL: u8 = 4;
+/// A branch below the root has two to the power of this many children at most.
+const CHILD_BITS: u32 = 6;
 
-/// The extents of several layers as one sequence of segments.
-#[derive(Debug)]
-pub(crate) struct Overlay {
-    /// The topmost layer first.
-    layers: Vec<LayerRows>,
-    rest: Range<u64>,
+/// The children of a branch that are there, by number.
+pub(crate) type Branch = BTreeMap<u8, u128>;
+
+/// The place of a node in a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) level: u8,
+    /// The number of the place on its level.
+    pub(crate) number: u64,
 }
 
-/// The extents of one layer, or of a part of a layer, in order.
-#[derive(Debug)]
-struct LayerRows {
-    rows: Rows,
-    current: Option<(Range<u64>, Option<Stored>)>,
-    ended: bool,
+impl Place {
+    pub(crate) const ROOT: Place = Place {
+        level: ROOT_LEVEL,
+        number: 0,
+    };
+
+    /// The place of a stored key; `None` if no tree has it.
+    pub(crate) fn of(level: u8, number: u64) -> Option<Place> {
+        let place = Place { level, number };
+        let is_there = level <= ROOT_LEVEL && number <= (PAGE_BLOB_BYTES_MAX - 1) / place.bytes();
+        is_there.then_some(place)
+    }
+
+    pub(crate) fn is_leaf(self) -> bool {
+        self.level == 0
+    }
+
+    pub(crate) fn child(self, child: u8) -> Place {
+        Place {
+            level: self.level - 1,
+            number: self.number << CHILD_BITS | u64::from(child),
+        }
+    }
+
+    /// The child that has the byte at `offset`, which is in this place.
+    pub(crate) fn child_at(self, offset: u64) -> u8 {
+        let number = offset / self.child(0).bytes();
+        (number - (self.number << CHILD_BITS)) as u8
+    }
+
+    /// The bytes of the blob that belong to the place. A root is asked for its children only: it has more of them.
+    pub(crate) fn range(self) -> Range<u64> {
+        let start = self.number * self.bytes();
+        start..start + self.bytes()
+    }
+
+    fn bytes(self) -> u64 {
+        WINDOW_BYTES << (CHILD_BITS * u32::from(self.level))
+    }
 }
 
-#[derive(Debug)]
-enum Rows {
-    Windows(WindowExtents),
-    Cleared(Scan),
-    Changes(Box<Changes>),
+/// Pages and where their content is filed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    file: File,
+    window: u64,
+    pub(crate) pages: Pages,
 }
 
-impl Overlay {
+impl Stored {
+    pub(crate) fn content_name(&self) -> ContentName {
+        ContentName {
+            file: self.file,
+            window: Some(self.window),
+            content: self.pages.content,
+        }
+    }
+}
+
+/// A stretch in which two trees differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) range: Range<u64>,
+    /// What the later tree has there; `None` for zeros.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// The differences between two trees of one file, in order. Those between no tree and a tree are the extents of it.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    keyspaces: Keyspaces,
+    snapshot: Snapshot,
+    file: File,
+    range: Range<u64>,
+    /// Places that are still to be compared, the next one last, with the nodes that the two trees have there.
+    places: Vec<(Place, [Option<u128>; 2])>,
+    found: std::vec::IntoIter<Change>,
+    /// Nodes that were read.
+    #[cfg(test)]
+    pub(crate) nodes_read: usize,
+}
+
+impl Changes {
+    /// The changes in `range` that `layer` has over the tree with the root `before`.
     pub(crate) fn new(
         keyspaces: &Keyspaces,
         snapshot: &Snapshot,
-        layers: &[Layer],
+        before: Option<u128>,
+        layer: &Layer,
         range: Range<u64>,
-    ) -> Overlay {
-        let rows = |layer: &Layer| {
-            let first = windows::first_window(range.start);
-            let windows = Windows::new(keyspaces, snapshot, layer.file, layer.end, first);
-            let windows = Rows::Windows(WindowExtents::new(windows));
-            let extents = layer.file.extents_from(range.start);
-            let extents = snapshot.scan(&keyspaces.blocks, extents, Direction::Forward);
-            [windows, Rows::Cleared(extents)]
-        };
-        Overlay {
-            layers: layers
-                .iter()
-                .rev()
-                .flat_map(rows)
-                .map(LayerRows::new)
-                .collect(),
-            rest: range,
+    ) -> Changes {
+        Changes {
+            keyspaces: keyspaces.clone(),
+            snapshot: snapshot.clone(),
+            file: layer.file,
+            range,
+            places: vec![(Place::ROOT, [before, layer.root])],
+            found: Vec::new().into_iter(),
+            #[cfg(test)]
+            nodes_read: 0,
         }
     }
 
-    /// The differences between `layers` and the first `before` of them, the last of which is seen as of the epoch `since`.
-    pub(crate) fn of_changes(
-        keyspaces: &Keyspaces,
-        snapshot: &Snapshot,
-        layers: &[Layer],
-        (before, since): (usize, u64),
-        range: Range<u64>,
-    ) -> Overlay {
-        let mut overlay = Overlay::new(keyspaces, snapshot, &layers[before..], range);
-        let last = before.checked_sub(1).and_then(|last| layers.get(last));
-        if let Some(layer) = last.filter(|layer| layer.end > since) {
-            let epochs = [since, layer.end];
-            let start = overlay.rest.start;
-            let changes = Changes::new(keyspaces, snapshot, layer.file, epochs, start);
-            let changes = LayerRows::new(Rows::Changes(Box::new(changes)));
-            overlay.layers.push(changes);
-        }
-        overlay
-    }
-
-    /// The next segment; `None` at the end of the range.
-    pub(crate) fn next(&mut self) -> Result<Option<Segment>> {
-        if self.rest.is_empty() {
-            return Ok(None);
-        }
-        let start = self.rest.start;
-        let mut end = self.rest.end;
-        let mut what = Written::Never;
-        for layer in &mut self.layers {
-            layer.load(start)?;
-            let Some((range, stored)) = &layer.current else {
-                continue;
+    pub(crate) fn next(&mut self) -> Result<Option<Change>> {
+        loop {
+            if let Some(change) = self.found.next() {
+                return Ok(Some(change));
+            }
+            let Some((place, nodes)) = self.places.pop() else {
+                return Ok(None);
             };
-            if range.start > start {
-                end = end.min(range.start);
+            if nodes[0] == nodes[1] {
                 continue;
             }
-            end = end.min(range.end);
-            what = match stored {
-                None => Written::Cleared,
-                Some(stored) => Written::Pages(stored.skip(start - range.start)),
+            #[cfg(test)]
+            {
+                self.nodes_read += nodes.iter().flatten().count();
+            }
+            if place.is_leaf() {
+                self.compare_leaves(place, nodes)?;
+            } else {
+                self.compare_branches(place, nodes)?;
+            }
+        }
+    }
+
+    fn compare_branches(&mut self, place: Place, nodes: [Option<u128>; 2]) -> Result<()> {
+        let mut children = BTreeMap::<u8, [Option<u128>; 2]>::new();
+        for (side, node) in nodes.into_iter().enumerate() {
+            for (child, id) in self
+                .keyspaces
+                .branch(&self.snapshot, self.file, place, node)?
+            {
+                children.entry(child).or_default()[side] = Some(id);
+            }
+        }
+        let children = children.into_iter().rev();
+        let children = children.map(|(child, nodes)| (place.child(child), nodes));
+        let range = &self.range;
+        let wanted = children.filter(|(place, _)| !intersection(&place.range(), range).is_empty());
+        self.places.extend(wanted);
+        Ok(())
+    }
+
+    fn compare_leaves(&mut self, place: Place, nodes: [Option<u128>; 2]) -> Result<()> {
+        let [before, after] =
+            nodes.map(|node| self.keyspaces.leaf(&self.snapshot, self.file, place, node));
+        let (before, after) = (before?, after?);
+        let changes = if before.is_empty() {
+            let changes = after.into_iter();
+            let changes = changes.map(|extent| (extent.range, Some(extent.pages)));
+            changes.collect()
+        } else {
+            changed_pages(place, &before, &after)
+        };
+        let changes = changes.into_iter().filter_map(|(range, pages)| {
+            let part = intersection(&range, &self.range);
+            let stored = pages.map(|pages| Stored {
+                file: self.file,
+                window: place.number,
+                pages: pages.skip(part.start.saturating_sub(range.start)),
+            });
+            let change = Change {
+                range: part,
+                stored,
             };
-            break;
-        }
-        self.rest.start = end;
-        Ok(Some(Segment {
-            range: start..end,
-            what,
-        }))
-    }
-}
-
-impl LayerRows {
-    fn new(rows: Rows) -> LayerRows {
-        LayerRows {
-            rows,
-            current: None,
-            ended: false,
-        }
-    }
-
-    /// Moves to the first extent that ends after `offset`.
-    fn load(&mut self, offset: u64) -> Result<()> {
-        while !self.ended
-            && self
-                .current
-                .as_ref()
-                .is_none_or(|(range, _)| range.end <= offset)
-        {
-            self.current = self.rows.next()?;
-            self.ended = self.current.is_none();
-        }
+            (!change.range.is_empty()).then_some(change)
+        });
+        self.found = changes.collect::<Vec<_>>().into_iter();
         Ok(())
     }
 }
 
-impl Rows {
-    fn next(&mut self) -> Result<Option<(Range<u64>, Option<Stored>)>> {
-        match self {
-            Rows::Windows(extents) => extents.next(),
-            Rows::Changes(changes) => changes.next(),
-            Rows::Cleared(rows) => {
-                if !rows.advance()? {
-                    return Ok(None);
-                }
-                Ok(Some((cleared_at(rows)?, None)))
-            }
-        }
+/// The pages that two leaves of one place do not have in common. Pages that were copied to another content did not change.
+fn changed_pages(
+    place: Place,
+    before: &[Extent],
+    after: &[Extent],
+) -> Vec<(Range<u64>, Option<Pages>)> {
+    let (before, after) = (pages_of(before), pages_of(after));
+    let starts = place.range().step_by(PAGE_BYTES as usize);
+    let changed = starts.filter_map(|start| {
+        let (was, is) = (before.get(&start), after.get(&start));
+        let is_same = was.map(Pages::counter) == is.map(Pages::counter);
+        (!is_same).then(|| (start..start + PAGE_BYTES, is.copied()))
+    });
+    changed.collect()
+}
+
+/// The pages of a leaf, by where they begin.
+fn pages_of(extents: &[Extent]) -> BTreeMap<u64, Pages> {
+    let pages = |extent: &Extent| {
+        let (first, pages) = (extent.range.start, extent.pages);
+        let starts = extent.range.clone().step_by(PAGE_BYTES as usize);
+        starts.map(move |start| (start, pages.skip(start - first)))
+    };
+    extents.iter().flat_map(pages).collect()
+}
+
+impl Keyspaces {
+    /// The children of a branch; none of one that is not there.
+    pub(crate) fn branch(
+        &self,
+        source: &impl Source,
+        file: File,
+        place: Place,
+        node: Option<u128>,
+    ) -> Result<Branch> {
+        let value = self.node(source, file, place, node)?;
+        value.map_or_else(|| Ok(Branch::new()), |value| codec::decode_branch(&value))
+    }
+
+    /// The extents of a leaf; none of one that is not there.
+    pub(crate) fn leaf(
+        &self,
+        source: &impl Source,
+        file: File,
+        place: Place,
+        node: Option<u128>,
+    ) -> Result<Vec<Extent>> {
+        let value = self.node(source, file, place, node)?;
+        let decode = |value: Bytes| codec::decode_leaf(place.number, &value);
+        value.map_or_else(|| Ok(Vec::new()), decode)
+    }
+
+    fn node(
+        &self,
+        source: &impl Source,
+        file: File,
+        place: Place,
+        node: Option<u128>,
+    ) -> Result<Option<Bytes>> {
+        let Some(id) = node else {
+            return Ok(None);
+        };
+        let value = source.get(&self.blocks, &file.node(place, id))?;
+        let value =
+            value.ok_or_else(|| missing("a tree of pages refers to a node that is not there"));
+        value.map(Some)
     }
 }
 
-/// The stretch of cleared pages in a row of those below all windows.
-pub(crate) fn cleared_at(rows: &Scan) -> Result<Range<u64>> {
-    let start = codec::decode_cleared(&rows.value()?)?;
-    let end = keys::end_offset(rows.key()).filter(|&end| start < end);
-    let end = end.ok_or_else(|| missing("a stretch of cleared pages has no bytes"))?;
-    Ok(start..end)
+impl Layer {
+    /// The only layer of a page blob.
+    pub(crate) fn of_pages(layers: &[Layer]) -> Result<&Layer> {
+        let layer = layers.first();
+        layer.ok_or_else(|| missing("a page blob has no file"))
+    }
 }
 
-/// The parts of `there` outside `range`.
-pub(crate) fn subtract(there: &Range<u64>, range: &Range<u64>) -> Vec<Range<u64>> {
-    let before = there.start..there.end.min(range.start);
-    let after = there.start.max(range.end)..there.end;
-    let parts = [before, after].into_iter();
-    parts.filter(|part| !part.is_empty()).collect()
+impl Pages {
+    /// The same without their first bytes.
+    pub(crate) fn skip(mut self, bytes: u64) -> Pages {
+        self.skipped += bytes;
+        self
+    }
 }
 
 impl Extent {
     /// The parts of the extent outside `range`.
     pub(crate) fn without(&self, range: &Range<u64>) -> impl Iterator<Item = Extent> {
-        let (start, pages) = (self.range.start, self.pages);
-        subtract(&self.range, range).into_iter().map(move |range| {
-            let pages = pages.map(|pages| Pages {
-                skipped: pages.skipped + (range.start - start),
-                ..pages
-            });
-            Extent { range, pages }
+        let Range { start, end } = self.range;
+        let before = start..end.min(range.start);
+        let after = start.max(range.end)..end;
+        let (first, pages) = (start, self.pages);
+        let parts = [before, after].into_iter();
+        let parts = parts.filter(|part| !part.is_empty());
+        parts.map(move |range| Extent {
+            pages: pages.skip(range.start - first),
+            range,
         })
     }
 }
 
-impl BlobService {
-    /// Whether there are extents below the windows of a file.
-    pub(crate) fn has_extents(&self, file: File) -> Result<bool> {
-        let snapshot = self.db.snapshot();
-        let extents = file.extents_from(0);
-        let mut rows = snapshot.scan(&self.keyspaces.blocks, extents, Direction::Forward);
-        Ok(rows.advance()?)
-    }
+/// The bytes that two ranges have in common.
+pub(crate) fn intersection(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
+    a.start.max(b.start)..a.end.min(b.end)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn extent(range: Range<u64>) -> Extent {
+        let pages = Pages {
+            content: 1,
+            skipped: 0,
+            stored: range.end - range.start,
+            sealed_as: None,
+        };
+        Extent { range, pages }
+    }
+
     #[test]
-    fn subtraction_leaves_the_parts_outside() {
-        let range = 10..20;
+    fn an_extent_is_cut_to_the_parts_outside_a_range() {
         for (there, expected) in [
             (0..5, &[(0, 5)][..]),
             (0..10, &[(0, 10)]),
@@ -226,9 +341,27 @@ mod tests {
             (5..50, &[(5, 10), (20, 50)]),
             (20..30, &[(20, 30)]),
         ] {
-            let left = subtract(&there, &range).into_iter();
-            let left: Vec<_> = left.map(|range| (range.start, range.end)).collect();
-            assert_eq!(left, expected, "{there:?}");
+            let left: Vec<Extent> = extent(there.clone()).without(&(10..20)).collect();
+            let ranges: Vec<_> = left
+                .iter()
+                .map(|part| (part.range.start, part.range.end))
+                .collect();
+            assert_eq!(ranges, expected, "{there:?}");
+            for part in left {
+                assert_eq!(part.pages.skipped, part.range.start - there.start);
+            }
+        }
+    }
+
+    #[test]
+    fn places_of_children_are_found_by_offset() {
+        for offset in [0, WINDOW_BYTES - 1, WINDOW_BYTES, 123 << 30, (8 << 40) - 1] {
+            let mut place = Place::ROOT;
+            while !place.is_leaf() {
+                place = place.child(place.child_at(offset));
+                assert!(place.range().contains(&offset), "{offset} {place:?}");
+            }
+            assert_eq!(place.number, offset / WINDOW_BYTES);
         }
     }
 }

@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 use crate::keys::{self, ContentName};
 use crate::keyspaces::Keyspaces;
 use crate::model::Layer;
-use crate::pages::Overlay;
-use crate::segment::Written;
+use crate::pages::{Change, Changes};
 use bytes::{Bytes, BytesMut};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Scan, Snapshot, ValueReader};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which costs far more than copying a few
@@ -48,7 +48,7 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 enum ReadAhead {
     Blocks(Box<Blocks>),
-    Pages(Overlay),
+    Pages(Box<PageParts>),
 }
 
 /// A part of a blob.
@@ -101,14 +101,20 @@ impl Parts {
         )
     }
 
-    /// The pages that an overlay shows.
+    /// A stretch of a page blob.
     pub(crate) fn of_pages(
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
-        overlay: Overlay,
+        layer: &Layer,
+        range: Range<u64>,
         key: Option<CustomerKey>,
     ) -> Parts {
-        Parts::new(keyspaces, snapshot, ReadAhead::Pages(overlay), key)
+        let pages = PageParts {
+            changes: Changes::new(keyspaces, &snapshot, None, layer, range.clone()),
+            next: None,
+            rest: range,
+        };
+        Parts::new(keyspaces, snapshot, ReadAhead::Pages(Box::new(pages)), key)
     }
 
     fn new(
@@ -397,11 +403,20 @@ struct Blocks {
     offset: u64,
 }
 
+/// The rest of a stretch of pages.
+#[derive(Debug)]
+struct PageParts {
+    changes: Changes,
+    /// The next extent, if it has been read.
+    next: Option<Change>,
+    rest: Range<u64>,
+}
+
 impl ReadAhead {
     fn next(&mut self) -> Result<Option<Part>> {
         match self {
             ReadAhead::Blocks(blocks) => blocks.next(),
-            ReadAhead::Pages(overlay) => next_pages(overlay),
+            ReadAhead::Pages(pages) => pages.next(),
         }
     }
 }
@@ -457,22 +472,31 @@ impl Blocks {
     }
 }
 
-fn next_pages(overlay: &mut Overlay) -> Result<Option<Part>> {
-    let Some(segment) = overlay.next()? else {
-        return Ok(None);
-    };
-    let content = match segment.what {
-        Written::Pages(stored) => Some(Content {
+impl PageParts {
+    fn next(&mut self) -> Result<Option<Part>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        if self.next.is_none() {
+            self.next = self.changes.next()?;
+        }
+        let start = self.rest.start;
+        let change = self.next.take_if(|change| change.range.start == start);
+        let end = match (&change, &self.next) {
+            (Some(there), _) => there.range.end,
+            (None, Some(later)) => later.range.start,
+            (None, None) => self.rest.end,
+        };
+        self.rest.start = end;
+        let stored = change.and_then(|change| change.stored);
+        let content = stored.map(|stored| Content {
             name: stored.content_name(),
             skipped: stored.pages.skipped,
             sealed_as: stored.pages.sealed_as.unwrap_or((stored.pages.content, 0)),
-        }),
-        Written::Never | Written::Cleared => None,
-    };
-    Ok(Some(Part {
-        length: segment.range.end - segment.range.start,
-        content,
-    }))
+        });
+        let length = end - start;
+        Ok(Some(Part { length, content }))
+    }
 }
 
 fn absent() -> Error {

@@ -51,6 +51,12 @@ impl BlobService {
         })
     }
 
+    /// Has the service hand out no ETag that `before` has handed out, the service of a store whose place this one takes: a client may
+    /// still have them. Call it once `before` takes no more writes.
+    pub fn follow(&self, before: &BlobService) {
+        self.etags.follow(&before.etags, self.now());
+    }
+
     /// The time of day. A write reads it while it holds the lock that orders it, a read once.
     pub(crate) fn now(&self) -> SystemTime {
         self.clock.now()

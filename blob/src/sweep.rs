@@ -144,7 +144,7 @@ impl BlobService {
         match due.timer {
             Timer::Container => self.sweep_container(due, transaction),
             Timer::Purge => self.sweep_purge(due, transaction, failures),
-            Timer::Epoch => self.sweep_epoch(due, transaction),
+            Timer::Pages => self.sweep_pages(due, transaction),
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
                 self.sweep_blob(due, transaction)
             }
@@ -323,14 +323,11 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    fn sweep_epoch(&self, due: DueTimer, mut transaction: Transaction<'_>) -> Result<()> {
-        let epoch = keys::epoch(&due.subject).ok_or_else(corrupt_record)?;
-        let file = due.subject.get(..32).and_then(File::of);
-        let file = file.ok_or_else(corrupt_record)?;
-        let counts = file.references();
-        transaction.lock([(&self.keyspaces.references, &counts[..])])?;
+    fn sweep_pages(&self, due: DueTimer, mut transaction: Transaction<'_>) -> Result<()> {
+        let file = File::of(&due.subject).ok_or_else(corrupt_record)?;
+        transaction.lock([(&self.keyspaces.references, &due.subject[..])])?;
         let batch = transaction.batch();
-        let then = if self.collect_epoch(batch, file, epoch)? {
+        let then = if self.drop_nodes(batch, file)? {
             Then::Done
         } else {
             Then::Again(self.now())

@@ -9,6 +9,7 @@ use crate::download::BlobReader;
 use crate::error::{Error, Result};
 use crate::files::FileRows;
 use crate::md5::Md5;
+use crate::model::WINDOW_BYTES;
 use crate::service::BlobService;
 use lazurite_engine::{
     Db, Durability, IdSource, LargeValue, UnwrittenChunk, ValueWriter, WrittenChunk,
@@ -23,8 +24,10 @@ pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
 /// Most bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Pages are stored in contents of at most this many bytes: an overwrite leaves at most two of them in part.
+/// Pages are stored in contents of at most this many bytes, which end at multiples of it in the blob: an overwrite leaves at most two
+/// of them in part, and each is of one window.
 const PAGES_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(WINDOW_BYTES.is_multiple_of(PAGES_BYTES_MAX as u64));
 /// Bytes are encrypted in a buffer of at most this many.
 const SEALED_BYTES: usize = 64 << 10;
 /// Copies from another blob are held in memory in pieces of at most this many bytes.
@@ -48,17 +51,24 @@ pub enum UploadKind {
     /// Append Block: as Put Block.
     AppendBlock,
     /// Put Page: as Put Block.
-    PutPage,
+    PutPage {
+        /// Where the pages begin in the blob.
+        start: u64,
+    },
 }
 
 impl UploadKind {
+    fn is_pages(self) -> bool {
+        matches!(self, UploadKind::PutPage { .. })
+    }
+
     /// Most bytes of such a body.
     pub fn bytes_max(self) -> u64 {
         match self {
             UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
             UploadKind::PutBlock => PUT_BLOCK_BYTES_MAX,
             UploadKind::AppendBlock => APPEND_BLOCK_BYTES_MAX,
-            UploadKind::PutPage => PUT_PAGE_BYTES_MAX,
+            UploadKind::PutPage { .. } => PUT_PAGE_BYTES_MAX,
         }
     }
 }
@@ -80,6 +90,8 @@ pub struct Upload {
     pieces: Vec<Piece>,
     /// Bytes of pages since then.
     piece_bytes: usize,
+    /// Most bytes that the present content of pages can have.
+    piece_bytes_max: usize,
     length: u64,
     length_max: u64,
     checksummer: Checksummer,
@@ -167,7 +179,11 @@ impl Upload {
         }
         let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
         // The plain bytes of encrypted bodies and of bodies in pieces are not at hand at the end.
-        let is_plain = key.is_none() && kind != UploadKind::PutPage;
+        let is_plain = key.is_none() && !kind.is_pages();
+        let aligned = match kind {
+            UploadKind::PutPage { start } => start % PAGES_BYTES_MAX as u64,
+            _ => 0,
+        };
         Ok(Upload {
             db: service.db.clone(),
             kind,
@@ -177,6 +193,7 @@ impl Upload {
             body: Body::Small(Vec::new()),
             pieces: Vec::new(),
             piece_bytes: 0,
+            piece_bytes_max: PAGES_BYTES_MAX - aligned as usize,
             length: 0,
             length_max: kind.bytes_max(),
             checksummer: Checksummer::new(md5 && !is_plain, true),
@@ -210,7 +227,9 @@ impl Upload {
             });
         }
         let bytes = match self.kind {
-            UploadKind::PutPage => &bytes[..bytes.len().min(PAGES_BYTES_MAX - self.piece_bytes)],
+            UploadKind::PutPage { .. } => {
+                &bytes[..bytes.len().min(self.piece_bytes_max - self.piece_bytes)]
+            }
             _ => bytes,
         };
         let count = match self.key {
@@ -219,7 +238,7 @@ impl Upload {
         };
         self.checksummer.update(&bytes[..count]);
         self.length += count as u64;
-        if self.kind == UploadKind::PutPage {
+        if self.kind.is_pages() {
             self.piece_bytes += count;
         }
         Ok(count)
@@ -228,7 +247,7 @@ impl Upload {
     /// Appends encrypted bytes.
     fn fill_sealed(&mut self, bytes: &[u8], key: &CustomerKey) -> Result<usize> {
         let start = match self.kind {
-            UploadKind::PutPage => self.piece_bytes as u64,
+            UploadKind::PutPage { .. } => self.piece_bytes as u64,
             _ => self.length,
         };
         let mut filled = 0;
@@ -270,20 +289,23 @@ impl Upload {
     /// Whether there is no room in the part that is being filled.
     pub fn is_full(&self) -> bool {
         match &self.body {
-            Body::Large(writer) => writer.is_full() || self.piece_bytes == PAGES_BYTES_MAX,
+            _ if self.piece_bytes == self.piece_bytes_max => true,
+            Body::Large(writer) => writer.is_full(),
             Body::Small(_) | Body::Stored(_) => false,
         }
     }
 
-    /// Takes the present part of a large body, if it is not empty: once it is full, or at the end of the body. It must be written
+    /// Takes the present part of a large body, if it is not empty: once it is full, or at the end of the body. A small part of pages is
+    /// one too if others follow. It must be written
     /// and added before another one is taken.
     pub fn take_part(&mut self) -> Option<UnwrittenPart> {
+        if self.kind.is_pages() {
+            let is_large = matches!(self.body, Body::Large(_));
+            return (is_large || self.is_full()).then(|| self.take_piece())?;
+        }
         let Body::Large(writer) = &mut self.body else {
             return None;
         };
-        if self.kind == UploadKind::PutPage {
-            return self.take_piece();
-        }
         let chunk = writer.take_chunk()?;
         let md5 = match &mut self.stored_md5 {
             StoredMd5::Streamed(md5) => {
@@ -307,6 +329,7 @@ impl Upload {
         if self.piece_bytes == 0 {
             return None;
         }
+        self.piece_bytes_max = PAGES_BYTES_MAX;
         let piece = Unwritten::Piece {
             content: std::mem::replace(&mut self.content, self.ids.next_id()),
             length: std::mem::take(&mut self.piece_bytes) as u64,
@@ -348,7 +371,7 @@ impl Upload {
     }
 
     fn is_to_store(&self) -> bool {
-        self.kind != UploadKind::PutPage
+        !self.kind.is_pages()
             && matches!(&self.body, Body::Small(body) if is_separated(&self.db, body))
     }
 
@@ -438,7 +461,7 @@ impl Upload {
         };
         claimed.check(&checksums)?;
         let pieces = match self.kind {
-            UploadKind::PutPage => self.pieces,
+            UploadKind::PutPage { .. } => self.pieces,
             _ => vec![Piece {
                 content: self.content,
                 value: end(&self.db, self.body)?,

@@ -37,6 +37,12 @@ impl TableService {
             estimates: Estimates::default(),
         })
     }
+
+    /// Has the service issue no Timestamp that `before` has issued, the service of a store whose place this one takes: a client may
+    /// still have ETags of it. Call it once `before` takes no more writes.
+    pub fn follow(&self, before: &TableService) {
+        self.clock.follow(&before.clock);
+    }
 }
 
 /// Entities are read one by one and scanned by the million. Zstd added 5 us to a get whose block was not in the cache.

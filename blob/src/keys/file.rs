@@ -1,19 +1,18 @@
 //! Keys of a file: its rows in `blob.blocks`, `blob.content` and `blob.references`.
 
+use crate::pages::Place;
 use lazurite_engine::KeyRange;
 
 // Suffixes of a file's keys in `blob.blocks`.
 const STAGING: u8 = 0;
 const UNCOMMITTED: u8 = 1;
 const COMMITTED: u8 = 2;
-const EXTENT: u8 = 3;
-const WINDOW: u8 = 4;
-const CHANGED: u8 = 5;
+const NODE: u8 = 3;
+const REFERENCE: u8 = 4;
+const DROPPED: u8 = 5;
 
 // And in `blob.references`.
-const COUNTED: u8 = 0;
-const EPOCH: u8 = 1;
-const NAMER: u8 = 2;
+const NAMER: u8 = 0;
 
 /// The id of no content.
 const NO_CONTENT: [u8; 16] = [0xff; 16];
@@ -115,45 +114,26 @@ impl File {
         name.key()
     }
 
-    /// In `blob.blocks`: the extent of pages whose last byte is just before `end_offset`.
-    pub(crate) fn extent(&self, end_offset: u64) -> Vec<u8> {
-        let mut key = self.key(&[EXTENT]);
-        key.extend_from_slice(&end_offset.to_be_bytes());
+    /// In `blob.blocks`: a node of a tree of pages.
+    pub(crate) fn node(&self, place: Place, id: u128) -> Vec<u8> {
+        self.key(&tagged_node(NODE, place, id))
+    }
+
+    /// In `blob.blocks`: how many references there are to a node or a content of pages.
+    pub(crate) fn reference(&self, id: u128) -> Vec<u8> {
+        let mut key = self.key(&[REFERENCE]);
+        key.extend_from_slice(&id.to_be_bytes());
         key
     }
 
-    /// In `blob.blocks`: the extents that hold the byte at `offset` or one after it, in order.
-    pub(crate) fn extents_from(&self, offset: u64) -> KeyRange {
-        KeyRange {
-            start: self.extent(offset.saturating_add(1)),
-            end: KeyRange::prefix(&self.key(&[EXTENT])).end,
-        }
+    /// In `blob.blocks`: that a node has no references and is to be deleted.
+    pub(crate) fn dropped(&self, place: Place, id: u128) -> Vec<u8> {
+        self.key(&tagged_node(DROPPED, place, id))
     }
 
-    /// In `blob.blocks`: a window of pages as of an epoch. Of one window, later epochs come first.
-    pub(crate) fn window(&self, window: u64, epoch: u64) -> Vec<u8> {
-        self.key(&tagged_pair(WINDOW, window, !epoch))
-    }
-
-    /// In `blob.blocks`: all windows from the first of the range to before its end, in all epochs.
-    pub(crate) fn windows(&self, windows: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.window(windows.start, u64::MAX),
-            end: Some(self.window(windows.end, u64::MAX)),
-        }
-    }
-
-    /// In `blob.blocks`: the window was changed in the epoch.
-    pub(crate) fn changed(&self, epoch: u64, window: u64) -> Vec<u8> {
-        self.key(&tagged_pair(CHANGED, epoch, window))
-    }
-
-    /// In `blob.blocks`: windows that were changed in an epoch of the range.
-    pub(crate) fn changes(&self, epochs: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.changed(epochs.start, 0),
-            end: Some(self.changed(epochs.end, 0)),
-        }
+    /// In `blob.blocks`: all rows of [`File::dropped`], those of leaves first.
+    pub(crate) fn all_dropped(&self) -> KeyRange {
+        KeyRange::prefix(&self.key(&[DROPPED]))
     }
 
     /// In `blob.content`: the bytes of an extent of pages.
@@ -166,37 +146,9 @@ impl File {
         name.key()
     }
 
-    /// In `blob.content`: the bytes of all extents of these windows.
-    pub(crate) fn page_contents(&self, windows: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.page_content(windows.start, 0),
-            end: Some(self.page_content(windows.end, 0)),
-        }
-    }
-
     /// In `blob.references`: how many records name the file.
     pub(crate) fn references(&self) -> Vec<u8> {
         self.start().to_vec()
-    }
-
-    /// In `blob.references`: that the epochs of the file are counted.
-    pub(crate) fn counted(&self) -> Vec<u8> {
-        self.key(&[COUNTED])
-    }
-
-    /// In `blob.references`: how many records name the file as of an epoch.
-    pub(crate) fn epoch(&self, epoch: u64) -> Vec<u8> {
-        let mut key = self.key(&[EPOCH]);
-        key.extend_from_slice(&epoch.to_be_bytes());
-        key
-    }
-
-    /// In `blob.references`: the epochs of the range.
-    pub(crate) fn epochs(&self, epochs: std::ops::Range<u64>) -> KeyRange {
-        KeyRange {
-            start: self.epoch(epochs.start),
-            end: Some(self.epoch(epochs.end)),
-        }
     }
 
     /// In `blob.references`: that a record of the blob with this key in `blob.blobs` names the file, or did.
@@ -237,33 +189,21 @@ pub(crate) fn block_content_id(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(key.get(32..)?.try_into().ok()?))
 }
 
-fn tagged_pair(tag: u8, first: u64, second: u64) -> [u8; 17] {
-    let mut key = [tag; 17];
-    key[1..9].copy_from_slice(&first.to_be_bytes());
-    key[9..].copy_from_slice(&second.to_be_bytes());
+fn tagged_node(tag: u8, place: Place, id: u128) -> [u8; 26] {
+    let mut key = [tag; 26];
+    key[1] = place.level;
+    key[2..10].copy_from_slice(&place.number.to_be_bytes());
+    key[10..].copy_from_slice(&id.to_be_bytes());
     key
 }
 
-fn pair(key: &[u8], tag: u8) -> Option<(u64, u64)> {
-    let (first, second) = key.get(32..)?.strip_prefix(&[tag])?.split_first_chunk()?;
-    let second = second.try_into().ok()?;
-    Some((u64::from_be_bytes(*first), u64::from_be_bytes(second)))
-}
-
-/// In `blob.blocks`: the window and the epoch of this key.
-pub(crate) fn window_and_epoch(key: &[u8]) -> Option<(u64, u64)> {
-    pair(key, WINDOW).map(|(window, epoch)| (window, !epoch))
-}
-
-/// In `blob.blocks`: the epoch of this key, and the window that was changed in it.
-pub(crate) fn epoch_and_window(key: &[u8]) -> Option<(u64, u64)> {
-    pair(key, CHANGED)
-}
-
-/// In `blob.references`: the epoch of this key.
-pub(crate) fn epoch(key: &[u8]) -> Option<u64> {
-    let epoch = key.get(32..)?.strip_prefix(&[EPOCH])?;
-    Some(u64::from_be_bytes(epoch.try_into().ok()?))
+/// In `blob.blocks`: the node of a key of [`File::dropped`].
+pub(crate) fn dropped_node(key: &[u8]) -> Option<(Place, u128)> {
+    let (&level, rest) = key.get(32..)?.strip_prefix(&[DROPPED])?.split_first()?;
+    let (number, id) = rest.split_first_chunk()?;
+    let number = u64::from_be_bytes(*number);
+    let id = u128::from_be_bytes(id.try_into().ok()?);
+    Some((Place::of(level, number)?, id))
 }
 
 /// In `blob.references`: the key of the blob in a key of [`File::namer`].
@@ -271,10 +211,10 @@ pub(crate) fn namer(key: &[u8]) -> Option<&[u8]> {
     key.get(32..)?.strip_prefix(&[NAMER])
 }
 
-/// In `blob.blocks`: the offset at which the committed block or the extent of this key ends.
+/// In `blob.blocks`: the offset at which the committed block of this key ends.
 pub(crate) fn end_offset(key: &[u8]) -> Option<u64> {
     match key.get(32..)? {
-        [COMMITTED | EXTENT, offset @ ..] => Some(u64::from_be_bytes(offset.try_into().ok()?)),
+        [COMMITTED, offset @ ..] => Some(u64::from_be_bytes(offset.try_into().ok()?)),
         _ => None,
     }
 }

@@ -13,8 +13,8 @@ pub(crate) enum Timer {
     Container = 4,
     /// The rows of a removed container have to be removed one by one. Subject: its id.
     Purge = 5,
-    /// No record names a file of pages as of an epoch any more. Subject: the key of the epoch in `blob.references`.
-    Epoch = 6,
+    /// Nodes of a file of pages have no references. Subject: the key of the file in `blob.references`.
+    Pages = 6,
     /// The blob of these snapshots has expired. Subject: the key of the last of them in `blob.history`.
     Snapshots = 7,
     /// A record was removed for good, and only one other may name its files. Subject: its key in `blob.history`.
@@ -31,7 +31,7 @@ impl Timer {
             Timer::Expiry,
             Timer::Container,
             Timer::Purge,
-            Timer::Epoch,
+            Timer::Pages,
             Timer::Snapshots,
             Timer::Trim,
             Timer::Merge,

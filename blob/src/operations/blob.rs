@@ -118,7 +118,7 @@ impl BlobService {
         let write = self.begin_change(address, None, conditions)?;
         let (permit, mut blob) = write.changeable()?;
         blob.headers = headers;
-        blob.copy = blob.copy.filter(|copy| copy.incremental);
+        blob.copy = blob.copy.filter(|copy| copy.incremental.is_some());
         write.commit_changed(&permit, blob)
     }
 
@@ -155,7 +155,6 @@ impl BlobService {
         blob.metadata = metadata;
         let written = write.touch(&mut blob);
         blob.version = write.new_version(written)?;
-        write.begin_epoch(&mut blob)?;
         // The next version does not inherit policy and hold.
         (blob.immutability, blob.legal_hold) = (None, false);
         write.put(&permit, &blob);

@@ -284,7 +284,7 @@ fn settled_bodies_of_all_kinds_keep_their_keys_and_claims() {
     let mut uploads = [
         store.upload(UploadKind::PutBlock, &body),
         store.sealed(UploadKind::PutBlob, &body, key(7)),
-        store.upload(UploadKind::PutPage, &body[..512]),
+        store.upload(UploadKind::PutPage { start: 0 }, &body[..512]),
         claimed,
     ];
     Upload::store_together(&mut uploads);

@@ -136,10 +136,7 @@ impl BlobService {
             ..request
         };
         let copy_id = self.new_guid();
-        let mut blob = to.copied_blob(&found, request, brought.encryption, copy_id)?;
-        if from.key == to.key && place == RecordSlot::Current {
-            to.begin_epoch(&mut blob)?;
-        }
+        let blob = to.copied_blob(&found, request, brought.encryption, copy_id)?;
         to.put(&permit, &blob);
         let outcome = CopyOutcome::new(&blob, copy_id, CopyStatus::Success);
         Ok((outcome, to.commit()?))
@@ -233,7 +230,7 @@ pub(super) fn completed(id: Guid, source: String, length: u64, now: SystemTime) 
         completed_at: Some(crate::etag::whole_seconds(now)),
         description: None,
         destination_snapshot: None,
-        incremental: false,
+        incremental: None,
     }
 }
 
@@ -270,7 +267,7 @@ impl BlobWrite<'_> {
     fn check_destination(&self, source: &Blob) -> Result<()> {
         self.check_type(source.blob_type())?;
         let copy = self.current().and_then(|blob| blob.copy.as_ref());
-        if copy.is_some_and(|copy| copy.incremental) {
+        if copy.is_some_and(|copy| copy.incremental.is_some()) {
             Err(Error::OperationNotAllowedOnIncrementalCopyBlob)
         } else {
             Ok(())
@@ -286,8 +283,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Marks the files of the source as named by more than one record. Returns the source as it is copied: the copy does not see
-    /// later writes to it.
+    /// Marks the files of the source as named by more than one record. Returns the source as it is copied.
     pub(super) fn share_source(
         &mut self,
         from: &mut BlobWrite<'_>,
@@ -303,18 +299,11 @@ impl BlobWrite<'_> {
         for layer in &mut source.layers {
             layer.shared = true;
         }
-        let copied = source.clone();
-        if onto_itself {
-            return Ok(copied);
-        }
-        if place == RecordSlot::Current && source.blob_type() == BlobType::PageBlob {
-            self.begin_epoch(&mut source)?;
-        }
-        if source.layers != before {
+        if !onto_itself && source.layers != before {
             let permit = from.permit(Action::Refile, place, Some(&source))?;
             self.put_for(from, &permit, &source);
         }
-        Ok(copied)
+        Ok(source)
     }
 
     /// Records both names of a copy of blocks for its files. Once one record is left that names a file, it is found by them and its

@@ -489,8 +489,8 @@ fn counts_never_go_below_zero() {
         Error::InternalError { .. }
     );
     let mut batch = lazurite_engine::Batch::new();
-    let changes = std::collections::BTreeMap::from([(0, -1)]);
-    let settled = store.settle_epochs(&mut batch, file, &changes, true, at(0));
+    let changes = std::collections::BTreeMap::from([(0, -2)]);
+    let settled = store.settle_roots(&mut batch, file, &changes, at(0));
     assert_err!(settled, Error::InternalError { .. });
     let container = store.get_container_properties(ACCOUNT, CONTAINER).unwrap();
     let mut settle = |id: u128| store.settle_foreign_references(&mut batch, id.to_be_bytes(), -1);

@@ -210,7 +210,7 @@ fn appends_and_pages_are_encrypted_one_by_one() {
     };
     let page = |i: usize| i * 512;
     let body = SECRET.repeat(page(300) / SECRET.len() + 1);
-    let upload = store.sealed(UploadKind::PutPage, &body[..page(300)], key(1));
+    let upload = store.sealed(UploadKind::PutPage { start: 0 }, &body[..page(300)], key(1));
     put(0, page(300), PageUpdate::Update(upload));
     expected[..page(300)].copy_from_slice(&body[..page(300)]);
     // Leaves ends that are copied without the key, and such of such.

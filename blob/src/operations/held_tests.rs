@@ -133,7 +133,8 @@ fn put_pages(service: &BlobService, address: &BlobAddress<'_>) -> Result<()> {
         conditions: only_if_missing(),
     };
     let _ = service.put_page_blob(address, request);
-    let mut upload = service.begin_upload(UploadKind::PutPage, Checksums::default())?;
+    let mut upload =
+        service.begin_upload(UploadKind::PutPage { start: 0 }, Checksums::default())?;
     upload.write(&[1; 512])?;
     let request = PutPage {
         range: 0..512,

@@ -6,7 +6,6 @@ use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
 use crate::operations::copy::{CopyOutcome, check_needs_no_key, completed};
 use crate::operations::new_blob::NewBlob;
-use crate::operations::page_ranges::is_later;
 use crate::operations::permit::Action;
 use crate::operations::permit::RecordSlot;
 use crate::operations::write::{BlobWrite, RetireReason};
@@ -27,9 +26,9 @@ impl BlobService {
         conditions: &Conditions,
     ) -> Result<(CopyOutcome, Ticket)> {
         let condition = conditions.for_write()?;
-        if !matches!(source.state, BlobState::Snapshot(_)) {
+        let BlobState::Snapshot(copied) = source.state else {
             return Err(Error::IncrementalCopySourceMustBeSnapshot);
-        }
+        };
         let [mut from, mut to] = self.begin_two_writes(source, destination)?;
         let (place, found) = from.find(source.state)?;
         if found.blob_type() != BlobType::PageBlob {
@@ -37,15 +36,16 @@ impl BlobService {
         }
         check_needs_no_key(&found)?;
         to.check(condition, conditions, WriteKind::Create)?;
-        to.check_increment(&found)?;
+        to.check_increment(&found, copied)?;
         let brought = to.brought(None, conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         to.name_layers(&found);
         let permit = to.retire(RetireReason::Overwritten)?;
         let mut blob = to.new_blob(NewBlob::copy_of(&found, brought.encryption))?;
         let (copy_id, moment) = (self.new_guid(), to.new_moment()?);
+        blob.replaced_at = found.replaced_at;
         blob.copy = Some(CopyState {
-            incremental: true,
+            incremental: Some(copied),
             destination_snapshot: Some(moment),
             ..completed(copy_id, source_url, found.length, to.now)
         });
@@ -59,17 +59,16 @@ impl BlobService {
 
 impl BlobWrite<'_> {
     /// Fails unless the destination does not exist, or is an earlier copy of the same blob.
-    fn check_increment(&self, source: &Blob) -> Result<()> {
+    fn check_increment(&self, source: &Blob, copied: SnapshotTime) -> Result<()> {
         let Some(blob) = self.current() else {
             return Ok(());
         };
-        if blob.copy.as_ref().is_none_or(|copy| !copy.incremental) {
-            return Err(Error::IncrementalCopyBlobMismatch);
-        }
-        match (is_later(source, blob), is_later(blob, source)) {
-            (_, true) => Err(Error::IncrementalCopyOfEarlierSnapshotNotAllowed),
-            (true, false) => Ok(()),
-            (false, false) => Err(Error::IncrementalCopyBlobMismatch),
+        let last = blob.copy.as_ref().and_then(|copy| copy.incremental);
+        let last = last.filter(|_| blob.replaced_at == source.replaced_at);
+        match last {
+            None => Err(Error::IncrementalCopyBlobMismatch),
+            Some(last) if copied <= last => Err(Error::IncrementalCopyOfEarlierSnapshotNotAllowed),
+            Some(_) => Ok(()),
         }
     }
 

@@ -5,22 +5,18 @@
 //! without a lock. A write that puts another record ends the merge: see [`BlobWrite::put`]. The lock of the blob is held only while
 //! the copied rows are written. After a restart the timer of the merge is due again.
 
-use crate::codec;
 use crate::error::Result;
 use crate::error::corrupt_record;
 use crate::etag::whole_seconds;
 use crate::files::FileRows;
 use crate::keys::Timer;
-use crate::keys::{self, File, History};
-use crate::model::{Blob, Content, Layer, LayerMerge};
+use crate::keys::{self, File};
+use crate::model::{Blob, Content, LayerMerge};
 use crate::operations::merge_layers::{LAYERS_MIN, MergeStep, first_to_merge, length_of, start_of};
-use crate::operations::page_ranges::is_later;
 use crate::operations::permit::Action;
 use crate::operations::write::BlobWrite;
-use crate::pages::PAGE_BYTES;
 use crate::service::BlobService;
-use crate::windows::Windows;
-use lazurite_engine::{Batch, Direction, KeyRange, Snapshot};
+use lazurite_engine::Batch;
 use std::time::Duration;
 
 /// A blob with more layers than this has all of them merged, including large ones.
@@ -40,17 +36,16 @@ impl BlobService {
     /// Finds the next step of merging layers of a blob, and copies the content for it.
     pub(crate) fn prepare_merge(&self, key: &[u8]) -> Result<PreparedMerge> {
         let home = keys::container_of(key).ok_or_else(corrupt_record)?;
-        let name = keys::blob_name(key).ok_or_else(corrupt_record)?;
         let snapshot = self.db.snapshot();
         let record = self.keyspaces.record(&snapshot, home, key)?;
         let Some(blob) = record else {
             return Ok(PreparedMerge::Nothing);
         };
         if let Some(merge) = self.keyspaces.merge(&snapshot, home, key)? {
-            let step = self.copy_step(&snapshot, &merge, &blob)?;
+            let step = self.copy_step(&snapshot, &merge)?;
             return Ok(PreparedMerge::Step(merge, step));
         }
-        let found = self.layers_to_merge(&snapshot, (home, &name), &blob)?;
+        let found = self.layers_to_merge(home, &blob);
         Ok(found.map_or(PreparedMerge::Nothing, PreparedMerge::Begin))
     }
 
@@ -63,96 +58,29 @@ impl BlobService {
         Ok(())
     }
 
-    fn layers_to_merge(
-        &self,
-        snapshot: &Snapshot,
-        (home, name): (u128, &str),
-        blob: &Blob,
-    ) -> Result<Option<LayerMerge>> {
+    fn layers_to_merge(&self, home: u128, blob: &Blob) -> Option<LayerMerge> {
+        // The layers of other blobs are not in the order of the content.
+        if !matches!(blob.content, Content::Appends { .. }) {
+            return None;
+        }
         let layers = &blob.layers;
         // The last layer may be written to.
         let end = layers.len().saturating_sub(1);
-        let begin = match blob.content {
-            Content::Appends { .. } => 0,
-            Content::Pages { .. } => self.layers_of_snapshots(snapshot, (home, name), blob)?,
-            // Their layers are not in the order of the content.
-            Content::Whole | Content::Blocks { .. } => return Ok(None),
-        };
-        if end < begin + LayerMerge::LAYERS_MIN {
-            return Ok(None);
+        if end < LayerMerge::LAYERS_MIN {
+            return None;
         }
-        let is_paged = matches!(blob.content, Content::Pages { .. });
-        let mut first = first_to_merge(begin, end, |number, max| {
-            if is_paged {
-                self.bytes_of_pages(snapshot, &layers[number], max)
-            } else {
-                Ok(length_of(layers, number))
-            }
-        })?;
+        let mut first = first_to_merge(0, end, |number| length_of(layers, number));
         if end - first < LayerMerge::LAYERS_MIN {
-            if end - begin < LAYERS_MAX {
-                return Ok(None);
+            if end < LAYERS_MAX {
+                return None;
             }
-            first = begin;
+            first = 0;
         }
         let id = self.ids.next_id();
-        Ok(Some(LayerMerge {
+        Some(LayerMerge {
             target: File { home, id },
-            next: if is_paged { 0 } else { start_of(layers, first) },
+            next: start_of(layers, first),
             layers: layers[first..end].to_vec(),
-        }))
-    }
-
-    /// About how many bytes of pages a layer has, with a page for each cleared stretch. Stops counting beyond `max`.
-    fn bytes_of_pages(&self, snapshot: &Snapshot, layer: &Layer, max: u64) -> Result<u64> {
-        let mut bytes = 0_u64;
-        if layer.windowed {
-            let mut windows = Windows::new(&self.keyspaces, snapshot, layer.file, layer.end, 0);
-            while bytes <= max
-                && let Some(window) = windows.next()?
-            {
-                let extents = window.extents.iter();
-                bytes += extents
-                    .map(|extent| match extent.pages {
-                        Some(_) => extent.range.end - extent.range.start,
-                        None => PAGE_BYTES,
-                    })
-                    .sum::<u64>();
-            }
-        }
-        let extents = layer.file.extents_from(0);
-        let blocks = &self.keyspaces.blocks;
-        let mut rows = snapshot.scan(blocks, extents, Direction::Forward);
-        while bytes <= max && rows.advance()? {
-            bytes += PAGE_BYTES;
-        }
-        Ok(bytes)
-    }
-
-    /// How many layers a page blob has in common with its snapshots at most. A comparison with a snapshot needs them as they are. A
-    /// snapshot that is older than the last copy to the blob is not compared with.
-    pub(super) fn layers_of_snapshots(
-        &self,
-        snapshot: &Snapshot,
-        (home, name): (u128, &str),
-        blob: &Blob,
-    ) -> Result<usize> {
-        let all = KeyRange::prefix(&keys::history_of(home, History::Snapshot, name));
-        let history = &self.keyspaces.history;
-        let mut rows = snapshot.scan(history, all, Direction::Backward);
-        if !rows.advance()? {
-            return Ok(0);
-        }
-        let moment = keys::history_name(rows.key()).and_then(|(_, moment)| moment);
-        let moment = moment.ok_or_else(corrupt_record)?;
-        if blob.replaced_at.is_some_and(|at| moment <= at) {
-            return Ok(0);
-        }
-        let newest = codec::decode_blob(&rows.value()?, home)?;
-        Ok(if is_later(blob, &newest) {
-            newest.layers.len()
-        } else {
-            0
         })
     }
 }
@@ -181,7 +109,7 @@ impl BlobWrite<'_> {
                 if self.merge().is_some() {
                     return Ok(true);
                 }
-                let is_allowed = self.is_merge_allowed(&merge)?;
+                let is_allowed = self.is_merge_allowed(&merge);
                 if is_allowed {
                     self.put_merge(merge);
                 }
@@ -191,7 +119,7 @@ impl BlobWrite<'_> {
                 if self.merge() != Some(&merge) {
                     return Ok(true);
                 }
-                if !self.is_merge_allowed(&merge)? {
+                if !self.is_merge_allowed(&merge) {
                     self.drop_merge();
                     return Ok(false);
                 }
@@ -217,20 +145,9 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Whether the layers are there, with another one above, and no snapshot needs them.
-    fn is_merge_allowed(&self, merge: &LayerMerge) -> Result<bool> {
-        let Some((blob, place)) = self
-            .current()
-            .and_then(|blob| Some((blob, merge.place_in(blob)?)))
-        else {
-            return Ok(false);
-        };
-        if !matches!(blob.content, Content::Pages { .. }) {
-            return Ok(true);
-        }
-        let service = self.service;
-        let snapshot = service.db.snapshot();
-        let kept = service.layers_of_snapshots(&snapshot, (self.home(), &self.name), blob)?;
-        Ok(place.start >= kept)
+    /// Whether the layers are there, with another one above.
+    fn is_merge_allowed(&self, merge: &LayerMerge) -> bool {
+        let blob = self.current();
+        blob.is_some_and(|blob| merge.place_in(blob).is_some())
     }
 }

@@ -1,6 +1,5 @@
-//! Merging layers. An append blob gets a layer with each append that follows a snapshot or a copy, a page blob with each write that
-//! follows a copy. Adjacent layers are copied into one, so that records, reads and later snapshots cost the same however many there
-//! were.
+//! Merging layers. An append blob gets a layer with each append that follows a snapshot or a copy. Adjacent layers are copied into
+//! one, so that records, reads and later snapshots cost the same however many there were.
 //!
 //! A write merges small layers itself. Everything else is left to the sweep: see `merge_in_steps.rs`.
 
@@ -10,23 +9,16 @@ use crate::error::corrupt_record;
 use crate::error::missing;
 use crate::files::FileRows;
 use crate::keys::{self, File};
-use crate::model::WINDOW_BYTES;
-use crate::model::{Blob, BlobAddress, BlobBlock, Content, Extent, Layer, LayerMerge, Pages};
-use crate::operations::permit::Action;
+use crate::model::{Blob, BlobBlock, Layer, LayerMerge};
 use crate::operations::write::BlobWrite;
-use crate::page_write::{is_large, read_pages};
-use crate::pages::Overlay;
-use crate::segment::{Segment, Written};
 use crate::service::BlobService;
 use crate::upload::{UploadedValue, is_separated};
-use crate::windows::{EXTENT_BYTES_MAX, window_of};
 use lazurite_engine::{Direction, Snapshot};
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A blob with fewer layers is left as it is.
 pub(super) const LAYERS_MIN: usize = 16;
-/// A step ends once it has copied this many bytes, and the content or the window that reaches the limit.
+/// A step ends once it has copied this many bytes, and the content that reaches the limit.
 const STEP_BYTES: u64 = if cfg!(test) { 256 << 10 } else { 4 << 20 };
 /// A step ends once it has copied this many contents.
 const STEP_CONTENTS: usize = 2048;
@@ -50,23 +42,6 @@ pub(crate) struct MergeStep {
 }
 
 impl MergeStep {
-    /// Adds the rows of copied windows, and of large ranges that are cleared.
-    fn push_windows(
-        &mut self,
-        target: File,
-        windows: BTreeMap<u64, Vec<Extent>>,
-        cleared: Vec<Range<u64>>,
-    ) {
-        for (number, extents) in windows {
-            let value = codec::encode_window(number, &extents);
-            self.blocks.push((target.window(number, 0), value));
-        }
-        for range in cleared {
-            let value = codec::encode_cleared(range.start);
-            self.blocks.push((target.extent(range.end), value));
-        }
-    }
-
     fn is_full(&self) -> bool {
         self.bytes >= STEP_BYTES || self.contents.len() >= STEP_CONTENTS
     }
@@ -84,26 +59,17 @@ impl MergeStep {
 
 /// The first of the layers before `end` that are worth merging: each has at most twice as many bytes as those after it together. Each
 /// time a byte is copied, its layer grows by half, so a byte is copied a few times. The layers that stay shrink by two thirds from one
-/// to the next, so they are few. `bytes_of` is given the number of a layer and how many bytes matter; it may stop counting beyond.
-pub(super) fn first_to_merge(
-    begin: usize,
-    end: usize,
-    mut bytes_of: impl FnMut(usize, u64) -> Result<u64>,
-) -> Result<usize> {
+/// to the next, so they are few. `bytes_of` is given the number of a layer.
+pub(super) fn first_to_merge(begin: usize, end: usize, bytes_of: impl Fn(usize) -> u64) -> usize {
     let (mut first, mut bytes) = (end, 0_u64);
     while first > begin {
-        let max = if first == end {
-            u64::MAX
-        } else {
-            bytes.saturating_mul(2)
-        };
-        let next = bytes_of(first - 1, max)?;
-        if next > max {
+        let next = bytes_of(first - 1);
+        if first < end && next > bytes.saturating_mul(2) {
             break;
         }
         (first, bytes) = (first - 1, bytes.saturating_add(next));
     }
-    Ok(first)
+    first
 }
 
 /// The offset at which a layer of appends begins.
@@ -124,9 +90,8 @@ impl BlobWrite<'_> {
         if !is_attempt_due(all) {
             return Ok(());
         }
-        let mut first = first_to_merge(self.merged_end(), all, |number, _| {
-            Ok(length_of(&blob.layers, number))
-        })?;
+        let length = |number| length_of(&blob.layers, number);
+        let mut first = first_to_merge(self.merged_end(), all, length);
         let count = blob.committed_block_count().unwrap_or_default();
         let is_too_much = |first| {
             let bytes = blob.length.saturating_sub(start_of(&blob.layers, first));
@@ -137,32 +102,29 @@ impl BlobWrite<'_> {
         while first < all && is_too_much(first) {
             first += 1;
         }
-        self.merge_at_once(blob, first)?;
-        Ok(())
+        self.merge_at_once(blob, first)
     }
 
-    /// Copies the layers from `first` on to one file and puts that in their place, if one step is enough. Returns whether it was.
-    fn merge_at_once(&mut self, blob: &mut Blob, first: usize) -> Result<bool> {
+    /// Copies the layers from `first` on to one file and puts that in their place, if one step is enough.
+    fn merge_at_once(&mut self, blob: &mut Blob, first: usize) -> Result<()> {
         if blob.layers.len() - first < 2 {
-            return Ok(false);
+            return Ok(());
         }
         let merge = LayerMerge {
             target: self.new_file(),
-            next: match blob.content {
-                Content::Appends { .. } => start_of(&blob.layers, first),
-                _ => 0,
-            },
+            next: start_of(&blob.layers, first),
             layers: blob.layers[first..].to_vec(),
         };
         let service = self.service;
         let snapshot = service.db.snapshot();
-        let Some(step) = service.copy_whole(&snapshot, &merge, blob)? else {
-            return Ok(false);
-        };
+        let step = service.copy_step(&snapshot, &merge)?;
+        if !step.is_last {
+            return Ok(());
+        }
         step.put(&mut self.rows());
         let end = blob.layers.len();
         self.replace_layers(blob, first..end, &merge);
-        Ok(true)
+        Ok(())
     }
 
     /// Replaces the layers of a merge by its target. Records of snapshots still name the layers.
@@ -172,14 +134,8 @@ impl BlobWrite<'_> {
         place: Range<usize>,
         merge: &LayerMerge,
     ) {
-        let is_paged = matches!(blob.content, Content::Pages { .. });
         let end = merge.layers.last().map_or(0, |last| last.end);
-        let merged = Layer {
-            file: merge.target,
-            shared: false,
-            end: if is_paged { 0 } else { end },
-            windowed: is_paged,
-        };
+        let merged = Layer::new(merge.target, end);
         let replaced: Vec<Layer> = blob.layers.splice(place, [merged]).collect();
         for layer in &replaced {
             self.unname_file(layer);
@@ -192,88 +148,11 @@ impl BlobWrite<'_> {
         let place = place.and_then(|(blob, merge)| merge.place_in(blob));
         place.map_or(0, |place| place.end)
     }
-
-    /// The blob with one layer in place of some at its end, if these show little.
-    fn merge_pages(&mut self, mut blob: Blob) -> Result<Option<Blob>> {
-        let snapshot = self.service.db.snapshot();
-        let common =
-            self.service
-                .layers_of_snapshots(&snapshot, (self.home(), &self.name), &blob)?;
-        let kept = common.max(self.merged_end());
-        let all = blob.layers.len();
-        // The most that may be merged at once, from the top.
-        let above_kept = all.saturating_sub(kept.max(4));
-        for count in [above_kept, all / 2, all / 4, all / 8, 4, 2] {
-            let first = all - count;
-            if first >= kept && self.merge_at_once(&mut blob, first)? {
-                return Ok(Some(blob));
-            }
-        }
-        Ok(None)
-    }
 }
 
 impl BlobService {
-    /// As [`BlobService::begin_write`], for a page blob. If it has many layers, the last of them are merged first, in a write of its
-    /// own that changes nothing a reader sees.
-    pub(super) fn begin_page_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
-        let mut write = self.begin_write(address)?;
-        match write.changeable() {
-            Ok((_, blob)) if is_attempt_due(blob.layers.len()) => {
-                if let Some(merged) = write.merge_pages(blob)? {
-                    let permit = write.permit_current(Action::Refile)?;
-                    write.put(&permit, &merged);
-                    // Not waited for: if it is lost, the blob is unchanged.
-                    drop(write.commit()?);
-                    return self.begin_write(address);
-                }
-                Ok(write)
-            }
-            _ => Ok(write),
-        }
-    }
-
-    /// Copies all that is left of a merge, or nothing if that is too much for one step.
-    fn copy_whole(
-        &self,
-        snapshot: &Snapshot,
-        merge: &LayerMerge,
-        blob: &Blob,
-    ) -> Result<Option<MergeStep>> {
-        if !matches!(blob.content, Content::Pages { .. }) {
-            let step = self.copy_appends(snapshot, merge)?;
-            return Ok(Some(step).filter(|step| step.is_last));
-        }
-        let (segments, end) = self.segments_to_copy(snapshot, merge, blob.length)?;
-        let pages = segments
-            .iter()
-            .filter(|segment| segment.what != Written::Cleared);
-        let bytes: u64 = pages
-            .map(|segment| segment.range.end - segment.range.start)
-            .sum();
-        if end < blob.length || bytes > STEP_BYTES || segments.len() > STEP_CONTENTS {
-            return Ok(None);
-        }
-        let step = self.copy_pages(snapshot, merge, (segments, end), blob.length)?;
-        Ok(Some(step).filter(|step| step.is_last))
-    }
-
-    /// The next step of a merge of layers of this blob, as of `snapshot`.
-    pub(super) fn copy_step(
-        &self,
-        snapshot: &Snapshot,
-        merge: &LayerMerge,
-        blob: &Blob,
-    ) -> Result<MergeStep> {
-        if !matches!(blob.content, Content::Pages { .. }) {
-            return self.copy_appends(snapshot, merge);
-        }
-        let segments = self.segments_to_copy(snapshot, merge, blob.length)?;
-        self.copy_pages(snapshot, merge, segments, blob.length)
-    }
-
-    /// Copies appends. They keep their ids, for which they may be encrypted.
-    fn copy_appends(&self, snapshot: &Snapshot, merge: &LayerMerge) -> Result<MergeStep> {
+    /// The next step of a merge, as of `snapshot`. Appends keep their ids, for which they may be encrypted.
+    pub(super) fn copy_step(&self, snapshot: &Snapshot, merge: &LayerMerge) -> Result<MergeStep> {
         let keyspaces = &self.keyspaces;
         let mut step = MergeStep {
             next: merge.next,
@@ -304,40 +183,6 @@ impl BlobService {
         Ok(step)
     }
 
-    /// The next stretches of pages that the layers show, a little more than one step copies, and the offset where they end: that of
-    /// the blob or of a window.
-    fn segments_to_copy(
-        &self,
-        snapshot: &Snapshot,
-        merge: &LayerMerge,
-        length: u64,
-    ) -> Result<(Vec<Segment>, u64)> {
-        let rest = merge.next.min(length)..length;
-        let mut shown = Overlay::new(&self.keyspaces, snapshot, &merge.layers, rest);
-        let (mut segments, mut bytes) = (Vec::new(), 0);
-        while let Some(segment) = shown.next()? {
-            match segment.what {
-                Written::Never => continue,
-                Written::Cleared => {}
-                Written::Pages(_) => bytes += segment.range.end - segment.range.start,
-            }
-            let end = window_of(segment.range.end) * WINDOW_BYTES;
-            segments.push(segment);
-            // More than one window has.
-            let is_enough =
-                bytes >= STEP_BYTES + 2 * WINDOW_BYTES || segments.len() > 2 * STEP_CONTENTS;
-            if is_enough && merge.next < end && end < length {
-                // Each window is copied in one step.
-                segments.retain_mut(|segment| {
-                    segment.range.end = segment.range.end.min(end);
-                    segment.range.start < end
-                });
-                return Ok((segments, end));
-            }
-        }
-        Ok((segments, length))
-    }
-
     /// Copies an append that ends at `end` from a file to another.
     fn copy_append(
         &self,
@@ -358,62 +203,6 @@ impl BlobService {
         });
         step.blocks.push((target.committed(end), block));
         Ok(())
-    }
-
-    /// Copies pages, whole windows at a time. They keep the nonce of their encryption, and their age.
-    fn copy_pages(
-        &self,
-        snapshot: &Snapshot,
-        merge: &LayerMerge,
-        (segments, segments_end): (Vec<Segment>, u64),
-        length: u64,
-    ) -> Result<MergeStep> {
-        let target = merge.target;
-        let mut step = MergeStep {
-            next: segments_end,
-            ..MergeStep::default()
-        };
-        let mut windows: BTreeMap<u64, Vec<Extent>> = BTreeMap::new();
-        let mut cleared = Vec::new();
-        'segments: for mut segment in segments {
-            if segment.what == Written::Cleared && is_large(&segment.range) {
-                cleared.push(segment.range);
-                continue;
-            }
-            while !segment.range.is_empty() {
-                let start = segment.range.start;
-                let window = window_of(start);
-                if step.is_full() && !windows.contains_key(&window) {
-                    step.next = start;
-                    break 'segments;
-                }
-                let end = (segment.range.end)
-                    .min((window + 1) * WINDOW_BYTES)
-                    .min(start + EXTENT_BYTES_MAX);
-                let pages = match segment.advance(end) {
-                    Written::Pages(stored) => {
-                        let content = self.ids.next_id();
-                        let bytes = read_pages(&self.keyspaces, snapshot, &stored, end - start)?;
-                        self.copy_content(&mut step, target.page_content(window, content), &bytes)?;
-                        Some(Pages {
-                            content,
-                            skipped: 0,
-                            stored: end - start,
-                            sealed_as: Some(stored.pages.counter()),
-                        })
-                    }
-                    _ => None,
-                };
-                let range = start..end;
-                windows
-                    .entry(window)
-                    .or_default()
-                    .push(Extent { range, pages });
-            }
-        }
-        step.push_windows(target, windows, cleared);
-        step.is_last = step.next >= length;
-        Ok(step)
     }
 
     /// Adds a content to a step; its bytes go where those of its length belong.
@@ -440,7 +229,7 @@ mod tests {
         for length in lengths {
             layers.push(length);
             let end = layers.len() - 1;
-            let first = first_to_merge(0, end, |number, _| Ok(layers[number])).unwrap();
+            let first = first_to_merge(0, end, |number| layers[number]);
             if layers.len() >= LAYERS_MIN && end - first >= 8 {
                 let merged: u64 = layers.splice(first..end, []).sum();
                 copied += merged;

@@ -39,13 +39,13 @@ mod merge_layers;
 mod merge_tests;
 mod new_blob;
 mod new_list;
-#[cfg(test)]
-mod page_array_tests;
 mod page_blob;
 #[cfg(test)]
 mod page_blob_tests;
 #[cfg(test)]
 mod page_cost_tests;
+#[cfg(test)]
+mod page_model_tests;
 mod page_ranges;
 mod pending_copy;
 pub(crate) mod permit;
@@ -88,8 +88,7 @@ pub use container::{ContainerSettings, POLICY_PERMISSIONS};
 pub use copy::{COPY_FROM_URL_BYTES_MAX, CopyBlob, CopyOutcome};
 pub use new_blob::BlobSettings;
 pub use page_blob::{
-    PAGE_BLOB_BYTES_MAX, PageUpdate, PutPage, PutPageBlob, PutPageOutcome, SequenceAction,
-    SequenceConditions,
+    PageUpdate, PutPage, PutPageBlob, PutPageOutcome, SequenceAction, SequenceConditions,
 };
 pub use page_ranges::{GetPageRanges, PAGE_RANGES_MAX, PageRange, PageRanges};
 pub use pending_copy::{FailedCopies, FetchedCopy};

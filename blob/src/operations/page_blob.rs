@@ -2,23 +2,23 @@
 
 use crate::checksum::Checksums;
 use crate::conditions::{Conditions, WriteKind};
-use crate::epochs::Writer;
 use crate::error::{Error, Result};
-use crate::keys::File;
-use crate::model::{Blob, BlobAddress, BlobHeaders, BlobType, Content, Layer, Metadata, Written};
+use crate::keys::{File, Timer};
+use crate::model::{
+    Blob, BlobAddress, BlobHeaders, BlobType, Content, Layer, Metadata, PAGE_BLOB_BYTES_MAX,
+    Written,
+};
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::permit::Permit;
 use crate::operations::state::check_tier_holds;
 use crate::operations::write::{BlobWrite, RetireReason};
-use crate::page_write::{PageWrite, is_large};
+use crate::page_write::PageWrite;
 use crate::pages::PAGE_BYTES;
 use crate::service::BlobService;
+use crate::snapshot_time::SnapshotTime;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 use std::ops::Range;
-
-/// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
-pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
 
 /// The request of Put Blob for a page blob, which is made of zeros.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -55,7 +55,7 @@ pub struct SequenceConditions {
 )]
 #[derive(Debug)]
 pub enum PageUpdate {
-    /// A body as long as the stretch, begun as [`UploadKind::PutPage`]. At most 4 MiB.
+    /// A body as long as the stretch, begun as [`UploadKind::PutPage`] where the stretch begins. At most 4 MiB.
     Update(Upload),
     /// Zeros, which take no space.
     Clear,
@@ -63,7 +63,8 @@ pub enum PageUpdate {
 
 impl PageUpdate {
     /// The body, which must be as long as the stretch; `None` for zeros.
-    fn finish(self, length: u64) -> Result<Option<Uploaded>> {
+    fn finish(self, range: &Range<u64>) -> Result<Option<Uploaded>> {
+        let (start, length) = (range.start, range.end - range.start);
         match self {
             PageUpdate::Clear => Ok(None),
             PageUpdate::Update(upload) if upload.length() != length => {
@@ -72,7 +73,10 @@ impl PageUpdate {
                     value: upload.length().to_string(),
                 })
             }
-            PageUpdate::Update(upload) => upload.finish(UploadKind::PutPage, None).map(Some),
+            PageUpdate::Update(upload) => {
+                let kind = UploadKind::PutPage { start };
+                upload.finish(kind, None).map(Some)
+            }
         }
     }
 }
@@ -131,18 +135,18 @@ impl BlobService {
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
         let permit = write.retire(RetireReason::Overwritten)?;
-        let blob = write.new_blob(NewBlob {
+        let mut blob = write.new_blob(NewBlob {
             content: Content::Pages {
                 sequence: request.sequence,
             },
-            // The first layer also distinguishes this blob from others of its name.
-            layers: vec![write.new_layer()],
+            layers: vec![Layer::new(write.new_file(), 0)],
             length: request.length,
             headers: request.headers,
             metadata: request.metadata,
             settings,
             encryption: brought.encryption,
         })?;
+        blob.replaced_at = Some(SnapshotTime(blob.etag.0));
         write.put(&permit, &blob);
         Ok((blob.written(), write.commit()?))
     }
@@ -161,8 +165,8 @@ impl BlobService {
         let condition = request.conditions.for_write()?;
         let range = request.range;
         check_pages(&range)?;
-        let body = request.update.finish(range.end - range.start)?;
-        let mut write = self.begin_page_write(address)?;
+        let body = request.update.finish(&range)?;
+        let mut write = self.begin_write(address)?;
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let (permit, mut blob) = write.changeable_pages()?;
@@ -179,10 +183,7 @@ impl BlobService {
             return Err(Error::InvalidPageRange);
         }
         let checksums = body.as_ref().map(|body| body.checksums).unwrap_or_default();
-        match body {
-            Some(body) => write.replace(&mut blob, range, body)?,
-            None => write.clear(&mut blob, range)?,
-        }
+        write.write_pages(&mut blob, range, body)?;
         let written = write.touch(&mut blob);
         write.put(&permit, &blob);
         let outcome = PutPageOutcome {
@@ -223,7 +224,7 @@ impl BlobService {
         if let Some(headers) = headers {
             blob.headers = headers;
         }
-        blob.copy = blob.copy.filter(|copy| copy.incremental);
+        blob.copy = blob.copy.filter(|copy| copy.incremental.is_some());
         let written = write.touch(&mut blob);
         write.put(&permit, &blob);
         Ok((written, number, write.commit()?))
@@ -289,141 +290,56 @@ fn check_pages(range: &Range<u64>) -> Result<()> {
     }
 }
 
-impl<'a> BlobWrite<'a> {
+impl BlobWrite<'_> {
     fn changeable_pages(&self) -> Result<(Permit, Blob)> {
         let (permit, blob) = self.changeable()?;
         match &blob.copy {
-            Some(copy) if copy.incremental => Err(Error::OperationNotAllowedOnIncrementalCopyBlob),
+            Some(copy) if copy.incremental.is_some() => {
+                Err(Error::OperationNotAllowedOnIncrementalCopyBlob)
+            }
             _ => Ok((permit, blob)),
         }
     }
 
-    fn pages(&mut self, file: File, writer: Writer) -> PageWrite<'_> {
-        PageWrite {
-            service: self.service,
-            rows: self.rows(),
-            file,
-            writer,
+    /// Replaces a stretch by a body, or by zeros.
+    pub(super) fn write_pages(
+        &mut self,
+        blob: &mut Blob,
+        range: Range<u64>,
+        body: Option<Uploaded>,
+    ) -> Result<()> {
+        let layer = Layer::of_pages(&blob.layers)?;
+        if layer.shared {
+            self.lock_pages(layer.file)?;
         }
-    }
-
-    /// The file of the topmost layer, or of a new one if other records see its epoch.
-    pub(super) fn page_file(&mut self, blob: &mut Blob) -> Result<(File, Writer)> {
-        let service = self.service;
-        if let Some(layer) = blob.layers.last() {
-            if layer.shared {
-                // The epochs that other records see must not change meanwhile.
-                let key = layer.file.references();
-                // Of two files the second could come before the first, and would be refused if another writer has it.
-                assert!(!self.has_file_lock, "a write locks one file of pages");
-                let references = &service.keyspaces.references;
-                self.transaction.lock([(references, &key[..])])?;
-                self.has_file_lock = true;
-            }
-            if let Some(writer) = service.writer(layer)? {
-                return Ok((layer.file, writer));
-            }
+        let mut write = PageWrite::new(self.service, self.rows(), layer, range);
+        if let Some(body) = body {
+            write.put(body);
         }
-        Ok(self.push_layer(blob))
-    }
-
-    fn push_layer(&mut self, blob: &mut Blob) -> (File, Writer) {
-        let layer = self.new_layer();
-        blob.layers.push(layer);
-        self.merge_later(blob.layers.len());
-        let writer = Writer {
-            epoch: layer.end,
-            base: None,
-            has_past: false,
-        };
-        (layer.file, writer)
-    }
-
-    fn new_layer(&self) -> Layer {
-        Layer {
-            windowed: true,
-            ..Layer::new(self.new_file(), 0)
+        let root = write.apply(layer.root)?;
+        if write.drops {
+            let subject = layer.file.references();
+            self.set_timer(self.now, Timer::Pages, &subject);
         }
-    }
-
-    fn replace(&mut self, blob: &mut Blob, range: Range<u64>, body: Uploaded) -> Result<()> {
-        let (file, writer) = self.page_file(blob)?;
-        self.cut_lower_layers(blob, &range)?;
-        self.pages(file, writer).put(range.start, body)
-    }
-
-    /// Cuts the stretch from all layers but the topmost that no other record names.
-    fn cut_lower_layers(&mut self, blob: &Blob, range: &Range<u64>) -> Result<()> {
-        let lower = blob.layers.split_last().map_or(&[][..], |(_, lower)| lower);
-        for layer in lower {
-            if !self.service.is_shared(layer)? {
-                let writer = Writer {
-                    epoch: layer.end,
-                    base: None,
-                    has_past: layer.shared,
-                };
-                let mut pages = self.pages(layer.file, writer);
-                pages.cut_below(range)?;
-                pages.cut(range)?;
-            }
-        }
+        blob.layers = vec![Layer { root, ..*layer }];
         Ok(())
     }
 
-    /// Examines a bounded number of windows, however large the stretch is. Windows of a larger one are dropped by range if no other
-    /// record sees them, and otherwise hidden by a new layer.
-    fn clear(&mut self, blob: &mut Blob, range: Range<u64>) -> Result<()> {
-        let covers_all = range.start == 0 && range.end >= blob.length;
-        if let [layer] = &blob.layers[..]
-            && covers_all
-            && !self.service.is_shared(layer)?
-        {
-            self.forget(blob);
-            blob.layers = vec![self.new_layer()];
-            return Ok(());
-        }
-        let large = is_large(&range);
-        let (mut file, mut writer) = self.page_file(blob)?;
-        if large && writer.base.is_some() {
-            (file, writer) = self.push_layer(blob);
-        }
-        self.cut_lower_layers(blob, &range)?;
-        let mut pages = self.pages(file, writer);
-        if writer.base.is_none() {
-            pages.cut_below(&range)?;
-        }
-        // A comparison with a snapshot distinguishes pages that were cleared since from pages that were never written.
-        let is_compared = writer.base.is_some();
-        let hides = is_compared || blob.layers.len() > 1 || self.service.has_extents(file)?;
-        let mut pages = self.pages(file, writer);
-        match (hides, large) {
-            (false, _) => pages.cut(&range),
-            (true, false) => pages.put_cleared(&range),
-            (true, true) => {
-                pages.cut(&range)?;
-                pages.put_cleared_below(range);
-                Ok(())
-            }
-        }
-    }
-
-    /// Another record now sees the same pages as `blob`: later writes belong to a new epoch, which only `blob` sees. If `blob` does
-    /// not write to the file of its topmost layer, its next write adds a layer.
-    pub(crate) fn begin_epoch(&mut self, blob: &mut Blob) -> Result<()> {
-        let service = self.service;
-        if let Some(layer) = blob.layers.last_mut()
-            && service.writer(layer)?.is_some()
-        {
-            let counted = service.is_counted(layer.file)?;
-            self.end_epoch(layer.file, layer.end, counted);
-            layer.end += 1;
-        }
+    /// Other writers to the file wait, and so does the sweep.
+    fn lock_pages(&mut self, file: File) -> Result<()> {
+        // Of two files the second could come before the first, and would be refused if another writer has it.
+        assert!(!self.has_file_lock, "a write locks one file of pages");
+        let references = &self.service.keyspaces.references;
+        self.transaction
+            .lock([(references, &file.references()[..])])?;
+        self.has_file_lock = true;
         Ok(())
     }
 
     fn resize(&mut self, blob: &mut Blob, length: u64) -> Result<()> {
         if length < blob.length {
-            self.clear(blob, length..blob.length)?;
+            // Nothing stays behind the end, wherever the blob once ended.
+            self.write_pages(blob, length..PAGE_BLOB_BYTES_MAX, None)?;
         }
         blob.length = length;
         Ok(())

@@ -8,8 +8,7 @@ use crate::model::{Blob, BlobAddress, BlobState, BlobType, Layer};
 use crate::names;
 use crate::operations::BlobRead;
 use crate::pager::{Marker, Pager};
-use crate::pages::Overlay;
-use crate::segment::Written;
+use crate::pages::{Change, Changes};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
@@ -74,7 +73,7 @@ impl BlobService {
             return Err(Error::InvalidBlobType);
         }
         let before = match request.previous {
-            None => (0, 0),
+            None => None,
             Some(moment) => {
                 if let BlobState::Snapshot(target) = address.state
                     && moment > target
@@ -84,13 +83,13 @@ impl BlobService {
                 let name = names::blob_name(address.blob)?;
                 let key = keys::history(home, History::Snapshot, &name, moment);
                 let previous = self.keyspaces.past(&snapshot, home, &key)?;
-                layers_since(&blob, &previous.ok_or(Error::PreviousSnapshotNotFound)?)?
+                root_before(&blob, &previous.ok_or(Error::PreviousSnapshotNotFound)?)?
             }
         };
         let range = request.range_in(blob.length)?;
-        let keyspaces = &self.keyspaces;
-        let overlay = Overlay::of_changes(keyspaces, &snapshot, &blob.layers, before, range);
-        let page = request.collect(overlay)?;
+        let layer = Layer::of_pages(&blob.layers)?;
+        let changes = Changes::new(&self.keyspaces, &snapshot, before, layer, range);
+        let page = request.collect(changes)?;
         Ok(PageRanges {
             blob,
             ranges: page.entries,
@@ -99,26 +98,17 @@ impl BlobService {
     }
 }
 
-/// How many of the blob's layers the snapshot has, and its epoch of the last of them. Later layers and epochs have all changes
-/// since.
-fn layers_since(blob: &Blob, previous: &Blob) -> Result<(usize, u64)> {
-    match (is_later(blob, previous), previous.layers.last()) {
-        (true, Some(last)) => Ok((previous.layers.len(), last.end)),
-        _ => Err(Error::BlobOverwritten),
+/// The root of the tree that an earlier snapshot of the blob has.
+fn root_before(blob: &Blob, previous: &Blob) -> Result<Option<u128>> {
+    let (layer, before) = (
+        Layer::of_pages(&blob.layers)?,
+        Layer::of_pages(&previous.layers)?,
+    );
+    if blob.replaced_at == previous.replaced_at && layer.file == before.file {
+        Ok(before.root)
+    } else {
+        Err(Error::BlobOverwritten)
     }
-}
-
-/// Whether `blob` has developed from `than` by writes alone, or is the same.
-pub(crate) fn is_later(blob: &Blob, than: &Blob) -> bool {
-    let Some((last, lower)) = than.layers.split_last() else {
-        return false;
-    };
-    let same = |a: &Layer, b: &Layer| a.file == b.file && a.end == b.end;
-    let Some(own) = blob.layers.get(lower.len()) else {
-        return false;
-    };
-    let is_below = blob.layers.iter().zip(lower).all(|(a, b)| same(a, b));
-    is_below && own.file == last.file && (own.end >= last.end || !own.windowed)
 }
 
 impl GetPageRanges {
@@ -137,22 +127,16 @@ impl GetPageRanges {
         Ok(range)
     }
 
-    fn collect(&self, mut overlay: Overlay) -> Result<Pager<PageRange>> {
+    fn collect(&self, mut changes: Changes) -> Result<Pager<PageRange>> {
         let mut page: Pager<PageRange> =
             Pager::new(self.max_results, PAGE_RANGES_MAX, STRETCHES_MAX)?;
-        while let Some(segment) = overlay.next()? {
+        while let Some(Change { range, stored }) = changes.next()? {
             page.rows_examined += 1;
-            let range = segment.range;
             let marker = || Marker::Offset(range.start);
             if page.is_cut_short(marker) {
                 break;
             }
-            let cleared = match segment.what {
-                Written::Never => continue,
-                Written::Cleared if self.previous.is_none() => continue,
-                Written::Cleared => true,
-                Written::Pages(..) => false,
-            };
+            let cleared = stored.is_none();
             match page.entries.last_mut() {
                 Some(last) if last.range.end == range.start && last.cleared == cleared => {
                     last.range.end = range.end;

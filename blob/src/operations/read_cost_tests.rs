@@ -1,6 +1,6 @@
 //! Costs of reading blobs of many small parts, compared with one body.
 
-use crate::operations::page_array_tests::random;
+use crate::operations::page_model_tests::random;
 use crate::operations::tests::*;
 use lazurite_engine::{Config, Db, RandomIds};
 use std::sync::Arc;

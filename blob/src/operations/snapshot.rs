@@ -31,7 +31,7 @@ impl BlobService {
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
-        // Where versions are kept, the blob is replaced; otherwise only its epoch changes.
+        // Where versions are kept, the blob is replaced; otherwise only its layers are marked.
         let action = if write.policy.versioning {
             Action::Replace
         } else {
@@ -51,7 +51,6 @@ impl BlobService {
         if write.policy.versioning {
             write.begin_version(&mut blob)?;
         }
-        write.begin_epoch(&mut blob)?;
         write.put(&permit, &blob);
         let written = Written {
             version: blob.version,

@@ -473,11 +473,6 @@ impl<'a> BlobWrite<'a> {
         self.files.remove_all(&mut rows, blob);
     }
 
-    /// Moves the current blob, which writes to a file of pages, to the next epoch: see [`FileChanges::begin_epoch`].
-    pub(crate) fn end_epoch(&mut self, file: File, epoch: u64, counted: bool) {
-        self.files.begin_epoch(file, epoch, counted);
-    }
-
     /// Notes that a record of this blob may name the file.
     pub(crate) fn note_namer(&mut self, file: File, blob_key: &[u8], container_key: &[u8]) {
         self.rows()

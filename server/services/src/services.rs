@@ -26,6 +26,12 @@ pub struct Services {
 }
 
 impl Services {
+    /// Issues no ETag and no Timestamp again that these services have issued, of a store whose place this one takes.
+    pub fn follow(&self, before: &Services) {
+        self.blobs.follow(&before.blobs);
+        self.tables.follow(&before.tables);
+    }
+
     /// The targets at work for a request; `None` if none is set.
     pub fn meter(&self) -> Option<Meter<'_>> {
         self.faults.targets().map(|targets| Meter {

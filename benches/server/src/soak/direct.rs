@@ -290,7 +290,9 @@ impl Operations for Direct {
 
     fn put_page(&self, blob: BlobId, range: Range<u64>, content: Option<&[u8]>) -> Done<()> {
         let update = match content {
-            Some(content) => PageUpdate::Update(self.upload(UploadKind::PutPage, content)?),
+            Some(content) => PageUpdate::Update(
+                self.upload(UploadKind::PutPage { start: range.start }, content)?,
+            ),
             None => PageUpdate::Clear,
         };
         let page = PutPage {

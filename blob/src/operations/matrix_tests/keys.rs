@@ -197,7 +197,7 @@ fn content_with_a_customer_key_is_not_copied_without_it() {
     let store = store();
     let service = &store;
     store.make_with("pages", BlobType::PageBlob, &with_key(1));
-    let upload = store.sealed(UploadKind::PutPage, &[1; 512], key(1));
+    let upload = store.sealed(UploadKind::PutPage { start: 0 }, &[1; 512], key(1));
     store
         .put_pages("pages", PageUpdate::Update(upload), &with_key(1), at(0))
         .unwrap();

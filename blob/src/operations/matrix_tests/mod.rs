@@ -321,7 +321,7 @@ fn changes() -> Vec<Operation> {
             |s, name, c, now| { done(s.at(now).append_blob_seal(&address(name), None, c)) }
         ),
         operation!("Put Page", PageBlob, Changes, Change, |s, name, c, now| {
-            let upload = s.upload_with(UploadKind::PutPage, &[1; 512], c);
+            let upload = s.upload_with(UploadKind::PutPage { start: 0 }, &[1; 512], c);
             s.put_pages(name, PageUpdate::Update(upload), c, now)
         }),
         operation!(

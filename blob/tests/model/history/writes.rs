@@ -149,7 +149,12 @@ impl Walk {
         };
         let update = match byte {
             0 => PageUpdate::Clear,
-            _ => PageUpdate::Update(self.upload(UploadKind::PutPage, &vec![byte; end - start])),
+            _ => {
+                let kind = UploadKind::PutPage {
+                    start: start as u64,
+                };
+                PageUpdate::Update(self.upload(kind, &vec![byte; end - start]))
+            }
         };
         let request = PutPage {
             range: start as u64..end as u64,

@@ -323,9 +323,12 @@ impl Walk {
         let refusals = self.refuses_content(at, brought, BlobType::PageBlob);
         let start = self.random.below(4) * 512;
         let page = [self.random.below(256) as u8; 512];
+        let kind = UploadKind::PutPage {
+            start: start as u64,
+        };
         let request = PutPage {
             range: start as u64..start as u64 + 512,
-            update: PageUpdate::Update(self.upload(UploadKind::PutPage, &page, brought.key)),
+            update: PageUpdate::Update(self.upload(kind, &page, brought.key)),
             sequence: SequenceConditions::default(),
             conditions: brought.conditions(),
         };

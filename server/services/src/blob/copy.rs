@@ -376,7 +376,9 @@ pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
     }
     let (pages, sequence) = (pages(context)?, sequence_conditions(context)?);
     let (conditions, range) = (request.conditions()?, source_range(context)?);
-    let upload = fetch(&request, UploadKind::PutPage, range).await?.upload;
+    let upload = fetch(&request, UploadKind::PutPage { start: pages.start }, range)
+        .await?
+        .upload;
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutPage {
             range: pages,

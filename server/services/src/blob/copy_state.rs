@@ -31,7 +31,7 @@ pub fn copy_texts(copy: &CopyState) -> Vec<(&'static str, &'static str, String)>
         let name = "x-ms-copy-status-description";
         add(name, "CopyStatusDescription", text.clone());
     }
-    if copy.incremental {
+    if copy.incremental.is_some() {
         let name = "x-ms-incremental-copy";
         add(name, "IncrementalCopy", "true".to_owned());
     }

@@ -55,7 +55,9 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
     let (conditions, structured) = (request.conditions()?, is_structured(&request));
     let name = "x-ms-page-write";
     let update = match context.required_header(name)?.to_ascii_lowercase().as_str() {
-        "update" => PageUpdate::Update(receive(&request, body, UploadKind::PutPage).await?),
+        "update" => PageUpdate::Update(
+            receive(&request, body, UploadKind::PutPage { start: pages.start }).await?,
+        ),
         "clear" => {
             refuse_body(body).await?;
             PageUpdate::Clear

@@ -121,6 +121,7 @@ impl Stores {
         let before = self.current();
         let replaced = self.directories.prepare(&next).and_then(|()| {
             before.retire();
+            store.services.follow(&before.services);
             self.directories.replace()
         });
         if let Err(error) = replaced {
