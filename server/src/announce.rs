@@ -26,45 +26,55 @@ pub fn address_of(service: ServiceKind, listener: &TcpListener) -> Result<Addres
     })
 }
 
-/// Refuses to open the store to every client of a network, unless a flag allows it. Checks the addresses that the listeners have, not
-/// the flags that led to them: `0`, `[::]` and host names are public as well. The error is a sentence.
+/// Refuses to open the store to every client of a network, unless a flag allows it. Under the names of Azurite it only warns: command lines
+/// for Azurite in containers listen on all addresses. Checks the addresses that the listeners have, not the flags that led to them: `0`,
+/// `[::]` and host names are public as well. The error is a sentence.
 pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
     let public = addresses.iter().find(|address| !is_loopback(address.ip));
     if let Some(name) = accounts.with_weak_key() {
-        match public {
-            Some(public) if !cli.i_know => {
-                return Err(format!(
-                    "the {} service would listen on {}, where other machines may reach it, and account {name} has a key of less than \
-                     16 bytes, which can be guessed: give it a longer one, or --i-know (or LAZURITE_I_KNOW=1) if something else \
-                     keeps others out",
-                    public.service.title(),
-                    public.authority()
-                ));
-            }
-            _ => tracing::warn!(
-                "account {name} has a key of less than 16 bytes, which can be guessed"
-            ),
-        }
+        tracing::warn!("account {name} has a key of less than 16 bytes, which can be guessed");
     }
     let Some(public) = public else {
         return Ok(());
     };
+    let Some((risk, advice)) = exposure(cli, accounts) else {
+        return Ok(());
+    };
     let (title, authority) = (public.service.title(), public.authority());
-    if accounts.has_development_key() && !cli.i_know {
-        return Err(format!(
-            "the {title} service would listen on {authority}, where other machines may reach it, with a key that is public: \
-             every client that reaches it reads and changes everything. Give --i-know (or LAZURITE_I_KNOW=1) if something else keeps others \
-             out, or accounts of your own with --accounts-file; --host 127.0.0.1 keeps it on this machine"
+    if cli.is_azurite {
+        output::say(format!(
+            "WARNING: the {title} service listens on {authority}, where other machines may reach it, {risk}.\n\
+             Azurite listens so, too. {advice}; --host 127.0.0.1 keeps it on this machine."
         ));
+        return Ok(());
+    }
+    Err(format!(
+        "the {title} service would listen on {authority}, where other machines may reach it, {risk}. {advice}; --host 127.0.0.1 keeps it on \
+         this machine"
+    ))
+}
+
+/// What a server risks on a network, as the end of a sentence, and what to do about it.
+fn exposure(cli: &Cli, accounts: &Accounts) -> Option<(String, &'static str)> {
+    if let Some(name) = accounts.with_weak_key().filter(|_| !cli.i_know) {
+        let risk =
+            format!("and account {name} has a key of less than 16 bytes, which can be guessed");
+        let advice = "Give it a longer one, or --i-know (or LAZURITE_I_KNOW=1) if something else keeps others out";
+        return Some((risk, advice));
+    }
+    if accounts.has_development_key() && !cli.i_know {
+        let risk =
+            "with a key that is public: every client that reaches it reads and changes everything";
+        let advice = "Give --i-know (or LAZURITE_I_KNOW=1) if something else keeps others out, or accounts of your own with --accounts-file";
+        return Some((risk.to_owned(), advice));
     }
     if cli.oauth.is_some() && !cli.accept_forged_tokens {
-        return Err(format!(
-            "the {title} service would listen on {authority}, where other machines may reach it, and take bearer tokens that \
-             any client can write (--oauth basic checks no signature): they open everything, whatever the accounts' keys are. Give \
-             --accept-forged-tokens if something else keeps others out"
-        ));
+        let risk = "and takes bearer tokens that any client can write (--oauth basic checks no signature): they open everything, whatever \
+                    the accounts' keys are";
+        let advice = "Give --accept-forged-tokens if something else keeps others out";
+        return Some((risk.to_owned(), advice));
     }
-    Ok(())
+    None
 }
 
 fn is_loopback(address: IpAddr) -> bool {

@@ -295,6 +295,10 @@ pub struct Cli {
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
     pub request_timeout: Option<u64>,
 
+    /// Started under a name of Azurite
+    #[arg(skip)]
+    pub is_azurite: bool,
+
     /// Listen where other machines may reach it although the key of the account is public
     #[arg(long = "i-know", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
     pub i_know: bool,

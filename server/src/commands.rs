@@ -19,8 +19,9 @@ mod status;
 mod transfer;
 
 pub use transfer::{
-    Error as TransferError, Existing, ImportError, azurite, carry, choices_about_existing,
-    export_to, import_unpacked, is_archive_name, pack_into, scratch_in, seed, unpack,
+    Error as TransferError, Existing, ImportError, UnpackLimits, azurite, carry,
+    choices_about_existing, export_to, import_unpacked, is_archive_name, pack_into, scratch_in,
+    seed, unpack,
 };
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};

@@ -1,21 +1,55 @@
 //! The limits of the operating system on this process.
+//!
+//! Its open files are shared by the store, forks of it and connections. Each has a part of its own, so that none takes those of another.
 
 use crate::platform;
+use crate::state::{FORK_HANDLES_MAX, forks_by_open_files};
 
 /// Open files that are left to the store, which keeps 256 SSTables open beside its logs, and to copies from other servers.
-const FILES_OF_THE_STORE_MIN: u64 = 512;
+const FILES_OF_THE_STORE: u64 = 512;
+/// Least connections, where the system allows few files.
+const CONNECTIONS_MIN: u64 = 16;
 /// Most connections unless a flag says otherwise. Each costs about 7 KB while it is idle.
 const CONNECTIONS_MAX: u64 = 65_536;
 
-/// How many connections there can be beside what the store needs: three quarters of the open files that the system allows.
-pub fn connections_max() -> usize {
-    let files = platform::open_files_max().unwrap_or(u64::MAX);
-    let left = files.saturating_sub(FILES_OF_THE_STORE_MIN.max(files / 4));
-    left.clamp(16, CONNECTIONS_MAX) as usize
+/// How many connections there can be beside what the store and at most `forks` forks need.
+pub fn connections_max(forks: usize) -> usize {
+    connections_by_open_files(platform::open_files_max(), forks)
+}
+
+fn connections_by_open_files(files: Option<u64>, forks: usize) -> usize {
+    let forks = forks.min(forks_by_open_files(files)) as u64;
+    let files = files.unwrap_or(u64::MAX);
+    let left = files.saturating_sub(FILES_OF_THE_STORE + forks * FORK_HANDLES_MAX);
+    left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX) as usize
 }
 
 /// Raises the number of open files to what the system allows at most: the usual 1,024 are fewer than the connections of one busy test
 /// suite, and 256 on some systems fewer than those of one web page.
 pub fn raise_open_files() {
     platform::raise_open_files();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn store_forks_and_connections_have_open_files_of_their_own() {
+        for files in [600, 1024, 4096, 10_240, 1 << 20] {
+            let forks = 1000.min(forks_by_open_files(Some(files)));
+            let connections = connections_by_open_files(Some(files), 1000);
+            let taken = connections as u64 + forks as u64 * FORK_HANDLES_MAX;
+            let least = CONNECTIONS_MIN + files / 4;
+            assert!(
+                taken + FILES_OF_THE_STORE <= files || taken <= least,
+                "{files}"
+            );
+            assert!(
+                forks > 10 && connections >= 16,
+                "{files}: {forks} {connections}"
+            );
+        }
+        assert_eq!(forks_by_open_files(None).min(1000), 1000);
+    }
 }

@@ -1,14 +1,15 @@
 //! The certificate authority of `--https`: made once in the user's configuration directory, it signs a certificate for this
 //! machine's names at every start.
 //!
-//! Its key can vouch for any name to programs that trust it, so the file is for its owner alone. The certificate that people trust
-//! lies beside it without the key.
+//! Its key can vouch to programs that trust it, so the file is for its owner alone. It vouches for names and addresses of this machine and
+//! of private networks alone: its certificate says so, for the case that the key is stolen. The certificate that people trust lies beside
+//! it without the key.
 
 use crate::clock;
 use crate::{platform, private_files};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CidrSubnet, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints,
 };
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -39,6 +40,21 @@ const NAMES: [&str; 8] = [
     "lazurite",
 ];
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
+/// Names that the authority vouches for, with all below them, beside those of the flags and of this machine at its making.
+const PERMITTED_NAMES: [&str; 4] = ["localhost", "host.docker.internal", "azurite", "lazurite"];
+/// Networks that it vouches for, with the lengths of their prefixes: this machine, private ones, and those of a link.
+const PERMITTED_NETWORKS: [(&str, u8); 8] = [
+    ("127.0.0.0", 8),
+    ("10.0.0.0", 8),
+    ("172.16.0.0", 12),
+    ("192.168.0.0", 16),
+    ("169.254.0.0", 16),
+    ("::1", 128),
+    ("fc00::", 7),
+    ("fe80::", 10),
+];
+/// What the line with further names begins with. An authority without that line vouches for all names: older releases made such.
+const PERMITS: &str = "# permits ";
 
 /// The certificate that programs have to trust, if there is one yet.
 pub fn certificate_path() -> Option<PathBuf> {
@@ -52,21 +68,93 @@ pub struct LocalCa {
     pub path: PathBuf,
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
+    permitted: Option<Permitted>,
+}
+
+/// What an authority vouches for, beside what is permitted to all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Permitted(Vec<String>);
+
+impl Permitted {
+    /// Reads the line of an authority's file.
+    fn read(text: &str) -> Option<Permitted> {
+        let line = text.lines().find_map(|line| line.strip_prefix(PERMITS))?;
+        Some(Permitted(
+            line.split(' ')
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        ))
+    }
+
+    fn line(&self) -> String {
+        format!("{PERMITS}{}\n", self.0.join(" "))
+    }
+
+    fn covers(&self, name: &str) -> bool {
+        if let Ok(address) = name.parse::<IpAddr>() {
+            let in_network = PERMITTED_NETWORKS
+                .iter()
+                .any(|(network, bits)| is_within(address, network, *bits));
+            return in_network || self.0.iter().any(|own| own.parse() == Ok(address));
+        }
+        let name = name.trim_start_matches("*.").to_ascii_lowercase();
+        let own = self.0.iter().map(String::as_str);
+        PERMITTED_NAMES.into_iter().chain(own).any(|permitted| {
+            let permitted = permitted.to_ascii_lowercase();
+            name.strip_suffix(&*permitted)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        })
+    }
+
+    fn constraints(&self) -> NameConstraints {
+        let networks = PERMITTED_NETWORKS.iter().map(|(network, bits)| {
+            let address = network.parse().expect("networks are addresses");
+            GeneralSubtree::IpAddress(CidrSubnet::from_addr_prefix(address, *bits))
+        });
+        let names = PERMITTED_NAMES
+            .iter()
+            .map(|name| GeneralSubtree::DnsName((*name).to_owned()));
+        let own = self.0.iter().map(|name| match name.parse::<IpAddr>() {
+            Ok(address) => {
+                let bits = if address.is_ipv4() { 32 } else { 128 };
+                GeneralSubtree::IpAddress(CidrSubnet::from_addr_prefix(address, bits))
+            }
+            Err(_) => GeneralSubtree::DnsName(name.trim_start_matches("*.").to_ascii_lowercase()),
+        });
+        NameConstraints {
+            permitted_subtrees: networks.chain(names).chain(own).collect(),
+            excluded_subtrees: Vec::new(),
+        }
+    }
+}
+
+fn is_within(address: IpAddr, network: &str, bits: u8) -> bool {
+    match (address, network.parse()) {
+        (IpAddr::V4(address), Ok(IpAddr::V4(network))) => {
+            (u32::from(address) ^ u32::from(network)).leading_zeros() >= u32::from(bits)
+        }
+        (IpAddr::V6(address), Ok(IpAddr::V6(network))) => {
+            (u128::from(address) ^ u128::from(network)).leading_zeros() >= u32::from(bits)
+        }
+        _ => false,
+    }
 }
 
 impl LocalCa {
-    /// The user's authority, made if there is none. The error is a sentence.
-    pub fn of_user() -> Result<LocalCa, String> {
-        LocalCa::open(&directory(|name| {
-            std::env::var_os(name).map(PathBuf::from)
-        })?)
+    /// The user's authority, made if there is none, for these names beside those of this machine. The error is a sentence.
+    pub fn of_user(others: &[String]) -> Result<LocalCa, String> {
+        let directory = directory(|name| std::env::var_os(name).map(PathBuf::from))?;
+        LocalCa::open(&directory, others)
     }
 
-    fn open(directory: &Path) -> Result<LocalCa, String> {
+    fn open(directory: &Path, others: &[String]) -> Result<LocalCa, String> {
         let identity = directory.join(IDENTITY);
         let at = |error: String| format!("--https: {}: {error}", identity.display());
         let text = match std::fs::read_to_string(&identity) {
-            Err(error) if error.kind() == ErrorKind::NotFound => make(&identity).map_err(at)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                make(&identity, others).map_err(at)?
+            }
             read => read.map_err(|error| at(format!("cannot read it: {error}")))?,
         };
         let certificate = CertificateDer::from_pem_slice(text.as_bytes());
@@ -85,7 +173,8 @@ impl LocalCa {
         Ok(LocalCa {
             path,
             certificate,
-            issuer: Issuer::new(authority(), key),
+            issuer: Issuer::new(authority(None), key),
+            permitted: Permitted::read(&text),
         })
     }
 
@@ -97,7 +186,23 @@ impl LocalCa {
     ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
         let failed = |error: rcgen::Error| format!("--https: cannot make a certificate: {error}");
         let key = KeyPair::generate().map_err(failed)?;
-        let mut params = CertificateParams::new(names(accounts, others)).map_err(failed)?;
+        let mut names = names(accounts, others);
+        if let Some(permitted) = &self.permitted {
+            let missing = others
+                .iter()
+                .find(|name| is_name(name) && !permitted.covers(name));
+            if let Some(name) = missing {
+                return Err(format!(
+                    "--https: the authority of {} does not vouch for {name}: remove the files beside it, and trust those that the next \
+                     start makes",
+                    self.path.display()
+                ));
+            }
+            // The name of this machine may have changed since. Rustls takes no certificate with a `*` right below a name of one label, once
+            // names are constrained.
+            names.retain(|name| permitted.covers(name) && name != "*.localhost");
+        }
+        let mut params = CertificateParams::new(names).map_err(failed)?;
         // Another name than the authority's, or OpenSSL takes the certificate for one that has signed itself.
         params
             .distinguished_name
@@ -114,11 +219,15 @@ impl LocalCa {
 }
 
 /// Makes the file with the authority and its key, or reads the one that another program has made meanwhile.
-fn make(identity: &Path) -> Result<String, String> {
+fn make(identity: &Path, others: &[String]) -> Result<String, String> {
     let failed = |error: rcgen::Error| error.to_string();
     let key = KeyPair::generate().map_err(failed)?;
-    let certificate = authority().self_signed(&key).map_err(failed)?;
-    let text = certificate.pem() + &key.serialize_pem();
+    let own = others.iter().cloned().chain(platform::host_name());
+    let permitted = Permitted(own.filter(|name| is_name(name)).collect());
+    let certificate = authority(Some(&permitted))
+        .self_signed(&key)
+        .map_err(failed)?;
+    let text = certificate.pem() + &permitted.line() + &key.serialize_pem();
     match private_files::create_whole(identity, &text) {
         Ok(()) => Ok(text),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -131,11 +240,12 @@ fn make(identity: &Path) -> Result<String, String> {
 }
 
 /// The contents of the authority's certificate. Only the times differ between starts: certificates refer to it by name and key.
-fn authority() -> CertificateParams {
+fn authority(permitted: Option<&Permitted>) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, NAME);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params.name_constraints = permitted.map(Permitted::constraints);
     (params.not_before, params.not_after) = life(AUTHORITY_LIFE);
     params
 }
@@ -234,9 +344,9 @@ mod tests {
         let directory = scratch.path().join("not there yet/lazurite");
         let others = ["storage.example".to_owned(), "no name".to_owned()];
         let accounts = ["devstoreaccount1", "Mixed"].map(str::to_owned);
-        let first = LocalCa::open(&directory).unwrap();
+        let first = LocalCa::open(&directory, &others).unwrap();
         for _ in 0..2 {
-            let again = LocalCa::open(&directory).unwrap();
+            let again = LocalCa::open(&directory, &[]).unwrap();
             let (chain, key) = again.issue(&accounts, &others).unwrap();
             assert!(matches!(key, PrivateKeyDer::Pkcs8(_)));
             for name in [
@@ -256,16 +366,73 @@ mod tests {
         }
         let trusted = std::fs::read_to_string(&first.path).unwrap();
         assert!(trusted.contains("CERTIFICATE") && !trusted.contains("PRIVATE"));
-        let other = LocalCa::open(&scratch.path().join("other")).unwrap();
+        let other = LocalCa::open(&scratch.path().join("other"), &[]).unwrap();
         let (chain, _) = other.issue(&[], &[]).unwrap();
         assert!(!is_trusted(&first.path, &chain, "localhost"));
+    }
+
+    /// A stolen key signs what it likes.
+    #[test]
+    fn programs_trust_the_authority_for_this_machine_and_private_networks_alone() {
+        let scratch = TempDir::new().unwrap();
+        let others = ["storage.example".to_owned(), "203.0.113.9".to_owned()];
+        let mut authority = LocalCa::open(scratch.path(), &others).unwrap();
+        let refused = authority
+            .issue(&[], &["other.example".to_owned()])
+            .err()
+            .unwrap();
+        assert!(refused.contains("other.example"), "{refused}");
+        authority.permitted = None;
+        let is_taken = |name: &str| {
+            let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.signed_by(&key, &authority.issuer).unwrap();
+            is_trusted(&authority.path, &[certificate.der().clone()], name)
+        };
+        for name in [
+            "localhost",
+            "a.b.localhost",
+            "sub.storage.example",
+            "azurite",
+            "127.1.2.3",
+            "192.168.7.8",
+            "fd00::1",
+            "203.0.113.9",
+        ] {
+            assert!(is_taken(name), "{name}");
+        }
+        for name in [
+            "login.example.com",
+            "notlocalhost",
+            "198.51.100.1",
+            "203.0.113.8",
+            "2001:db8::1",
+        ] {
+            assert!(!is_taken(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_authority_of_an_older_release_goes_on() {
+        let scratch = TempDir::new().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let certificate = authority(None).self_signed(&key).unwrap();
+        std::fs::write(
+            scratch.path().join(IDENTITY),
+            certificate.pem() + &key.serialize_pem(),
+        )
+        .unwrap();
+        let authority = LocalCa::open(scratch.path(), &[]).unwrap();
+        let (chain, _) = authority.issue(&[], &["any.example".to_owned()]).unwrap();
+        assert!(is_trusted(&authority.path, &chain, "any.example"));
     }
 
     #[test]
     fn programs_that_start_together_agree_on_one_authority() {
         let scratch = TempDir::new().unwrap();
         let certificates = std::thread::scope(|scope| {
-            let open = || LocalCa::open(scratch.path()).unwrap().certificate;
+            let open = || LocalCa::open(scratch.path(), &[]).unwrap().certificate;
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
             threads
                 .into_iter()
@@ -280,7 +447,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let scratch = TempDir::new().unwrap();
         let directory = scratch.path().join("lazurite");
-        LocalCa::open(&directory).unwrap();
+        LocalCa::open(&directory, &[]).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         assert_eq!(
             (mode(&directory), mode(&directory.join(IDENTITY))),
@@ -292,7 +459,7 @@ mod tests {
     fn a_file_that_is_something_else_is_named() {
         let scratch = TempDir::new().unwrap();
         std::fs::write(scratch.path().join(IDENTITY), "nonsense").unwrap();
-        let sentence = LocalCa::open(scratch.path()).err().unwrap();
+        let sentence = LocalCa::open(scratch.path(), &[]).err().unwrap();
         assert!(sentence.contains(IDENTITY), "{sentence}");
     }
 

@@ -59,6 +59,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(3);
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
 pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     cli.check()?;
+    cli.is_azurite = program.is_azurite;
     settle_location(&mut cli, program);
     note_database();
     let cli = &cli;
@@ -378,7 +379,8 @@ impl Serving {
         let (stop, stopped) = watch::channel(false);
         let services = LocalServices::of(app, &threads, stopped.clone());
         let directory = (!cli.in_memory).then(|| cli.location.clone());
-        console.set_transfers(Transfers::new(services, directory));
+        let quota = cli.disk_quota.map(|megabytes| megabytes << 20);
+        console.set_transfers(Transfers::new(services, directory, quota));
         let mut accepting = JoinSet::new();
         for (service, listener) in listeners {
             let keep_alive = Duration::from_secs(cli.keep_alive_seconds(service).max(1));
@@ -691,9 +693,10 @@ fn store_settings(
 }
 
 fn connections(cli: &Cli) -> Connections {
-    let max = cli
-        .connections_max
-        .map_or_else(limits::connections_max, |max| max as usize);
+    let max = cli.connections_max.map_or_else(
+        || limits::connections_max(cli.forks_max as usize),
+        |max| max as usize,
+    );
     let per_address = cli
         .connections_per_address_max
         .map_or(max.div_ceil(2), |max| max as usize);

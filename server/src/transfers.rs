@@ -2,17 +2,17 @@
 //!
 //! An export reads a fork, which shows one moment of the store and ends with the export. Files that it writes, and those of an archive that
 //! is imported, lie in a directory `.transfer-…` of the data directory, which is removed with the work; the next start removes what a kill
-//! leaves. When its client leaves, an export ends; an import ends only within its archive.
+//! leaves. When its client leaves, an export ends; an import ends only within its archive, or when somebody stops it.
 
 use crate::commands::{
-    Existing, ImportError, TransferError, choices_about_existing, export_to, import_unpacked,
-    pack_into, scratch_in, unpack,
+    Existing, ImportError, TransferError, UnpackLimits, choices_about_existing, export_to,
+    import_unpacked, pack_into, scratch_in, unpack,
 };
 use crate::connection::on_blocking_pool;
 use crate::local_services::{LocalAccount, LocalServices, Stopping};
 use crate::request::body::RequestBody;
 use crate::response::error::{Failure, Result, common};
-use crate::state::{ForkSource, HeldFork, Stores, fork_not_found};
+use crate::state::{ForkSource, HeldFork, Stores, bytes_below, fork_not_found};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body as HttpBody, Frame};
 use serde_json::{Value, json};
@@ -20,12 +20,13 @@ use std::fs;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// How an import is repeated that ended in the middle.
 const REPEATED: &str = "To repeat it, delete what is there in part, or import with existing=replace, which also replaces what was there \
@@ -36,10 +37,14 @@ const EXPORTS_UNDER_WAY: &str =
     "Two exports are under way. Send this one again when one of them has ended.";
 /// Imports at a time: one that runs beside another could find what the other has made.
 const IMPORTS_MAX: usize = 1;
-const IMPORT_UNDER_WAY: &str =
-    "Another import is under way. Send this one again when it has ended.";
+const IMPORT_UNDER_WAY: &str = "Another import is under way. Send this one again when it has ended, or end that with \
+     DELETE /_lazurite/state/import.";
 /// Most bytes of an archive, and of its contents. The commands have no such limit.
 pub const ARCHIVE_BYTES_MAX: u64 = 256 << 30;
+/// Most files and directories of an archive: a few bytes of it can stand for one.
+const ENTRIES_MAX: u64 = 1 << 20;
+/// Bytes of the disk that the files of an archive leave to the store.
+const SPARE_BYTES: u64 = 256 << 20;
 /// What directories with intermediate files begin with.
 const SCRATCH: &str = ".transfer-";
 /// Bytes of an archive that are sent at a time, and how many such pieces wait for the network or the disk.
@@ -53,8 +58,42 @@ pub struct Transfers {
     services: LocalServices,
     /// The data directory; `None` for a store in memory.
     directory: Option<PathBuf>,
+    /// Bytes of disk that the data directory may take.
+    quota: Option<u64>,
     exports: Arc<Semaphore>,
     imports: Arc<Semaphore>,
+    /// Of the import that is under way.
+    stop: Mutex<Weak<Stop>>,
+}
+
+/// Ends an import.
+#[derive(Debug, Default)]
+struct Stop {
+    is_wanted: AtomicBool,
+    wanted: Notify,
+}
+
+impl Stop {
+    fn stop(&self) {
+        self.is_wanted.store(true, Ordering::Relaxed);
+        self.wanted.notify_waiters();
+        self.wanted.notify_one();
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+}
+
+/// Drop guard: ends the unpacking of an archive whose client has left.
+struct StopOnDrop(Option<Arc<Stop>>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        if let Some(stop) = &self.0 {
+            stop.stop();
+        }
+    }
 }
 
 /// What is exported.
@@ -84,10 +123,16 @@ pub struct Destination {
 
 impl Transfers {
     /// `directory` is the data directory; `None` for a store in memory.
-    pub fn new(services: LocalServices, directory: Option<PathBuf>) -> Transfers {
+    pub fn new(
+        services: LocalServices,
+        directory: Option<PathBuf>,
+        quota: Option<u64>,
+    ) -> Transfers {
         Transfers {
             services,
             directory,
+            quota,
+            stop: Mutex::default(),
             exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
             imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
         }
@@ -132,26 +177,41 @@ impl Transfers {
         body: RequestBody,
     ) -> Result<Value> {
         let turn = turn(&self.imports, IMPORT_UNDER_WAY)?;
-        let files = receive(self.directory.clone(), body).await?;
+        let stop = Arc::<Stop>::default();
+        *lock(&self.stop) = Arc::downgrade(&stop);
+        let (files, turn) = self.receive(body, stop.clone(), turn).await?;
         if let Some(fork) = &destination.fork {
             stores.check_held(fork)?;
         }
         let services = self.services.clone();
+        let is_stopped = stop.clone();
         let importing = services.while_served(move |accounts: &[LocalAccount]| {
+            // Held to the end of the work, also if that is stopped.
+            let _turn = turn;
             let account = find(accounts, &destination.account)?;
             let connection_string = match &destination.fork {
                 Some(fork) => account.connection_string_in(&fork.name),
                 None => account.connection_string(),
             };
-            let imported = import_unpacked(&connection_string, files.path(), destination.existing)?;
+            let (root, existing) = (files.path(), destination.existing);
+            let stop = &is_stopped.is_wanted;
+            let imported = import_unpacked(&connection_string, root, existing, stop)?;
             Ok::<_, ImportError>(json!({"imported": imported.json, "notes": imported.notes}))
         });
+        let stopping = stop.clone();
         let imported = tokio::spawn(async move {
-            let _turn = turn;
-            importing.await
+            tokio::select! {
+                imported = importing => Some(imported),
+                // The services of the import are gone with it, so that its next request fails.
+                () = stopping.wanted.notified() => None,
+            }
         });
         match imported.await {
-            Ok(imported) => imported
+            Ok(None) => Err(stopped("A part of the archive may have been imported.")),
+            Ok(Some(_)) if stop.is_wanted() => {
+                Err(stopped("A part of the archive may have been imported."))
+            }
+            Ok(Some(imported)) => imported
                 .map_err(|Stopping| {
                     // How far it had come is not known.
                     let part = "A part of the archive may have been imported.";
@@ -164,6 +224,83 @@ impl Transfers {
             }
         }
     }
+}
+
+impl Transfers {
+    /// Ends the import that is under way. Error: `404` if there is none.
+    pub fn stop_import(&self) -> Result<()> {
+        match lock(&self.stop).upgrade() {
+            Some(stop) if self.imports.available_permits() < IMPORTS_MAX => {
+                stop.stop();
+                Ok(())
+            }
+            _ => Err(Failure::new(
+                404,
+                "ImportNotFound",
+                "No import is under way.",
+            )),
+        }
+    }
+
+    /// Unpacks an archive as it comes. After an error, its files are gone. The turn goes with the files.
+    async fn receive(
+        &self,
+        mut body: RequestBody,
+        stop: Arc<Stop>,
+        turn: OwnedSemaphorePermit,
+    ) -> Result<(TempDir, OwnedSemaphorePermit)> {
+        if body.length_at_least() > ARCHIVE_BYTES_MAX {
+            return Err(too_large());
+        }
+        body.reserve_chunks(PIECES * PIECE_BYTES).await?;
+        let (sender, pieces) = channel(PIECES);
+        let (directory, quota) = (self.directory.clone(), self.quota);
+        let mut leaving = StopOnDrop(Some(stop.clone()));
+        let unpacking = stop.clone();
+        let unpacking = on_blocking_pool(move || {
+            let limits = UnpackLimits {
+                bytes_max: ARCHIVE_BYTES_MAX,
+                entries_max: ENTRIES_MAX,
+                room: room(directory.as_deref(), quota),
+                spare: SPARE_BYTES,
+                stop: &unpacking.is_wanted,
+            };
+            let unpacked = scratch(directory.as_deref()).map_err(ImportError::from);
+            let unpacked = unpacked.and_then(|files| {
+                unpack(Pieces::new(pieces), files.path(), &limits).map(|()| files)
+            });
+            let files = unpacked.map_err(import_failure)?;
+            Ok((files, turn))
+        });
+        let handed = hand_on(body, sender, &stop).await;
+        let unpacked = unpacking.await;
+        leaving.0 = None;
+        if stop.is_wanted() {
+            return Err(stopped("Nothing was imported."));
+        }
+        // An archive that broke off cannot be unpacked either: the first reason is the better one.
+        handed.and(unpacked)
+    }
+}
+
+/// Bytes that the files of an archive may take: half of what the quota leaves, as the store needs as many again.
+fn room(directory: Option<&Path>, quota: Option<u64>) -> u64 {
+    match (directory, quota) {
+        (Some(directory), Some(quota)) => quota.saturating_sub(bytes_below(directory)) / 2,
+        _ => u64::MAX,
+    }
+}
+
+fn stopped(so_far: &str) -> Failure {
+    Failure::new(
+        409,
+        "ImportStopped",
+        format!("The import was stopped. {so_far}"),
+    )
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes the intermediate files that a kill has left in the data directory. Blocks for the disk.
@@ -299,31 +436,15 @@ fn import_failure(error: ImportError) -> Failure {
     }
 }
 
-/// Unpacks an archive as it comes. After an error, its files are gone.
-async fn receive(directory: Option<PathBuf>, mut body: RequestBody) -> Result<TempDir> {
-    if body.length_at_least() > ARCHIVE_BYTES_MAX {
-        return Err(too_large());
-    }
-    body.reserve_chunks(PIECES * PIECE_BYTES).await?;
-    let (sender, pieces) = channel(PIECES);
-    let unpacking = on_blocking_pool(move || {
-        let unpacked = scratch(directory.as_deref()).map_err(ImportError::from);
-        let unpacked = unpacked.and_then(|files| {
-            let pieces = Pieces::new(pieces);
-            unpack(pieces, files.path(), ARCHIVE_BYTES_MAX).map(|()| files)
-        });
-        unpacked.map_err(import_failure)
-    });
-    let handed = hand_on(body, sender).await;
-    let unpacked = unpacking.await;
-    // An archive that broke off cannot be unpacked either: the first reason is the better one.
-    handed.and(unpacked)
-}
-
 /// Hands on a body, and an empty piece at its end. Ends early if the pieces are not wanted any more.
-async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>) -> Result<()> {
+async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>, stop: &Stop) -> Result<()> {
     let mut left = ARCHIVE_BYTES_MAX;
-    while let Some(piece) = body.next_chunk().await? {
+    loop {
+        let next = tokio::select! {
+            next = body.next_chunk() => next?,
+            () = stop.wanted.notified() => return Ok(()),
+        };
+        let Some(piece) = next else { break };
         left = left.checked_sub(piece.len() as u64).ok_or_else(too_large)?;
         if pieces.send(piece).await.is_err() {
             return Ok(());

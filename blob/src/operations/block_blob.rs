@@ -13,6 +13,7 @@ use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer,
     Metadata, Tags, Written,
 };
+use crate::operations::copy::completed;
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::permit::Action;
 use crate::operations::write::{BlobWrite, RetireReason};
@@ -112,15 +113,35 @@ impl BlobService {
         address: &BlobAddress<'_>,
         request: PutBlob,
     ) -> Result<(PutBlobOutcome, Ticket)> {
+        let given = given_md5(&request.headers)?;
+        let (blob, checksums, ticket) = self.put_whole(address, request, given, None)?;
+        let written = blob.written();
+        Ok((PutBlobOutcome { written, checksums }, ticket))
+    }
+
+    /// Put Blob, and copies whose content was fetched: those have the URL that they are copied from, and keep an MD5 among the
+    /// headers unchecked. The body is complete and its checksums are right before the blob is looked at.
+    pub(super) fn put_whole(
+        &self,
+        address: &BlobAddress<'_>,
+        request: PutBlob,
+        given: Option<Md5>,
+        copied_from: Option<String>,
+    ) -> Result<(Blob, Checksums, Ticket)> {
         let condition = request.conditions.for_write()?;
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;
-        let given = given_md5(&headers)?;
         let body = request.upload.finish(UploadKind::PutBlob, given)?;
         let (length, checksums) = (body.length, body.checksums);
-        headers.content_md5 = checksums.md5.map(Vec::from);
+        let computed = checksums.md5.map(Vec::from);
 
         let mut write = self.begin_write(address)?;
+        if copied_from.is_some() {
+            write.check_type(BlobType::BlockBlob)?;
+            headers.content_md5 = headers.content_md5.or(computed);
+        } else {
+            headers.content_md5 = computed;
+        }
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         let permit = write.permit_current(Action::Replace)?;
@@ -130,7 +151,7 @@ impl BlobService {
             0 => write.rows().delete_content(&key),
             _ => body.put(&mut write.rows(), &key),
         }
-        let blob = write.new_blob(NewBlob {
+        let mut blob = write.new_blob(NewBlob {
             content: Content::Whole,
             layers: vec![Layer::new(file, length)],
             length,
@@ -139,9 +160,9 @@ impl BlobService {
             settings,
             encryption: brought.encryption,
         })?;
-        let written = blob.written();
+        blob.copy = copied_from.map(|url| completed(self.new_guid(), url, length, write.now));
         write.put(&permit, &blob);
-        Ok((PutBlobOutcome { written, checksums }, write.commit()?))
+        Ok((blob, checksums, write.commit()?))
     }
 
     /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays as it is; if there is

@@ -1,6 +1,7 @@
-//! Copies within the server: the destination names the source's files. Copies from other servers are in `pending_copy.rs`,
-//! incremental ones in `incremental_copy.rs`.
+//! Copies within the server: the destination names the source's files. Also copies from other servers in one call, whose content
+//! was fetched before. Asynchronous copies from other servers are in `pending_copy.rs`, incremental ones in `incremental_copy.rs`.
 
+use crate::checksum::Checksums;
 use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::download::{ByteRange, Download};
 use crate::error::{Error, Result};
@@ -11,6 +12,7 @@ use crate::model::{
     Written,
 };
 use crate::operations::BlobRead;
+use crate::operations::block_blob::PutBlob;
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::permit::RecordSlot;
 use crate::operations::permit::check_online;
@@ -100,6 +102,22 @@ impl BlobService {
         self.copy_within(source, destination, request, CopyKind::Synchronous)
     }
 
+    /// Copy Blob From URL of a source on another server, whose content was fetched: as [`BlobService::put_blob`], with the properties
+    /// of a copy. An MD5 among the headers is the source's, and is stored unchecked. Returns the checksums of the content.
+    /// Errors: as there; `InvalidBlobType`.
+    pub fn copy_fetched_blob(
+        &self,
+        destination: &BlobAddress<'_>,
+        source_url: String,
+        request: PutBlob,
+    ) -> Result<(CopyOutcome, Checksums, Ticket)> {
+        let put = self.put_whole(destination, request, None, Some(source_url));
+        let (blob, checksums, ticket) = put?;
+        let copy_id = blob.copy.as_ref().map_or(Guid(0), |copy| copy.id);
+        let outcome = CopyOutcome::new(&blob, copy_id, CopyStatus::Success);
+        Ok((outcome, checksums, ticket))
+    }
+
     fn copy_within(
         &self,
         source: &BlobAddress<'_>,
@@ -140,6 +158,23 @@ impl BlobService {
         to.put(&permit, &blob);
         let outcome = CopyOutcome::new(&blob, copy_id, CopyStatus::Success);
         Ok((outcome, to.commit()?))
+    }
+
+    /// The content that [`BlobService::copy_blob_from_url`] would copy, to compute its checksums. Errors: those of its source.
+    pub fn open_copied_blob(
+        &self,
+        source: &BlobAddress<'_>,
+        request: &CopyBlob,
+    ) -> Result<Download> {
+        let BlobRead {
+            snapshot,
+            blob,
+            now,
+            ..
+        } = self.find_for_read(source, &Conditions::default())?;
+        check_source(&blob, &request.source_conditions)?;
+        check_copyable(&blob, request, CopyKind::Synchronous, now)?;
+        Download::open(&self.keyspaces, snapshot, blob, None, None)
     }
 
     /// The content of the source of another operation, under the conditions for a source. For Put Block From URL and its

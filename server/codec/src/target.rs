@@ -83,8 +83,7 @@ pub fn may_have_secret(text: &[u8]) -> bool {
 fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str, Before))> {
     let value_at = match text[at] {
         b'=' => at + 1,
-        _ if begins_with(&text[at..], "%3d") => at + 3,
-        _ => return None,
+        _ => at + escape_length(&text[at..], "3d")?,
     };
     // Most names have another last letter than any secret.
     let last = text[..at].last()?.to_ascii_lowercase();
@@ -124,21 +123,47 @@ pub fn without_secret_parameters(text: &str) -> String {
 /// Whether a value ends before this text. Neither Base64 nor percent-encoding has these letters.
 fn ends_value(text: &[u8]) -> bool {
     let is_end = |byte: &u8| b"&;\"'<>\\".contains(byte) || byte.is_ascii_whitespace();
-    let separators = ["%26", "%3b"];
-    text.first().is_some_and(is_end) || separators.iter().any(|end| begins_with(text, end))
+    let is_escaped = || {
+        ["26", "3b"]
+            .iter()
+            .any(|code| escape_length(text, code).is_some())
+    };
+    text.first()
+        .is_some_and(|byte| is_end(byte) || *byte == b'%' && is_escaped())
+}
+
+/// The length of the escape of a character, by its code, with which a text begins. A URL that is a parameter of one that is a parameter is
+/// escaped twice.
+fn escape_length(text: &[u8], code: &str) -> Option<usize> {
+    let mut length = 1;
+    while text[length..].starts_with(b"25") {
+        length += 2;
+    }
+    let is_escape = text.first() == Some(&b'%') && begins_with(&text[length..], code);
+    is_escape.then_some(length + code.len())
+}
+
+/// Whether a text ends with the escape of a character, by its code.
+fn ends_with_escape(text: &[u8], code: &str) -> bool {
+    let start = text.iter().rposition(|byte| *byte == b'%');
+    start.is_some_and(|at| escape_length(&text[at..], code) == Some(text.len() - at))
 }
 
 fn stands_behind(text: &[u8], required: Before) -> bool {
-    let separators = ["?", "&", "&amp;", "%3f", "%26", "\\u003f", "\\u0026"];
+    let separators = ["?", "&", "&amp;", "\\u003f", "\\u0026"];
     let is_word = text.last().is_some_and(u8::is_ascii_alphanumeric);
-    let is_escaped = text.len() >= 3 && text[text.len() - 3] == b'%';
+    let tail = text.split_last_chunk::<2>();
+    let is_escaped = tail.is_some_and(|(rest, _)| rest.ends_with(b"%") || rest.ends_with(b"%25"));
     match required {
         Before::Any => true,
         _ if text.is_empty() => true,
         Before::NoWord if !is_word || is_escaped => true,
-        Before::NoWord | Before::Separator => separators
-            .iter()
-            .any(|separator| ends_with(text, separator)),
+        Before::NoWord | Before::Separator => {
+            separators
+                .iter()
+                .any(|separator| ends_with(text, separator))
+                || ["3f", "26"].iter().any(|code| ends_with_escape(text, code))
+        }
     }
 }
 
@@ -204,6 +229,28 @@ mod tests {
         assert_eq!(redact("/a?%73ig=abc"), "/a?%73ig=REDACTED");
         assert_eq!(redact("/a/T(PartitionKey='p')"), "/a/T(PartitionKey='p')");
         assert_eq!(redact("/a\u{1b}[2J"), "/a\\u{1b}[2J");
+    }
+
+    /// A URL in a URL in a URL.
+    #[test]
+    fn secrets_are_cut_however_often_they_are_escaped() {
+        for percent in ["%", "%25", "%2525", "%252525"] {
+            for name in ["sig", "code", "AccountKey"] {
+                let nested = |value: &str| {
+                    let parts = ["http", "3A", "2F", "2F", "h", "2F", "3F"];
+                    let url = parts.join(percent);
+                    format!("/a/c?y={url}{name}{percent}3D{value}{percent}26x=1")
+                };
+                let shown = redact(&nested("s3cret"));
+                assert!(
+                    shown.contains("=REDACTED") && !shown.contains("s3cret"),
+                    "{shown}"
+                );
+                assert!(shown.ends_with("26x=1"), "{shown}");
+            }
+        }
+        assert_eq!(redact("/a/c?y=%25"), "/a/c?y=%25");
+        assert_eq!(redact("/a/c?y=design%253D1"), "/a/c?y=design%253D1");
     }
 
     #[test]

@@ -57,6 +57,12 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Counts rows that were not looked at.
+    pub fn add_rows(&mut self, rows: u64) {
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        self.count = self.count.saturating_add(rows);
+    }
+
     /// The value for all rows. Without rows it is null, except for COUNT.
     pub fn finish(self) -> Value<'static> {
         let total = self.integers as f64 + self.floats;

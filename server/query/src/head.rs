@@ -30,6 +30,10 @@ pub fn parquet_head(
         match reader.next(None).map_err(|fatal| fatal.description)? {
             Step::Row(Ok(row)) => rows.push(texts(row)),
             Step::Row(Err(error)) => rows.push(vec![Some(error.description)]),
+            Step::EmptyRows(count) => {
+                let shown = (rows_max - rows.len()) as u64;
+                rows.resize(rows.len() + count.min(shown) as usize, Vec::new());
+            }
             Step::Columns(_) | Step::RowGroup => {}
             Step::End => break,
         }

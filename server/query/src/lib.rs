@@ -36,8 +36,8 @@ pub use answer::Format;
 pub use arrow::{ArrowField, ArrowType, FIELDS_MAX as ARROW_FIELDS_MAX, PRECISION_MAX};
 pub use delimited::Dialect;
 pub use head::{Head, parquet_head};
-pub use parquet::Content;
-pub use run::{Input, Query, Refused, Running, Status};
+pub use parquet::{Content, is_decoding};
+pub use run::{Input, PARQUET_ROWS_MAX, Query, Refused, Running, Status};
 pub use work::Signal;
 
 /// Longest record of the content, in bytes.
@@ -102,4 +102,14 @@ struct Fatal {
     description: String,
     /// The offset of the record, in bytes.
     position: u64,
+}
+
+impl Fatal {
+    fn limit(description: String, position: u64) -> Fatal {
+        Fatal {
+            name: "QueryLimitExceeded",
+            description,
+            position,
+        }
+    }
 }

@@ -166,7 +166,7 @@ impl Parser {
 
     fn table(&mut self) -> Parsed<Vec<Step>> {
         match self.peek() {
-            Kind::Word(word) if word.eq_ignore_ascii_case("BlobStorage") => self.next += 1,
+            Kind::Word(word) if is_table(word) => self.next += 1,
             _ => return Err(self.expected("BlobStorage")),
         }
         let at = self.at();
@@ -283,6 +283,12 @@ fn is_reserved(word: &str) -> bool {
         .any(|reserved| reserved.eq_ignore_ascii_case(word))
 }
 
+/// Whether a word names the blob. The hosted service was observed to accept the second one, which the Data Lake clients document.
+fn is_table(word: &str) -> bool {
+    let names = ["BlobStorage", "DataLakeStorage"];
+    names.iter().any(|name| word.eq_ignore_ascii_case(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,6 +306,7 @@ mod tests {
             "select _1, _2 as b from blobstorage where _1 > 250 limit 3;",
             "SELECT sys.split(10485760)FROM BlobStorage",
             "SELECT COUNT(*) FROM BlobStorage",
+            "SELECT * FROM DataLakeStorage WHERE _1 = 'a'",
             "SELECT AVERAGE(CAST(_3 AS FLOAT)) a FROM BlobStorage[*]",
             "SELECT latitude FROM BlobStorage[*].warehouses[*]",
             "SELECT weight,warehouses[0].longitude,id,tags[1] FROM BlobStorage[*]",

@@ -18,6 +18,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// Most rows of Parquet that a query reads one by one: their number is not limited by the size of the content.
+pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
+
 /// Why a query was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
@@ -167,6 +170,9 @@ pub struct Running {
     documents: std::vec::IntoIter<Json>,
     awaits_header: bool,
     ended: bool,
+    /// Rows of Parquet that were read, and those without columns that follow.
+    parquet_rows: u64,
+    empty_rows: u64,
     /// Length of the content in bytes.
     total: u64,
 }
@@ -182,6 +188,8 @@ struct Pass {
     now: Timestamp,
     accumulator: Option<Accumulator>,
     rows_left: u64,
+    /// Rows and errors that were written.
+    written: u64,
     split_from: u64,
     container: Container,
 }
@@ -223,6 +231,7 @@ impl Running {
             names,
             now: Timestamp::of(now),
             accumulator,
+            written: 0,
             split_from: 0,
             container: Container::new(sync),
         };
@@ -232,8 +241,34 @@ impl Running {
             documents: Vec::new().into_iter(),
             awaits_header: query.has_header,
             ended: false,
+            parquet_rows: 0,
+            empty_rows: 0,
             total,
         }
+    }
+
+    /// Rows of the result so far, and errors of rows.
+    pub fn written(&self) -> u64 {
+        self.pass.written
+    }
+
+    /// Ends the query with a fatal error, unless it has ended.
+    pub fn give_up(&mut self, description: String) {
+        if !self.ended {
+            self.fail(&Fatal::limit(description, self.reader.taken()));
+        }
+    }
+
+    fn fail(&mut self, fatal: &Fatal) {
+        let Fatal {
+            name,
+            description,
+            position,
+        } = fatal;
+        self.pass.flush();
+        let container = &mut self.pass.container;
+        container.error(true, name, description, *position);
+        self.end();
     }
 
     /// Consumes input until a piece of the result is ready. `input` is the content that has arrived and is not consumed; `is_last`
@@ -268,18 +303,7 @@ impl Running {
                     self.pass.finish(self.reader.taken());
                     self.end();
                 }
-                Err(fatal) => {
-                    let Fatal {
-                        name,
-                        description,
-                        position,
-                    } = &fatal;
-                    self.pass.flush();
-                    self.pass
-                        .container
-                        .error(true, name, description, *position);
-                    self.end();
-                }
+                Err(fatal) => self.fail(&fatal),
             }
         }
         Status::Ended
@@ -321,6 +345,18 @@ impl Running {
                 let Some(reader) = reader else {
                     return Ok(Read::End);
                 };
+                let position = reader.record_start;
+                if self.parquet_rows == PARQUET_ROWS_MAX {
+                    let limit = "A query over Parquet reads at most 1073741824 rows.";
+                    return Err(Fatal::limit(limit.to_owned(), position));
+                }
+                if self.empty_rows > 0 {
+                    (self.empty_rows, self.parquet_rows) =
+                        (self.empty_rows - 1, self.parquet_rows + 1);
+                    let row = Ok(Json::Object(Vec::new()));
+                    self.pass.parquet_row(row, position, signal);
+                    return Ok(Read::Something);
+                }
                 let is_all = self.pass.statement.select == Select::All;
                 let fields = (!is_all).then_some(&mut self.pass.statement.fields[..]);
                 match reader.next(fields)? {
@@ -329,7 +365,12 @@ impl Running {
                         self.pass.begin(names.clone(), &bytes);
                     }
                     parquet::Step::RowGroup => {}
+                    parquet::Step::EmptyRows(rows) => match self.pass.count_of_all() {
+                        Some(count) => count.add_rows(rows),
+                        None => self.empty_rows = rows,
+                    },
                     parquet::Step::Row(row) => {
+                        self.parquet_rows += 1;
                         let position = reader.record_start;
                         self.pass.parquet_row(row, position, signal);
                     }
@@ -396,6 +437,16 @@ impl Record {
 }
 
 impl Pass {
+    /// The accumulator of a `COUNT(*)` without a condition, which looks at no row.
+    fn count_of_all(&mut self) -> Option<&mut Accumulator> {
+        let is_count = match &self.statement.select {
+            Select::Aggregate(aggregate, _) => aggregate.of.is_none(),
+            _ => false,
+        };
+        let counts_all = is_count && self.statement.condition.is_none() && self.rows_left > 0;
+        self.accumulator.as_mut().filter(|_| counts_all)
+    }
+
     fn record(
         &mut self,
         reader: &DelimitedReader,
@@ -486,6 +537,7 @@ impl Pass {
     fn row_at(&mut self, row: Row<'_>, record: Record, signal: &dyn Fn() -> Signal) {
         let work = Work::new(ROW_STEPS_MAX, signal);
         if let Err(error) = self.row(row, record, &work) {
+            self.written += 1;
             let RowError { name, description } = &error;
             self.container
                 .error(false, name, description, record.position);
@@ -532,6 +584,7 @@ impl Pass {
             Select::Split(_) => return Ok(()),
         }
         self.rows_left -= 1;
+        self.written += 1;
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::layers::errors::ErrorLayer;
 use crate::layers::retirement::while_in_service;
 use crate::layers::secondary::check_location;
 use crate::layers::wrong_service;
-use crate::memory::MemoryGrant;
+use crate::memory::{self, MemoryGrant};
 use crate::pages::{self, Pages};
 use crate::properties::{Properties, ServiceProperties, cors};
 use crate::request::address::address;
@@ -38,6 +38,7 @@ use axum::http::header::{CONNECTION, HeaderValue, LOCATION, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -440,14 +441,16 @@ fn serve_operation(
         }
         facts.entry = log_entry(&context, operation.logged, &caller, &properties);
         drop(properties);
-        admit(store, &context, &operation, &routed, &caller, facts).await?;
         let token_would_do =
             is_anonymous && store.authenticator.accepts_bearer_tokens && context.is_confidential();
-        let write = begin_write(store, &context, &routed, operation.changes_state)?;
-        let outcome = match routed.handle(store, context, caller, body) {
-            Ok(responding) => while_in_service(store, write, responding).await,
-            Err(failure) => Err(failure),
+        let holder = holder(&context);
+        let answering = async {
+            admit(store, &context, &operation, &routed, &caller, facts).await?;
+            let write = begin_write(store, &context, &routed, operation.changes_state)?;
+            let responding = routed.handle(store, context, caller, body)?;
+            while_in_service(store, write, responding).await
         };
+        let outcome = memory::HOLDER.scope(holder, answering).await;
         match outcome {
             Err(failure) if token_would_do && failure.code == common::AUTHENTICATION_FAILED.1 => {
                 Err(bearer::wanted())
@@ -455,6 +458,21 @@ fn serve_operation(
             outcome => outcome,
         }
     }
+}
+
+/// A number for the credential of a request; for the address of one without. Requests of one credential share a part of the memory.
+fn holder(context: &Context) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match (context.query.get("sig"), context.header("authorization")) {
+        (Some(signature), _) => signature.hash(&mut hasher),
+        // What stands before the signature of a key names the account.
+        (None, Some(credentials)) => match credentials.rsplit_once(':') {
+            Some((account, _)) => account.hash(&mut hasher),
+            None => credentials.hash(&mut hasher),
+        },
+        (None, None) => context.peer.ip().to_canonical().hash(&mut hasher),
+    }
+    hasher.finish().max(1)
 }
 
 /// Lets a request pass that the location, the faults, the targets and the memory for responses admit.

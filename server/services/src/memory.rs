@@ -8,13 +8,19 @@
 //! - A request waits for room before it holds more ([`reserve`]), and before an answer of many parts is made for it
 //!   ([`crate::response::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
+//! - No credential holds more than three quarters of the budget ([`HOLDER`]), and of the requests that wait, those go first whose
+//!   credential holds the least: a client that fills the memory makes itself wait.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 
 /// Bytes of bodies in memory, of all connections.
 const BUDGET_BYTES: usize = 40 << 20;
+/// Most of them that are held for one credential.
+const HOLDER_BYTES_MAX: usize = BUDGET_BYTES / 4 * 3;
 /// Most that one response reads ahead.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
 /// Bytes that a response reads at a time when the budget is used up. It does not come out of the budget.
@@ -26,12 +32,38 @@ pub const FREE_BYTES: usize = 64 << 10;
 pub const PACE_BYTES: u64 = 32 << 10;
 /// How long a request waits for room.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// The holder of what no request reserves.
+const NONE: u64 = 0;
 
-/// The budget is counted in these.
-const UNIT: usize = 1 << 10;
+tokio::task_local! {
+    /// A number for the credential of the request that this task serves.
+    pub static HOLDER: u64;
+}
 
-static BUDGET: LazyLock<Arc<Semaphore>> =
-    LazyLock::new(|| Arc::new(Semaphore::new(BUDGET_BYTES / UNIT)));
+static BUDGET: Budget = Budget {
+    is_short: AtomicBool::new(false),
+    state: Mutex::new(None),
+};
+
+struct Budget {
+    /// Kept beside the state for those who only look.
+    is_short: AtomicBool,
+    /// `None` before the first use.
+    state: Mutex<Option<State>>,
+}
+
+/// Who holds how many bytes, and who waits.
+struct State {
+    free: usize,
+    held: HashMap<u64, usize>,
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    holder: u64,
+    bytes: usize,
+    ready: oneshot::Sender<MemoryGrant>,
+}
 
 /// The budget was used up for as long as a request waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,22 +71,31 @@ pub struct MemoryExhausted;
 
 /// Part of the budget. Given back when it is dropped.
 #[derive(Debug)]
-pub struct MemoryGrant(OwnedSemaphorePermit);
+pub struct MemoryGrant {
+    holder: u64,
+    bytes: usize,
+}
 
 impl MemoryGrant {
     /// Less, or as much more as there is.
     pub fn resized(mut self, bytes: usize) -> MemoryGrant {
-        let (units, held) = (units(bytes) as usize, self.0.num_permits());
-        if units < held {
-            drop(self.0.split(held - units));
+        if bytes < self.bytes {
+            let rest = self.bytes - bytes;
+            self.bytes = bytes;
+            give_back(self.holder, rest);
         } else {
-            let more = (units - held).min(BUDGET.available_permits());
-            let more = BUDGET.clone().try_acquire_many_owned(more as u32);
-            if let Ok(more) = more {
-                self.0.merge(more);
-            }
+            let mut budget = BUDGET.lock();
+            let more = (bytes - self.bytes).min(budget.state().room(self.holder));
+            budget.state().take(self.holder, more);
+            self.bytes += more;
         }
         self
+    }
+}
+
+impl Drop for MemoryGrant {
+    fn drop(&mut self) {
+        give_back(self.holder, self.bytes);
     }
 }
 
@@ -66,38 +107,239 @@ pub fn grant() -> Option<(usize, MemoryGrant)> {
     } else {
         READ_AHEAD_BYTES
     };
-    let permit = BUDGET.clone().try_acquire_many_owned(units(bytes)).ok()?;
-    Some((bytes, MemoryGrant(permit)))
+    let grant = BUDGET.lock().state().grant(NONE, bytes)?;
+    Some((bytes, grant))
 }
 
 /// Room for bytes of a request's body or of its answer. Waits for it. Error: after half a minute.
 pub async fn reserve(bytes: usize) -> Result<MemoryGrant, MemoryExhausted> {
-    let bytes = bytes.min(BUDGET_BYTES);
-    let permit = BUDGET.clone().acquire_many_owned(units(bytes));
-    match tokio::time::timeout(WAIT_MAX, permit).await {
-        Ok(Ok(permit)) => Ok(MemoryGrant(permit)),
+    let holder = HOLDER.try_with(|holder| *holder).unwrap_or(NONE);
+    let bytes = bytes.min(HOLDER_BYTES_MAX);
+    let waiting = {
+        let mut budget = BUDGET.lock();
+        match budget.state().grant(holder, bytes) {
+            Some(grant) => return Ok(grant),
+            None => budget.state().wait(holder, bytes),
+        }
+    };
+    match tokio::time::timeout(WAIT_MAX, waiting).await {
+        Ok(Ok(grant)) => Ok(grant),
         _ => Err(MemoryExhausted),
     }
 }
 
-/// Whether less than a quarter of the budget is left.
+/// Whether less than a quarter of the budget is left, or requests wait for more.
 pub fn is_short() -> bool {
-    BUDGET.available_permits() < BUDGET_BYTES / UNIT / 4
+    BUDGET.is_short.load(Ordering::Relaxed)
 }
 
-fn units(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT)).expect("the budget has fewer units than that")
+fn give_back(holder: u64, bytes: usize) {
+    let served = {
+        let mut budget = BUDGET.lock();
+        let state = budget.state();
+        state.put_back(holder, bytes);
+        state.serve()
+    };
+    // A request that waits no more drops its grant here, which takes the lock again.
+    for (waiting, grant) in served {
+        let _ = waiting.ready.send(grant);
+    }
+}
+
+/// The state while it is locked. What others see of it follows.
+struct Locked<'a> {
+    state: MutexGuard<'a, Option<State>>,
+}
+
+impl Budget {
+    fn lock(&'static self) -> Locked<'static> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        Locked { state }
+    }
+}
+
+impl Locked<'_> {
+    fn state(&mut self) -> &mut State {
+        self.state.get_or_insert_with(|| State {
+            free: BUDGET_BYTES,
+            held: HashMap::new(),
+            waiting: VecDeque::new(),
+        })
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let is_short = self.state().is_short();
+        BUDGET.is_short.store(is_short, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    fn is_short(&self) -> bool {
+        self.free < BUDGET_BYTES / 4 || !self.waiting.is_empty()
+    }
+
+    fn held(&self, holder: u64) -> usize {
+        self.held.get(&holder).copied().unwrap_or(0)
+    }
+
+    /// Bytes that a holder may take.
+    fn room(&self, holder: u64) -> usize {
+        let own = HOLDER_BYTES_MAX.saturating_sub(self.held(holder));
+        own.min(self.free)
+    }
+
+    fn take(&mut self, holder: u64, bytes: usize) {
+        self.free -= bytes;
+        *self.held.entry(holder).or_default() += bytes;
+    }
+
+    fn put_back(&mut self, holder: u64, bytes: usize) {
+        self.free += bytes;
+        if let Some(held) = self.held.get_mut(&holder) {
+            *held -= bytes;
+            if *held == 0 {
+                self.held.remove(&holder);
+            }
+        }
+    }
+
+    /// Room, unless there is none, or another request waits for what is left.
+    fn grant(&mut self, holder: u64, bytes: usize) -> Option<MemoryGrant> {
+        let is_next = self.next().is_none_or(|next| {
+            let next = &self.waiting[next];
+            self.held(holder) < self.held(next.holder)
+        });
+        (is_next && bytes <= self.room(holder)).then(|| {
+            self.take(holder, bytes);
+            MemoryGrant { holder, bytes }
+        })
+    }
+
+    fn wait(&mut self, holder: u64, bytes: usize) -> oneshot::Receiver<MemoryGrant> {
+        // Those who gave up leave here.
+        self.waiting.retain(|waiting| !waiting.ready.is_closed());
+        let (ready, receiver) = oneshot::channel();
+        self.waiting.push_back(Waiting {
+            holder,
+            bytes,
+            ready,
+        });
+        receiver
+    }
+
+    /// The first request of the holder that holds the least, of those whose holder may take more.
+    fn next(&self) -> Option<usize> {
+        let waiting = self.waiting.iter().enumerate();
+        let may_take = waiting.filter(|(_, waiting)| {
+            waiting.bytes + self.held(waiting.holder) <= HOLDER_BYTES_MAX
+                && !waiting.ready.is_closed()
+        });
+        let least = may_take.min_by_key(|(_, waiting)| self.held(waiting.holder));
+        least.map(|(place, _)| place)
+    }
+
+    /// Takes room for requests that wait, as long as there is enough for the next one.
+    fn serve(&mut self) -> Vec<(Waiting, MemoryGrant)> {
+        let mut served = Vec::new();
+        while let Some(place) = self.next() {
+            let (holder, bytes) = (self.waiting[place].holder, self.waiting[place].bytes);
+            if bytes > self.free {
+                break;
+            }
+            self.take(holder, bytes);
+            let waiting = self.waiting.remove(place).expect("the place was found");
+            served.push((waiting, MemoryGrant { holder, bytes }));
+        }
+        served
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn state() -> State {
+        State {
+            free: BUDGET_BYTES,
+            held: HashMap::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    const PART: usize = 512 << 10;
+
+    /// Takes all that a holder gets. The grants are forgotten: they are of the budget of the process.
+    fn fill(state: &mut State, holder: u64) -> usize {
+        let grants = std::iter::from_fn(|| state.grant(holder, PART).map(std::mem::forget));
+        grants.count() * PART
+    }
+
+    #[test]
+    fn one_holder_leaves_room_for_others() {
+        let mut state = state();
+        assert_eq!(fill(&mut state, 1), HOLDER_BYTES_MAX);
+        assert!(!state.is_short());
+        let mut waits = state.wait(1, PART);
+        assert!(state.is_short());
+        // It does not wait behind one that may take no more.
+        assert_eq!(fill(&mut state, 2), BUDGET_BYTES - HOLDER_BYTES_MAX);
+        assert!(state.serve().is_empty());
+        state.put_back(2, PART);
+        assert!(state.serve().is_empty());
+        state.put_back(1, PART);
+        let served = state.serve();
+        assert_eq!(served.len(), 1);
+        assert!(waits.try_recv().is_err());
+        served
+            .into_iter()
+            .for_each(|(_, grant)| std::mem::forget(grant));
+    }
+
+    #[test]
+    fn holders_of_less_go_first_and_large_requests_are_not_passed_for_ever() {
+        let mut state = state();
+        fill(&mut state, 1);
+        fill(&mut state, 2);
+        let many: Vec<_> = (0..900).map(|_| state.wait(1, PART)).collect();
+        let _large = state.wait(3, 4 * PART);
+        let _other = state.wait(2, PART);
+        state.put_back(1, 3 * PART);
+        assert!(state.serve().is_empty(), "the next one needs more");
+        assert!(state.grant(1, PART).is_none());
+        state.put_back(1, PART);
+        let order: Vec<_> = state
+            .serve()
+            .into_iter()
+            .map(|(waiting, grant)| {
+                std::mem::forget(grant);
+                waiting.holder
+            })
+            .collect();
+        assert_eq!(order, [3]);
+        state.put_back(1, PART);
+        let served = state.serve();
+        assert_eq!(served[0].0.holder, 2);
+        served
+            .into_iter()
+            .for_each(|(_, grant)| std::mem::forget(grant));
+        drop(many);
+        // Those who left are no obstacle.
+        state.put_back(1, PART);
+        std::mem::forget(state.grant(1, PART).unwrap());
+    }
+
     #[tokio::test]
     async fn a_share_is_given_back_as_far_as_it_is_not_needed() {
-        let grant = reserve(512 << 10).await.unwrap();
-        assert_eq!(grant.resized(100 << 10).0.num_permits(), 100);
-        let grant = reserve(512 << 10).await.unwrap();
-        assert_eq!(grant.resized(700 << 10).0.num_permits(), 700);
+        HOLDER
+            .scope(7, async {
+                let grant = reserve(512 << 10).await.unwrap();
+                assert_eq!((grant.holder, grant.bytes), (7, 512 << 10));
+                assert_eq!(grant.resized(100 << 10).bytes, 100 << 10);
+                let grant = reserve(512 << 10).await.unwrap();
+                assert_eq!(grant.resized(700 << 10).bytes, 700 << 10);
+            })
+            .await;
     }
 }

@@ -75,7 +75,7 @@ pub enum Command {
     },
     /// Print what a running server is, how much it stores, and how much disk and memory that takes
     ///
-    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set.
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it.
     Status {
         /// The connection string that leads to the server (default: as for `doctor`)
         #[arg(value_name = "CONNECTION STRING")]
@@ -86,7 +86,7 @@ pub enum Command {
     },
     /// Show the clock of a running server, or move it: for tests of expiry, retention, leases and hidden messages
     ///
-    /// The clock never goes back. LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.
+    /// The clock never goes back. LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See docs/testing.md.
     Clock {
         #[command(subcommand)]
         action: Option<ClockAction>,
@@ -100,7 +100,7 @@ pub enum Command {
     },
     /// Show, set or remove the faults that a running server injects into requests
     ///
-    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See docs/testing.md.
     Faults {
         #[command(subcommand)]
         action: Option<FaultsAction>,
@@ -114,7 +114,7 @@ pub enum Command {
     },
     /// Reset the store of a running server, keep it as a snapshot, restore it, or fork it for a test
     ///
-    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set. See docs/testing.md.
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See docs/testing.md.
     State {
         #[command(subcommand)]
         action: StateAction,

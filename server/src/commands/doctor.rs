@@ -10,6 +10,7 @@ use crate::clock;
 use crate::codec::date;
 use crate::commands::print_line;
 use crate::commands::request_error::RequestError;
+use crate::console::CONSOLE_REALM;
 use crate::http_client::{self, Reply, UnreadableBody, Upload};
 use crate::local_services::OWN_SECRET;
 use crate::service_kind::ServiceKind;
@@ -314,16 +315,22 @@ impl Target {
     pub(super) fn administer(&self, method: &str, page: &str, body: &str) -> Result<Value, String> {
         // All services of a server have the same pages.
         let (_, endpoint) = &self.endpoints[0];
-        let password = std::env::var(CONSOLE_PASSWORD).unwrap_or_default();
-        let mut headers = Headers::new();
-        if !password.is_empty() {
-            let credentials = STANDARD.encode(format!("lazurite:{password}"));
-            headers.push(("Authorization".to_owned(), format!("Basic {credentials}")));
-        }
-        let answer = endpoint.address();
-        let answer =
-            answer.and_then(|address| endpoint.send_at(address, method, page, headers, body));
         let authority = endpoint.authority();
+        let answer = endpoint.address().and_then(|address| {
+            let send = |headers| endpoint.send_at(address, method, page, headers, body);
+            let answer = send(Headers::new())?;
+            let password = std::env::var(CONSOLE_PASSWORD).unwrap_or_default();
+            if password.is_empty() || !asks_for_password(&answer) {
+                return Ok(answer);
+            }
+            if !endpoint.is_secure && !address.ip().to_canonical().is_loopback() {
+                return Err(format!(
+                    "it asks for a password, and {CONSOLE_PASSWORD} is not sent in clear to another machine: use an https endpoint"
+                ));
+            }
+            let credentials = STANDARD.encode(format!("lazurite:{password}"));
+            send(vec![("Authorization".to_owned(), format!("Basic {credentials}"))])
+        });
         let answer = answer.map_err(|reason| {
             format!("nothing answers on {authority} ({reason}): see `lazurite doctor`")
         })?;
@@ -356,6 +363,12 @@ impl Target {
         headers.remove(0);
         headers
     }
+}
+
+/// Whether a server asks for the password of a console. It is sent to no other.
+fn asks_for_password(answer: &Answer) -> bool {
+    let challenge = answer.header("www-authenticate").unwrap_or_default();
+    answer.status == 401 && challenge.starts_with(&format!("Basic realm=\"{CONSOLE_REALM}\""))
 }
 
 /// The account that the first endpoint names, by its path or its host name.

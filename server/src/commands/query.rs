@@ -6,6 +6,7 @@ use crate::commands::{plain, print_line};
 use crate::console::csv;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Characters of a cell in a table for people.
@@ -92,7 +93,16 @@ fn print(rows: &[Row], format: QueryFormat) {
     let lines = std::iter::once(columns.clone()).chain(rows.iter().map(|row| cells(row, &columns)));
     let lines: Vec<Vec<String>> = lines.collect();
     if format == QueryFormat::Csv {
-        lines.iter().for_each(|line| print_line(csv::record(line)));
+        // A file has the values as they are; control characters could act on a terminal.
+        let is_terminal = std::io::stdout().is_terminal();
+        for line in &lines {
+            let record = csv::record(line);
+            print_line(if is_terminal {
+                visible(&record)
+            } else {
+                record
+            });
+        }
         return;
     }
     let shown: Vec<Vec<String>> = lines
@@ -114,6 +124,12 @@ fn print(rows: &[Row], format: QueryFormat) {
             .map(|(cell, width)| format!("{cell:<width$}"));
         print_line(padded.collect::<Vec<_>>().join("  ").trim_end());
     }
+}
+
+/// A record for a terminal: line ends of values stay.
+fn visible(record: &str) -> String {
+    let lines: Vec<_> = record.split('\n').map(plain).collect();
+    lines.join("\n")
 }
 
 /// Keys first, then the properties in the order in which they are met.
@@ -143,4 +159,17 @@ fn short(cell: &str) -> String {
         return plain;
     }
     plain.chars().take(CELL_MAX - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_shown_no_control_characters() {
+        assert_eq!(
+            visible("a,\"b\nc\",\u{1b}]0;x\u{7}"),
+            "a,\"b\nc\",\u{fffd}]0;x\u{fffd}"
+        );
+    }
 }

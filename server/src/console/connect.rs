@@ -5,6 +5,7 @@ use crate::console::Console;
 use crate::console::layout::{self, copy_button};
 use crate::console::respond::{Page, Visit};
 use crate::pages::Address;
+use crate::service_kind::ServiceKind;
 use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;
@@ -65,13 +66,26 @@ pub fn connection_string(
 
 /// The URL of a service, for clients where the visitor is.
 pub fn endpoint(visit: &Visit, address: &Address, account: &str) -> String {
+    format!("{}/{account}", origin_of(visit, address))
+}
+
+/// Scheme, host and port of a service, for clients where the visitor is.
+pub fn origin(console: &Console, visit: &Visit, service: ServiceKind) -> String {
+    let mut addresses = console.addresses().iter();
+    match addresses.find(|address| address.service == service) {
+        Some(address) => origin_of(visit, address),
+        None => format!("{}://{}", visit.scheme(), visit.host),
+    }
+}
+
+fn origin_of(visit: &Visit, address: &Address) -> String {
     let host = &visit.host;
     let name = match host.rfind(':') {
         // An IPv6 address has colons of its own, in brackets.
         Some(colon) if !host[colon..].contains(']') => &host[..colon],
         _ => host,
     };
-    format!("{}://{name}:{}/{account}", visit.scheme(), address.port)
+    format!("{}://{name}:{}", visit.scheme(), address.port)
 }
 
 /// Title, what to install, and the lines.

@@ -29,9 +29,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 
 /// Nothing but files of the console itself. Pages have neither inline scripts nor inline styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; \
@@ -42,10 +43,14 @@ pub const TOKEN_HEADER: &str = "x-lazurite-token";
 pub const TOKEN_FIELD: &str = "token";
 /// Wrong passwords of a minute that cost nothing.
 const FREE_FAILURES: u32 = 10;
-/// How long each attempt takes after these.
+/// How long each wrong one takes after these.
 const GUESS_DELAY: Duration = Duration::from_millis(500);
-/// Attempts that wait for their turn at the same time.
-const WAITING_MAX: usize = 8;
+/// Wrong ones of a client that wait for their refusal at the same time.
+const WAITING_MAX: u32 = 8;
+/// Clients whose wrong passwords are counted. All others count as one.
+const GUESSERS_MAX: usize = 1024;
+/// The realm of the challenge. Commands send the password to no other.
+pub const CONSOLE_REALM: &str = "Lazurite console";
 
 pub async fn guard(
     State(console): State<Arc<Console>>,
@@ -136,65 +141,81 @@ pub(super) async fn check_visitor(
         ));
     };
     if let Some(given) = password_of(headers) {
-        let _turn = console.guesses.turn().await?;
         if is_same(&console.token, &given, password) {
             return Ok(());
         }
-        console.guesses.failed();
+        console.guesses.delay(connection.origin.peer.ip()).await?;
     }
-    let challenge = HeaderValue::from_static("Basic realm=\"Lazurite console\", charset=\"UTF-8\"");
+    let challenge = format!("Basic realm=\"{CONSOLE_REALM}\", charset=\"UTF-8\"");
+    let challenge = HeaderValue::try_from(challenge).expect("the realm is plain text");
     let message =
         "The console asks for the password that Lazurite was started with; any user name will do.";
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
 }
 
-/// Slows down who guesses the password. A few wrong ones a minute cost nothing; after these, each attempt waits for its turn before it is
-/// compared, so that hanging up early tells nothing.
+/// Slows down clients that guess the password. A few wrong ones a minute cost nothing; after these, the refusals of a client come one
+/// after the other. The right password never waits, whatever others try.
+#[derive(Debug, Default)]
+pub(super) struct Guesses(Mutex<HashMap<Option<IpAddr>, Guesser>>);
+
 #[derive(Debug)]
-pub(super) struct Guesses {
-    recent: Mutex<(Instant, u32)>,
-    turn: tokio::sync::Mutex<()>,
-    waiting: Semaphore,
+struct Guesser {
+    /// The beginning of the present minute.
+    since: Instant,
+    wrong: u32,
+    /// When the last of its refusals is due.
+    due: Instant,
 }
 
 impl Guesses {
-    pub(super) fn new() -> Guesses {
-        Guesses {
-            recent: Mutex::new((Instant::now(), 0)),
-            turn: tokio::sync::Mutex::default(),
-            waiting: Semaphore::new(WAITING_MAX),
-        }
-    }
-
-    /// What an attempt holds while it is compared. Errors: `429` if too many wait.
-    async fn turn(&self) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>> {
-        if self.count(0) < FREE_FAILURES {
-            return Ok(None);
-        }
-        let Ok(_place) = self.waiting.try_acquire() else {
+    /// Waits until a wrong password of this client may be refused. Errors: `429` if too many of its own wait.
+    async fn delay(&self, client: IpAddr) -> Result<()> {
+        let Some(due) = self.count(network(client), Instant::now()) else {
             let message = "Too many wrong passwords were tried. Wait for a moment.";
             let retry = HeaderValue::from_static("1");
             return Err(
                 Failure::new(429, "TooManyAttempts", message).with_header(RETRY_AFTER, retry)
             );
         };
-        let turn = self.turn.lock().await;
-        tokio::time::sleep(GUESS_DELAY).await;
-        Ok(Some(turn))
+        tokio::time::sleep_until(due.into()).await;
+        Ok(())
     }
 
-    fn failed(&self) {
-        self.count(1);
-    }
-
-    /// Counts wrong passwords, and returns how many there were in the present minute.
-    fn count(&self, more: u32) -> u32 {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.0.elapsed() > Duration::from_secs(60) {
-            *recent = (Instant::now(), 0);
+    /// Counts a wrong password. Returns when its refusal is due; `None` if too many wait.
+    fn count(&self, client: IpAddr, now: Instant) -> Option<Instant> {
+        let mut guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        guessers.retain(|_, guesser| now < guesser.since + MINUTE);
+        let is_counted = guessers.len() < GUESSERS_MAX || guessers.contains_key(&Some(client));
+        let guesser = guessers
+            .entry(is_counted.then_some(client))
+            .or_insert(Guesser {
+                since: now,
+                wrong: 0,
+                due: now,
+            });
+        guesser.wrong = guesser.wrong.saturating_add(1);
+        if guesser.wrong <= FREE_FAILURES {
+            return Some(now);
         }
-        recent.1 = recent.1.saturating_add(more);
-        recent.1
+        let due = guesser.due.max(now) + GUESS_DELAY;
+        if due > now + GUESS_DELAY * WAITING_MAX {
+            return None;
+        }
+        guesser.due = due;
+        Some(due)
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A client that has an address of version 6 has as many as it likes of one network of 64 bits.
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => {
+            let prefix = u128::from(address) >> 64 << 64;
+            IpAddr::V6(prefix.into())
+        }
+        address => address,
     }
 }
 
@@ -283,4 +304,51 @@ fn is_same(key: &str, given: &str, secret: &str) -> bool {
     mac(given)
         .verify(&mac(secret).finalize().into_bytes())
         .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_passwords_wait_by_client_and_one_client_does_not_wait_for_another() {
+        let guesses = Guesses::default();
+        let now = Instant::now();
+        let of = |last: u8| IpAddr::from([10, 0, 0, last]);
+        for _ in 0..FREE_FAILURES {
+            assert_eq!(guesses.count(of(1), now), Some(now));
+        }
+        for place in 1..=WAITING_MAX {
+            let due = now + GUESS_DELAY * place;
+            assert_eq!(guesses.count(of(1), now), Some(due));
+        }
+        assert_eq!(guesses.count(of(1), now), None);
+        assert_eq!(guesses.count(of(2), now), Some(now));
+        let later = now + GUESS_DELAY;
+        assert_eq!(
+            guesses.count(of(1), later),
+            Some(later + GUESS_DELAY * WAITING_MAX)
+        );
+        let next_minute = now + MINUTE;
+        assert_eq!(guesses.count(of(1), next_minute), Some(next_minute));
+    }
+
+    #[test]
+    fn clients_beyond_those_that_are_counted_are_counted_as_one() {
+        let guesses = Guesses::default();
+        let now = Instant::now();
+        let of = |number: u32| IpAddr::from(number.to_be_bytes());
+        for number in 0..GUESSERS_MAX as u32 {
+            guesses.count(of(number), now);
+        }
+        let others = GUESSERS_MAX as u32..;
+        let free = others
+            .take(100)
+            .filter(|number| guesses.count(of(*number), now) == Some(now));
+        assert_eq!(free.count(), FREE_FAILURES as usize);
+        assert_eq!(guesses.0.lock().unwrap().len(), GUESSERS_MAX + 1);
+        let network_of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(network_of("2001:db8::1"), network_of("2001:db8::2:3"));
+        assert_eq!(network_of("::ffff:10.0.0.1"), of(0x0a00_0001));
+    }
 }

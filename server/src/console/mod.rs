@@ -38,6 +38,7 @@ mod undo;
 pub mod value_text;
 
 pub use crate::pages::PREFIX;
+pub use guard::CONSOLE_REALM;
 pub use layout::{duration as layout_duration, size as layout_size};
 
 use crate::accounts::Accounts;
@@ -105,7 +106,7 @@ impl Console {
             requests,
             edits: undo::Edits::default(),
             settings,
-            guesses: guard::Guesses::new(),
+            guesses: guard::Guesses::default(),
             started: Instant::now(),
             token: format!("{:032x}", u128::from_le_bytes(random)),
             addresses,

@@ -21,7 +21,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use clap::ValueEnum;
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The path of exports.
@@ -38,7 +38,7 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
     let layer = from_fn_with_state(console.clone(), guard);
     Router::new()
         .route("/_lazurite/state/export", get(export))
-        .route("/_lazurite/state/import", post(import))
+        .route("/_lazurite/state/import", post(import).delete(stop_import))
         .route_layer(layer)
 }
 
@@ -166,6 +166,12 @@ async fn import(
     let transfers = transfers(&console)?;
     let importing = transfers.import(&console.stores, destination, body.take());
     Ok(Json(importing.await?))
+}
+
+/// Ends the import that is under way.
+async fn stop_import(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
+    transfers(&console)?.stop_import()?;
+    Ok(Json(json!({ "stopped": true })))
 }
 
 /// Refuses the form of a browser, or of `curl -F`: its body is more than the file.

@@ -6,6 +6,7 @@ use crate::cli::{Cli, TlsVersion};
 use crate::connection::Opening;
 use crate::local_ca::LocalCa;
 use crate::private_files;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::TlsAcceptor;
@@ -47,13 +48,20 @@ impl Origin {
         match self {
             Origin::Files(cert) => certified(read_identity(cli, cert)?)
                 .map_err(|error| format!("--cert {}: {error}", cert.display())),
-            Origin::Ca(ca, accounts) => {
-                let mut names = cli.allowed_hosts.clone();
-                names.push(cli.host.clone());
-                certified(ca.issue(accounts, &names)?).map_err(|error| format!("--https: {error}"))
-            }
+            Origin::Ca(ca, accounts) => certified(ca.issue(accounts, &names(cli))?)
+                .map_err(|error| format!("--https: {error}")),
         }
     }
+}
+
+/// The names that flags give this server. All addresses at once are none.
+fn names(cli: &Cli) -> Vec<String> {
+    let is_all = cli
+        .host
+        .parse()
+        .is_ok_and(|address: IpAddr| address.is_unspecified());
+    let host = Some(cli.host.clone()).filter(|_| !is_all);
+    cli.allowed_hosts.iter().cloned().chain(host).collect()
 }
 
 impl Tls {
@@ -62,8 +70,8 @@ impl Tls {
         let origin = match &cli.cert {
             Some(cert) => Origin::Files(cert.clone()),
             None if cli.https => {
-                let names = accounts.names().map(str::to_owned).collect();
-                Origin::Ca(Box::new(LocalCa::of_user()?), names)
+                let accounts = accounts.names().map(str::to_owned).collect();
+                Origin::Ca(Box::new(LocalCa::of_user(&names(cli))?), accounts)
             }
             None => return Ok(None),
         };

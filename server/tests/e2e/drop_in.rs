@@ -384,6 +384,50 @@ fn probe(server: &Server, service: Service) {
     assert!(answer.header("x-ms-error-code").is_some());
 }
 
+/// Outside of the image nothing has said that others are kept out.
+#[test]
+fn lines_that_listen_on_all_addresses_start_with_a_warning_of_two_lines() {
+    let key = "account1:Zm9v";
+    for (line, accounts) in [
+        (
+            "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0",
+            None,
+        ),
+        ("azurite-blob --blobHost 0.0.0.0", None),
+        ("azurite-queue --queueHost ::", None),
+        ("azurite-table --tableHost 0", None),
+        ("azurite --blobHost 0.0.0.0", Some(key)),
+    ] {
+        let scratch = scratch();
+        let mut launched = launch(line, scratch.path());
+        if let Some(accounts) = accounts {
+            launched = launched.environment("AZURITE_ACCOUNTS", accounts);
+        }
+        let server = launched.start_services(services_of(line).len());
+        let log = server.log();
+        let warned: Vec<_> = log
+            .lines()
+            .skip_while(|line| !line.starts_with("WARNING: "))
+            .collect();
+        assert!(
+            warned.len() >= 2 && warned[1].contains("--host 127.0.0.1"),
+            "{line}: {log}"
+        );
+        assert!(
+            warned[0].contains("other machines may reach it"),
+            "{line}: {log}"
+        );
+        drop(server);
+        let quiet = launch(line, scratch.path()).environment("LAZURITE_I_KNOW", "1");
+        let server = quiet.start_services(services_of(line).len());
+        assert!(!server.log().contains("WARNING: "), "{line}");
+    }
+    let scratch = scratch();
+    let line = "lazurite --host 0.0.0.0 --inMemoryPersistence";
+    let (status, text) = launch(line, scratch.path()).refused();
+    assert!(!status.success() && text.contains("--i-know"), "{text}");
+}
+
 #[test]
 fn lines_for_a_machine_start_unchanged() {
     for (row, line) in HOST_LINES {

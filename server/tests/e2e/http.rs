@@ -98,16 +98,56 @@ impl Request {
     }
 
     /// The same with the parameters of a SAS for its credentials.
-    pub(crate) fn credited(mut self, sas: &str) -> Request {
-        let joint = if self.target.contains('?') { '&' } else { '?' };
-        self.target = format!("{}{joint}{sas}", self.target);
-        self.unsigned()
+    pub(crate) fn credited(self, sas: &str) -> Request {
+        self.parameter(sas).unsigned()
     }
 
     /// The same with part of its target replaced.
     pub(crate) fn retarget(mut self, part: &str, by: &str) -> Request {
         self.target = self.target.replacen(part, by, 1);
         self
+    }
+
+    /// The same with a parameter more.
+    pub(crate) fn parameter(mut self, parameter: &str) -> Request {
+        let joint = if self.target.contains('?') { '&' } else { '?' };
+        self.target = format!("{}{joint}{parameter}", self.target);
+        self
+    }
+
+    /// The same with another value of a header that it has.
+    pub(crate) fn set_header(mut self, name: &str, value: &str) -> Request {
+        for (given, text) in &mut self.headers {
+            if given.eq_ignore_ascii_case(name) {
+                value.clone_into(text);
+            }
+        }
+        self
+    }
+
+    /// The same with a word of the target and the headers replaced.
+    pub(crate) fn replace(mut self, word: &str, by: &str) -> Request {
+        self.target = self.target.replace(word, by);
+        for (_, value) in &mut self.headers {
+            *value = value.replace(word, by);
+        }
+        self
+    }
+
+    pub(crate) fn get_header(&self, name: &str) -> Option<&str> {
+        let is_named = |(given, _): &&(String, String)| given.eq_ignore_ascii_case(name);
+        self.headers
+            .iter()
+            .find(is_named)
+            .map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        &self.method
+    }
+
+    pub(crate) fn body_bytes(&self) -> &[u8] {
+        &self.body
     }
 
     pub(crate) fn service(&self) -> Service {
@@ -341,6 +381,11 @@ impl Connection {
         let sent = self.write(bytes);
         self.read(method)
             .map_err(|error| sent.err().unwrap_or(error))
+    }
+
+    /// Says that no more comes.
+    pub(crate) fn end_requests(&mut self) {
+        let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
     }
 
     /// Waits until an answer begins, without taking any of it.

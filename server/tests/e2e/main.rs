@@ -48,6 +48,7 @@ mod process;
 mod queue;
 mod races;
 mod recordings;
+mod refusals;
 mod rights;
 mod secondary;
 mod state;

@@ -830,3 +830,45 @@ fn fork_that_ends_under_its_export_is_not_made_again() {
     let forks: Value = serde_json::from_slice(&forks.is(200).body).unwrap();
     assert!(!forks.to_string().contains(fork), "{forks}");
 }
+
+#[test]
+fn an_import_can_be_stopped_and_the_next_one_runs() {
+    let (location, server) = with_names(&[], &[]);
+    let stop = || state("DELETE", "import").send(&server);
+    assert_eq!(stop().status, 404);
+    let archive = archive(&[("blobs/bbb/name", "content"), (MANIFEST, "{\"format\":1}")]);
+    let bytes = import("", archive.clone()).bytes();
+    let mut importing = Connection::open(&server, Service::Blob).unwrap();
+    importing.write(&bytes[..bytes.len() - 1]).unwrap();
+    wait_until("an import has begun", || {
+        !self::scratch(location.path()).is_empty()
+    });
+    let under_way = refused(
+        &import("", archive.clone()).send(&server),
+        409,
+        "TransferUnderWay",
+    );
+    assert!(under_way.contains("DELETE"), "{under_way}");
+    stop().is(200);
+    let message = refused(&importing.read("POST").unwrap(), 409, "ImportStopped");
+    assert!(message.contains("Nothing was imported"), "{message}");
+    assert_eq!(stop().status, 404);
+    import("", archive).send(&server).is(200);
+    assert_eq!(names(&server), set(&["bbb"]));
+}
+
+/// 150 MiB of zeros are some kilobytes of an archive.
+#[test]
+fn an_archive_counts_against_the_quota() {
+    let (location, server) = with_names(&[], &["--disk-quota=256"]);
+    let zeros = "\0".repeat(150 << 20);
+    let archive = archive(&[("blobs/bbb/name", &zeros), (MANIFEST, "{\"format\":1}")]);
+    let message = refused(
+        &import("", archive).send(&server),
+        507,
+        "InsufficientStorage",
+    );
+    assert!(message.contains("--disk-quota"), "{message}");
+    assert!(scratch(location.path()).is_empty());
+    assert_eq!(names(&server), set(&[]));
+}

@@ -1,8 +1,8 @@
 //! Reads Parquet row by row, with random access to the content, and only the columns that a statement names.
 //!
-//! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages` checks the size of a page before
-//! it allocates memory for it, and a panic of the decoder ends only the query. Supported are columns with one value per row, in
-//! structs or not; lists and maps are refused. Source: Apache Parquet, File format.
+//! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages` checks the size and the encoding of a
+//! page before it allocates memory for it, the numbers of rows and values have to agree, and a panic of the decoder ends only the query.
+//! Supported are columns with one value per row, in structs or not; lists and maps are refused. Source: Apache Parquet, File format.
 
 mod content;
 mod pages;
@@ -24,6 +24,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMe
 use parquet::file::reader::RowGroupReader;
 use parquet::record::reader::{ReaderIter, RowIter, TreeBuilder};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -37,6 +38,9 @@ const BATCH_ROWS: usize = 256;
 const WINDOWS_BYTES: usize = 32 << 20;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 const WINDOW_BYTES_MIN: usize = 8 << 10;
+/// Least bytes of a page with its header, and most values of one.
+const PAGE_BYTES_MIN: u64 = 8;
+const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
 const MAGIC: &[u8] = b"PAR1";
 const MAGIC_ENCRYPTED: &[u8] = b"PARE";
 
@@ -48,6 +52,8 @@ pub enum Step {
     RowGroup,
     /// A row, as an object.
     Row(std::result::Result<Json, RowError>),
+    /// That many rows without columns.
+    EmptyRows(u64),
     End,
 }
 
@@ -57,7 +63,8 @@ pub struct ParquetReader {
     memory: Memory,
     file: Option<File>,
     next_group: usize,
-    rows: Rows,
+    /// The remaining rows of a row group.
+    rows: Option<Box<ReaderIter>>,
     /// Bytes of the row groups opened so far, and the offset of the current one.
     pub taken: u64,
     pub record_start: u64,
@@ -79,13 +86,6 @@ struct File {
     schema: SchemaDescPtr,
 }
 
-/// The remaining rows of a row group.
-enum Rows {
-    /// The number of rows without columns.
-    Empty(u64),
-    Columns(Box<ReaderIter>),
-}
-
 impl ParquetReader {
     pub fn new(content: Arc<dyn Content>) -> ParquetReader {
         ParquetReader {
@@ -93,7 +93,7 @@ impl ParquetReader {
             memory: Memory::default(),
             file: None,
             next_group: 0,
-            rows: Rows::Empty(0),
+            rows: None,
             taken: 0,
             record_start: 0,
         }
@@ -102,11 +102,10 @@ impl ParquetReader {
     /// Reads the next row. The first call returns the columns: those of `fields`, whose names are set to those in the file, or all.
     pub fn next(&mut self, fields: Option<&mut [Field]>) -> std::result::Result<Step, Fatal> {
         // After a panic the reader is not used again, since the query ends.
-        let step = catch_unwind(AssertUnwindSafe(|| match &self.file {
+        let step = decoding(|| match &self.file {
             None => self.open(fields),
             Some(_) => self.row(),
-        }));
-        let step = step.unwrap_or_else(|_| Err(failed("the file cannot be decoded")));
+        });
         step.map_err(|error| Fatal {
             name: "ParquetError",
             description: match error {
@@ -120,8 +119,7 @@ impl ParquetReader {
     /// Opens the file. Returns all columns with their types, and the number of rows; the rows that follow have the first `most`
     /// columns of those that can be read. The error is a sentence.
     pub fn open_first(&mut self, most: usize) -> std::result::Result<Opened, String> {
-        let opened = catch_unwind(AssertUnwindSafe(|| self.select_first(most)));
-        let opened = opened.unwrap_or_else(|_| Err(failed("the file cannot be decoded")));
+        let opened = decoding(|| self.select_first(most));
         opened.map_err(|error| match error {
             ParquetError::General(reason) => format!("Parquet: {reason}."),
             _ => "Parquet: the file cannot be decoded.".to_owned(),
@@ -154,7 +152,10 @@ impl ParquetReader {
             .iter()
             .map(|column| column.name().to_owned())
             .collect();
-        let rows = metadata.file_metadata().num_rows().max(0) as u64;
+        let mut rows = 0u64;
+        for group in metadata.row_groups() {
+            rows = rows.saturating_add(self.row_count(group)?);
+        }
         let schema = Arc::new(SchemaDescriptor::new(Arc::new(group(first)?)));
         self.file = Some(File { metadata, schema });
         Ok(Opened {
@@ -232,18 +233,11 @@ impl ParquetReader {
         let Some(file) = &self.file else {
             return Ok(Step::End);
         };
-        match &mut self.rows {
-            Rows::Empty(0) => {}
-            Rows::Empty(left) => {
-                *left -= 1;
-                return Ok(Step::Row(Ok(Json::Object(Vec::new()))));
-            }
-            Rows::Columns(rows) => {
-                if let Some(row) = rows.next().transpose()? {
-                    let row = values::object(row, file.schema.root_schema());
-                    return Ok(Step::Row(row));
-                }
-            }
+        if let Some(rows) = &mut self.rows
+            && let Some(row) = rows.next().transpose()?
+        {
+            let row = values::object(row, file.schema.root_schema());
+            return Ok(Step::Row(row));
         }
         let Some(group) = file.metadata.row_groups().get(self.next_group) else {
             self.taken = self.content.length();
@@ -256,18 +250,50 @@ impl ParquetReader {
             .saturating_add(group.compressed_size().max(0) as u64);
         self.taken = taken.min(self.content.length());
         // Frees the pages of the last row group before those of the next one are read.
-        self.rows = Rows::Empty(0);
-        self.rows = self.open_group(file, group)?;
-        Ok(Step::RowGroup)
+        self.rows = None;
+        match self.row_count(group)? {
+            // Such a group may be without pages.
+            0 => Ok(Step::RowGroup),
+            rows if file.schema.num_columns() == 0 => Ok(Step::EmptyRows(rows)),
+            _ => {
+                self.rows = Some(self.open_group(file, group)?);
+                Ok(Step::RowGroup)
+            }
+        }
     }
 
-    fn open_group(&self, file: &File, group: &RowGroupMetaData) -> Result<Rows> {
+    /// The number of rows that a group declares, if its columns agree and have room for them. A column of nulls takes next to no bytes,
+    /// so that their number cannot be told from the size of the content.
+    fn row_count(&self, group: &RowGroupMetaData) -> Result<u64> {
         let rows = u64::try_from(group.num_rows())
             .map_err(|_| failed("a row group has a negative number of rows"))?;
-        let columns = file.schema.num_columns();
-        if columns == 0 {
-            return Ok(Rows::Empty(rows));
+        let mut holds = if group.num_columns() == 0 {
+            0
+        } else {
+            u64::MAX
+        };
+        for column in group.columns() {
+            let values = u64::try_from(column.num_values()).unwrap_or(0);
+            let is_flat = column.column_descr().max_rep_level() == 0;
+            if values < rows || is_flat && values > rows {
+                return Err(failed(
+                    "a row group and its columns declare different numbers of rows",
+                ));
+            }
+            let bytes = u64::try_from(column.compressed_size()).unwrap_or(0);
+            let pages = bytes.min(self.content.length()).div_ceil(PAGE_BYTES_MIN);
+            holds = holds.min(pages.saturating_mul(PAGE_VALUES_MAX));
         }
+        if rows > holds {
+            return Err(failed(
+                "a row group declares more rows than its pages can hold",
+            ));
+        }
+        Ok(rows)
+    }
+
+    fn open_group(&self, file: &File, group: &RowGroupMetaData) -> Result<Box<ReaderIter>> {
+        let columns = file.schema.num_columns();
         let window_bytes = (WINDOWS_BYTES / columns).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
         let group = Group {
             metadata: group,
@@ -276,9 +302,25 @@ impl ParquetReader {
             window_bytes,
         };
         let tree = TreeBuilder::new().with_batch_size(BATCH_ROWS);
-        let rows = tree.as_iter(file.schema.clone(), &group)?;
-        Ok(Rows::Columns(Box::new(rows)))
+        Ok(Box::new(tree.as_iter(file.schema.clone(), &group)?))
     }
+}
+
+thread_local! {
+    static IS_DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread decodes a file. A panic of the decoder is then an error of the file, and ends the query alone.
+pub fn is_decoding() -> bool {
+    IS_DECODING.get()
+}
+
+/// Runs a step of the decoder, whose panics are errors.
+fn decoding<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
+    let outer = IS_DECODING.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(step));
+    IS_DECODING.set(outer);
+    done.unwrap_or_else(|_| Err(failed("the file cannot be decoded")))
 }
 
 /// The type of a column, as the file names it.

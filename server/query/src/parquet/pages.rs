@@ -1,5 +1,6 @@
 //! Reads the pages of a column chunk in order. Sizes that a file declares are checked before memory is allocated: all pages in
-//! memory count against one limit, and a compressed page may not expand beyond its declared size.
+//! memory count against one limit, and a compressed page may not expand beyond its declared size. The decoder is handed no encoding that
+//! it cannot decode, and as many values as the column chunk declares.
 //! Source: Apache Parquet, parquet.thrift, "PageHeader"; Encodings; Compression.
 
 use crate::parquet::content::{Content, failed};
@@ -105,10 +106,13 @@ pub struct Pages {
     window_at: u64,
     window_bytes: usize,
     next_header: Option<Header>,
+    has_dictionary: bool,
+    /// Values of the chunk that no page has had yet.
+    values_left: u64,
 }
 
 impl Pages {
-    /// Reads `window_bytes` at a time. Errors: the chunk is not within the content.
+    /// Reads `window_bytes` at a time. Errors: the chunk is not within the content, or has a negative size.
     pub fn new(
         content: Arc<dyn Content>,
         memory: Memory,
@@ -127,6 +131,8 @@ impl Pages {
         let Some(end) = end.filter(|end| *end <= content.length()) else {
             return Err(failed("a column chunk is beyond the end of the blob"));
         };
+        let values_left = u64::try_from(chunk.num_values());
+        let values_left = values_left.map_err(|_| failed("a column has a negative size"))?;
         let physical = chunk.column_type();
         let value_bytes = match physical {
             Type::BOOLEAN => 1,
@@ -149,6 +155,8 @@ impl Pages {
             window_at: 0,
             window_bytes,
             next_header: None,
+            has_dictionary: false,
+            values_left,
         })
     }
 
@@ -246,15 +254,38 @@ impl Pages {
             content,
             _reserved: reserved,
         });
-        self.to_page(header, buf)
+        let page = self.to_page(&header, buf)?;
+        self.pass(&header)?;
+        Ok(page)
     }
 
-    fn to_page(&self, header: Header, buf: Bytes) -> Result<Page> {
+    /// Counts the values of a page that is read or skipped.
+    fn pass(&mut self, header: &Header) -> Result<()> {
+        if header.kind == DICTIONARY_PAGE {
+            self.has_dictionary = true;
+            return Ok(());
+        }
+        let left = self.values_left.checked_sub(header.values as u64);
+        self.values_left =
+            left.ok_or_else(|| failed("a column has more values than it declares"))?;
+        Ok(())
+    }
+
+    /// Fails at the end of the chunk if values are missing: the decoder would make up nulls.
+    fn check_complete(&self) -> Result<()> {
+        match self.values_left {
+            0 => Ok(()),
+            _ => Err(failed("a column has fewer values than it declares")),
+        }
+    }
+
+    fn to_page(&self, header: &Header, buf: Bytes) -> Result<Page> {
         let number = |number: usize| {
             u32::try_from(number).map_err(|_| failed("a page declares too many values"))
         };
         let num_values = number(header.values)?;
         let encoding = encoding(header.encoding)?;
+        self.check_encoding(header.kind, encoding)?;
         Ok(match header.kind {
             DATA_PAGE => Page::DataPage {
                 buf,
@@ -289,6 +320,35 @@ impl Pages {
     }
 }
 
+impl Pages {
+    /// Fails for an encoding that pages of this kind and type do not have. The decoder panics on some of them.
+    fn check_encoding(&self, kind: usize, encoding: Encoding) -> Result<()> {
+        use Encoding as E;
+        let is_one = match (kind, encoding) {
+            (DICTIONARY_PAGE, E::PLAIN | E::PLAIN_DICTIONARY) | (_, E::PLAIN) => true,
+            (DICTIONARY_PAGE, _) => false,
+            (_, E::PLAIN_DICTIONARY | E::RLE_DICTIONARY) if !self.has_dictionary => {
+                return Err(failed("a page refers to a dictionary that is missing"));
+            }
+            (_, E::PLAIN_DICTIONARY | E::RLE_DICTIONARY) => true,
+            (_, E::RLE) => self.physical == Type::BOOLEAN,
+            (_, E::DELTA_BINARY_PACKED) => matches!(self.physical, Type::INT32 | Type::INT64),
+            (_, E::BYTE_STREAM_SPLIT) => !matches!(
+                self.physical,
+                Type::BOOLEAN | Type::INT96 | Type::BYTE_ARRAY
+            ),
+            _ => false,
+        };
+        if is_one {
+            return Ok(());
+        }
+        let physical = self.physical;
+        Err(failed(format!(
+            "values of type {physical} do not have the encoding {encoding}"
+        )))
+    }
+}
+
 impl Iterator for Pages {
     type Item = Result<Page>;
 
@@ -301,7 +361,7 @@ impl PageReader for Pages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         match self.header()? {
             Some(header) => self.page(header).map(Some),
-            None => Ok(None),
+            None => self.check_complete().map(|()| None),
         }
     }
 
@@ -321,6 +381,7 @@ impl PageReader for Pages {
     fn skip_next_page(&mut self) -> Result<()> {
         if let Some(header) = self.header()? {
             self.at += header.compressed_bytes as u64;
+            self.pass(&header)?;
         }
         Ok(())
     }
@@ -376,15 +437,21 @@ impl Header {
     }
 }
 
-/// The encodings whose decoders allocate no memory by a size in the page alone. The decoders of deltas do.
+/// The encodings whose decoders allocate no memory by a size in the page alone. The decoders of the deltas of lengths and texts do.
 fn encoding(number: usize) -> Result<Encoding> {
     Ok(match number {
         0 => Encoding::PLAIN,
         2 => Encoding::PLAIN_DICTIONARY,
         3 => Encoding::RLE,
         8 => Encoding::RLE_DICTIONARY,
+        5 => Encoding::DELTA_BINARY_PACKED,
         9 => Encoding::BYTE_STREAM_SPLIT,
-        5..=7 => return Err(failed("delta encodings are not supported")),
+        6 => {
+            return Err(failed(
+                "the encoding DELTA_LENGTH_BYTE_ARRAY is not supported",
+            ));
+        }
+        7 => return Err(failed("the encoding DELTA_BYTE_ARRAY is not supported")),
         _ => return Err(failed("an encoding is unknown")),
     })
 }
@@ -421,6 +488,7 @@ fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Resu
             content
         }
         Compression::ZSTD(_) => zstd::bulk::decompress(compressed, bytes).map_err(failed)?,
+        Compression::LZ4 => hadoop_lz4(compressed, bytes).ok_or_else(unequal)?,
         Compression::LZ4_RAW => lz4_flex::block::decompress(compressed, bytes).map_err(failed)?,
         other => return Err(failed(format!("the compression {other} is not supported"))),
     };
@@ -428,6 +496,23 @@ fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Resu
         return Err(unequal());
     }
     Ok(content)
+}
+
+/// Decompresses blocks of LZ4 with their sizes before and after, in four bytes each, big-endian. The older of the two forms of LZ4 is
+/// not specified; this is what Hadoop writes. `None` if it is something else, or longer than `bytes`.
+fn hadoop_lz4(mut compressed: &[u8], bytes: usize) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    let size = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes) as usize;
+    while let Some((plain, rest)) = compressed.split_first_chunk() {
+        let (packed, rest) = rest.split_first_chunk()?;
+        let (block, rest) = rest.split_at_checked(size(packed))?;
+        if size(plain) > bytes - content.len() {
+            return None;
+        }
+        content.extend(lz4_flex::block::decompress(block, size(plain)).ok()?);
+        compressed = rest;
+    }
+    (compressed.is_empty() && content.len() <= bytes).then_some(content)
 }
 
 #[cfg(test)]
@@ -445,10 +530,13 @@ mod tests {
         let snappy = snap::raw::Encoder::new().compress_vec(&zeros).unwrap();
         let zstd = zstd::bulk::compress(&zeros, 1).unwrap();
         let lz4 = lz4_flex::block::compress(&zeros);
+        let size = |bytes: usize| (bytes as u32).to_be_bytes();
+        let hadoop = [&size(zeros.len())[..], &size(lz4.len()), &lz4].concat();
         for (compression, compressed) in [
             (Compression::GZIP(Default::default()), gzip),
             (Compression::SNAPPY, snappy),
             (Compression::ZSTD(Default::default()), zstd),
+            (Compression::LZ4, hadoop),
             (Compression::LZ4_RAW, lz4),
             (Compression::UNCOMPRESSED, zeros.clone()),
         ] {

@@ -1,6 +1,13 @@
 use super::*;
 use crate::run::tests::{Answer, read};
 use crate::{ArrowField, ArrowType, Dialect, Format, Input, Query, Running, Signal, Status};
+use ::parquet::basic::Encoding;
+use ::parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use ::parquet::file::metadata::ParquetMetaDataWriter;
+use ::parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use ::parquet::file::writer::SerializedFileWriter;
+use ::parquet::schema::parser::parse_message_type;
+use ::parquet::schema::types::ColumnPath;
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use proptest::prelude::*;
@@ -11,6 +18,8 @@ const SNAPPY: &[u8] = include_bytes!("../../tests/data/people-snappy.parquet");
 const ZSTD: &[u8] = include_bytes!("../../tests/data/people-zstd-v2.parquet");
 const GZIP: &[u8] = include_bytes!("../../tests/data/people-gzip.parquet");
 const LZ4: &[u8] = include_bytes!("../../tests/data/people-lz4.parquet");
+/// A file of 112 bytes whose row group declares 2^62 rows.
+const ENDLESS: &[u8] = include_bytes!("../../tests/data/endless.parquet");
 const LISTS: &[u8] = include_bytes!("../../tests/data/lists.parquet");
 
 struct InMemory(Bytes);
@@ -154,6 +163,193 @@ fn unreadable_files_end_the_result_with_an_error() {
     let at = long.len() - 8;
     long[at..at + 4].copy_from_slice(&100_000u32.to_le_bytes());
     assert_eq!(of("SELECT * FROM BlobStorage", &long), fatal);
+}
+
+/// Writes a file with the required columns `a` and `t` (texts), with that many rows in each group.
+fn written(
+    groups: &[usize],
+    change: impl Fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
+) -> Vec<u8> {
+    let schema = "message m { required int64 a; optional binary t (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let properties = change(WriterProperties::builder()).build();
+    let mut out = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut out, schema, Arc::new(properties)).unwrap();
+    let mut next = 0;
+    for rows in groups {
+        let mut group = writer.next_row_group().unwrap();
+        let numbers: Vec<i64> = (next..next + *rows as i64).collect();
+        next += *rows as i64;
+        let mut column = group.next_column().unwrap().unwrap();
+        column
+            .typed::<Int64Type>()
+            .write_batch(&numbers, None, None)
+            .unwrap();
+        column.close().unwrap();
+        let texts: Vec<_> = numbers
+            .iter()
+            .map(|number| ByteArray::from(&*format!("t{number}")))
+            .collect();
+        let mut column = group.next_column().unwrap().unwrap();
+        let levels = vec![1; *rows];
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&texts, Some(&levels), None)
+            .unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+    out
+}
+
+#[test]
+fn files_and_row_groups_without_rows_are_skipped() {
+    for (groups, rows) in [(&[][..], 0), (&[0], 0), (&[2, 0, 1], 3), (&[0, 0, 3, 0], 3)] {
+        let content = written(groups, |properties| properties);
+        let expected: String = (0..rows).map(|row| format!("{{\"a\":{row}}}\n")).collect();
+        assert_eq!(answer("SELECT a FROM BlobStorage", &content), expected);
+        let count = answer("SELECT COUNT(*) FROM BlobStorage", &content);
+        assert_eq!(count, format!("{{\"_1\":{rows}}}\n"));
+        assert_eq!(answer("SELECT COUNT(t) FROM BlobStorage", &content), count);
+        assert_eq!(
+            answer("SELECT * FROM BlobStorage", &content)
+                .lines()
+                .count(),
+            rows
+        );
+        let some = answer("SELECT 1 FROM BlobStorage WHERE 1 = 1 LIMIT 2", &content);
+        assert_eq!(some.lines().count(), rows.min(2));
+    }
+}
+
+#[test]
+fn deltas_of_numbers_are_read() {
+    let content = written(&[300, 5], |properties| {
+        let properties = properties.set_dictionary_enabled(false);
+        let deltas = Encoding::DELTA_BINARY_PACKED;
+        properties.set_column_encoding(ColumnPath::from("a"), deltas)
+    });
+    assert_eq!(
+        answer("SELECT SUM(a) s FROM BlobStorage", &content),
+        "{\"s\":46360}\n"
+    );
+    let texts = written(&[3], |properties| {
+        let properties = properties.set_dictionary_enabled(false);
+        let deltas = Encoding::DELTA_BYTE_ARRAY;
+        properties.set_column_encoding(ColumnPath::from("t"), deltas)
+    });
+    assert_eq!(
+        run("SELECT t FROM BlobStorage", json(), &texts)
+            .errors
+            .len(),
+        1
+    );
+    assert_eq!(
+        answer("SELECT COUNT(a) FROM BlobStorage", &texts),
+        "{\"_1\":3}\n"
+    );
+}
+
+/// The file with another footer: the numbers of rows that its groups declare, and of values that its columns do.
+fn declaring(content: &[u8], rows: i64, values: i64) -> Vec<u8> {
+    let length = content.len();
+    let footer_bytes =
+        u32::from_le_bytes(content[length - 8..length - 4].try_into().unwrap()) as usize;
+    let footer_at = length - 8 - footer_bytes;
+    let metadata = ParquetMetaDataReader::decode_metadata(&content[footer_at..length - 8]).unwrap();
+    let mut builder = metadata.into_builder();
+    for group in builder.take_row_groups() {
+        let columns = group.columns().iter().map(|column| {
+            let column = column.clone().into_builder().set_num_values(values);
+            column.build().unwrap()
+        });
+        let columns = columns.collect();
+        let group = group
+            .into_builder()
+            .set_num_rows(rows)
+            .set_column_metadata(columns);
+        builder = builder.add_row_group(group.build().unwrap());
+    }
+    let mut out = content[..footer_at].to_vec();
+    ParquetMetaDataWriter::new(&mut out, &builder.build())
+        .finish()
+        .unwrap();
+    out
+}
+
+#[test]
+fn declared_numbers_of_rows_are_not_believed() {
+    let content = written(&[3], |properties| properties);
+    let all = [
+        "SELECT COUNT(*) FROM BlobStorage",
+        "SELECT a FROM BlobStorage",
+        "SELECT t FROM BlobStorage",
+    ];
+    for sql in all {
+        assert_eq!(
+            run(sql, json(), &declaring(&content, 3, 3)).errors,
+            [],
+            "{sql}"
+        );
+        for (rows, values) in [
+            (1 << 62, 3),
+            (3, 1 << 62),
+            (1 << 62, 1 << 62),
+            (2, 3),
+            (-1, 3),
+            (-1, -1),
+        ] {
+            let found = run(sql, json(), &declaring(&content, rows, values));
+            assert_eq!(found.errors.len(), 1, "{sql}: {rows} {values}");
+        }
+    }
+    // Pages could hold that many. They do not, which is seen where they are read.
+    for rows in [4, 1 << 31] {
+        let declaring = declaring(&content, rows, rows);
+        for sql in &all[1..] {
+            let found = run(sql, json(), &declaring);
+            assert_eq!(found.errors.len(), 1, "{sql}: {rows}");
+            assert!(found.data.lines().count() <= 3, "{sql}: {rows}");
+        }
+    }
+}
+
+/// A file that declared 2^62 rows kept a query running for ever.
+#[test]
+fn rows_without_content_are_counted_at_once() {
+    for sql in [
+        "SELECT COUNT(*) FROM BlobStorage",
+        "SELECT COUNT(1) FROM BlobStorage",
+    ] {
+        assert_eq!(run(sql, json(), ENDLESS).errors.len(), 1, "{sql}");
+    }
+    // As many as its pages could hold: 10 bytes could be two pages.
+    let most = 2 * i64::from(i32::MAX);
+    let content = declaring(ENDLESS, most, most);
+    let count = answer("SELECT COUNT(*) FROM BlobStorage", &content);
+    assert_eq!(count, format!("{{\"_1\":{most}}}\n"));
+}
+
+#[test]
+fn a_page_without_its_dictionary_is_an_error_and_no_panic() {
+    let mut content = written(&[3], |properties| properties);
+    // The kind of the first page: the dictionary becomes an index, which is skipped.
+    assert_eq!(content[4..6], [0x15, 0x04]);
+    content[5] = 0x02;
+    let mut reader = ParquetReader::new(Arc::new(InMemory(content.into())));
+    let fatal = loop {
+        match reader.next(None) {
+            Ok(Step::End) => panic!("the page was read"),
+            Ok(_) => assert!(!is_decoding()),
+            Err(fatal) => break fatal,
+        }
+    };
+    assert!(
+        fatal.description.contains("dictionary that is missing"),
+        "{}",
+        fatal.description
+    );
 }
 
 fn batches(bytes: &[u8]) -> Vec<RecordBatch> {

@@ -1,8 +1,11 @@
-//! Whether the matrix of rights (`tests/e2e/matrix.rs`) has a row for every operation of every service.
+//! Whether the matrix of rights (`tests/e2e/matrix.rs`) has a row for every operation of every service, and the matrix of refusals
+//! (`tests/e2e/refusals.rs`) one for every operation that changes something.
 
+use crate::request::operation::Operation;
 use crate::{blob, queue, table};
 
 const MATRIX: &str = include_str!("../../../tests/e2e/matrix.rs");
+const REFUSALS: &str = include_str!("../../../tests/e2e/refusals.rs");
 
 /// The part of a source between two texts.
 fn between<'a>(source: &'a str, start: &str, end: &str) -> &'a str {
@@ -26,4 +29,19 @@ fn every_operation_has_a_row_in_the_matrix_of_rights() {
     assert_eq!(missing("fn blob_rows()", blob), [""; 0]);
     assert_eq!(missing("fn queue_rows()", queue), [""; 0]);
     assert_eq!(missing("fn table_rows()", table), [""; 0]);
+}
+
+fn without_refusals<R>(operations: &'static [Operation<R>]) -> Vec<&'static str> {
+    let changing = operations.iter().filter(|row| row.changes_state);
+    // A key is computed, and nothing is kept of it.
+    let changing = changing.filter(|row| row.name != "GetUserDelegationKey");
+    let is_missing = |name: &&str| !REFUSALS.contains(&format!("\"{name}\""));
+    changing.map(|row| row.name).filter(is_missing).collect()
+}
+
+#[test]
+fn every_operation_that_changes_something_has_a_row_of_refusals() {
+    assert_eq!(without_refusals(blob::operations::OPERATIONS), [""; 0]);
+    assert_eq!(without_refusals(queue::operations::OPERATIONS), [""; 0]);
+    assert_eq!(without_refusals(table::operations::OPERATIONS), [""; 0]);
 }

@@ -9,6 +9,7 @@ use crate::request::blob_names::{blob_names, blob_names_as_sent};
 use crate::request::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::response::error::{Failure, Result, common};
 use lazurite_base::policies::StoredPolicy;
+use lazurite_blob::Guid;
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
@@ -271,6 +272,24 @@ impl<'a> Sas<'a> {
         }
     }
 
+    /// Checks the user that the SAS is for, whose rights its signer vouches for (`saoid`) or wants to be checked (`suoid`).
+    /// Source: Create a user delegation SAS, "Specify a signed object ID".
+    fn check_agent(&self) -> Result<()> {
+        let (vouched, checked) = (self.optional("saoid"), self.optional("suoid"));
+        if vouched.is_some() && checked.is_some() {
+            return Err(failed("saoid and suoid exclude each other."));
+        }
+        if checked.is_some() {
+            return Err(failed(
+                "suoid asks for a check of the user's POSIX rights, which blobs have only in a hierarchical namespace.",
+            ));
+        }
+        match vouched {
+            Some(id) if Guid::parse(&id).is_none() => Err(failed("saoid is not a GUID.")),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that only a user delegation SAS has to pass: the service and lifetime of its key, and its user.
     fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
         if self.optional("si").is_some() {
@@ -301,6 +320,7 @@ impl<'a> Sas<'a> {
         if time("se")? > moved(expiry, context.system_now, context.sas_now) {
             return Err(failed("se is after ske: a SAS cannot outlive its key."));
         }
+        self.check_agent()?;
         let user = self.optional("sduoid");
         let tenant = self.optional("skdutid");
         let is_user = |bearer: &Bearer| {

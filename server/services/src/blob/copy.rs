@@ -4,14 +4,15 @@ use crate::blob::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
     staged,
 };
-use crate::blob::checksums::put_checksums;
+use crate::blob::checksums::{put_checksums, put_values};
 use crate::blob::conditions::optional_id;
 use crate::blob::copy_state::status_text;
 use crate::blob::encryption::{OWN, customer_key};
 use crate::blob::fetcher::unverified;
 use crate::blob::page_blob::{pages, put_sequence, sequence_conditions};
-use crate::blob::pending_copy::{copy_foreign, copy_foreign_from_url};
+use crate::blob::pending_copy::copy_foreign;
 use crate::blob::read::DOWNLOAD_CHUNK_BYTES;
+use crate::blob::remote_source::{Found, RemoteSource};
 use crate::blob::request::Request;
 use crate::blob::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
@@ -23,15 +24,13 @@ use crate::blob::write::settings;
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{CONTENT_MD5, empty, put};
+use crate::response::headers::{empty, put};
 use axum::body::Body;
 use axum::http::Response;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksummer,
-    Checksums, Conditions, CopyBlob, CopyOutcome, ETags, Error, Guid, PageUpdate, PutBlob, PutPage,
-    Tags, Ticket, Upload, UploadKind,
+    Checksums, Conditions, CopyBlob, CopyOutcome, ETags, Error, Guid, Metadata, PageUpdate,
+    PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
 
 /// Copy Blob: at once, because the content is shared and not copied.
@@ -43,60 +42,152 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
         Origin::RemoteSource(foreign) => return copy_foreign(request, foreign).await,
     };
     let copy = copy_request(&request, &source.url, &source.conditions)?;
-    respond_to_copy(request, source, copy, |blobs, source, r, copy| {
-        blobs.copy_blob(&source.address(), &r.address(), copy)
-    })
-    .await
+    let create_only = request.is_create_only();
+    let copied = request
+        .change(move |blobs, r| blobs.copy_blob(&source.address(), &r.address(), copy))
+        .await;
+    let (outcome, ticket) = copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    Ok(copy_response(&outcome))
 }
 
 /// Copy Blob From URL. Source: there, "Request headers".
 pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
-    let source = match origin(&request, Credentials::OfTheSource).await? {
-        Origin::Own(source) => source,
-        Origin::RemoteSource(foreign) => return copy_foreign_from_url(request, foreign).await,
-    };
+    let claimed = source_checksums(&request)?;
+    match origin(&request, Credentials::OfTheSource).await? {
+        Origin::Own(source) => copy_own_blob(request, source, claimed).await,
+        Origin::RemoteSource(foreign) => copy_remote_blob(request, foreign, claimed).await,
+    }
+}
+
+/// Copy Blob From URL within this server. The source is read for its checksum alone: the copy shares its content.
+async fn copy_own_blob(
+    request: Request,
+    source: Source,
+    claimed: Checksums,
+) -> Result<Response<Body>> {
     let copy = CopyBlob {
         copy_tags: copies_tags(&request)?,
         ..copy_request(&request, &source.url, &source.conditions)?
     };
-    let claimed = source_checksums(&request)?;
-    let copied = respond_to_copy(request, source, copy, move |blobs, source, r, mut copy| {
-        if claimed != Checksums::default() {
-            copy.source_conditions = checked_source(blobs, source, &claimed)?;
-        }
-        blobs.copy_blob_from_url(&source.address(), &r.address(), copy)
-    });
-    let mut response = copied.await.map_err(missing_source)?;
-    if let Some(md5) = claimed.md5 {
-        put(&mut response, CONTENT_MD5, STANDARD.encode(md5));
-    }
-    Ok(response)
+    let create_only = request.is_create_only();
+    let copied = request
+        .change(move |blobs, r| copy_checked(blobs, &source, r, &copy, &claimed))
+        .await;
+    let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
+    let (outcome, computed, ticket) = copied.map_err(missing_source)?;
+    ticket.await?;
+    Ok(response_with_checksum(&outcome, &claimed, computed))
 }
 
-/// Reads the source and compares its checksums with those claimed. Returns the conditions under which the source still has that
-/// content. The copy itself refuses a source that is too long.
+/// How often a source is read that others change meanwhile.
+const SOURCE_READS_MAX: usize = 4;
+
+/// Copies a blob whose checksums are as claimed, and returns them with the outcome.
+fn copy_checked(
+    blobs: &BlobService,
+    source: &Source,
+    request: &Request,
+    copy: &CopyBlob,
+    claimed: &Checksums,
+) -> lazurite_blob::Result<(CopyOutcome, Checksums, Ticket)> {
+    let mut reads = 1;
+    loop {
+        let (source_conditions, computed) = checked_source(blobs, source, copy, claimed)?;
+        let copy = CopyBlob {
+            source_conditions,
+            ..copy.clone()
+        };
+        match blobs.copy_blob_from_url(&source.address(), &request.address(), copy) {
+            Err(Error::SourceConditionNotMet) if reads < SOURCE_READS_MAX => reads += 1,
+            copied => return copied.map(|(outcome, ticket)| (outcome, computed, ticket)),
+        }
+    }
+}
+
+/// Reads the source and compares its checksums with those claimed. Returns them with the conditions under which the source still has
+/// that content.
 fn checked_source(
     blobs: &BlobService,
     source: &Source,
+    copy: &CopyBlob,
     claimed: &Checksums,
-) -> lazurite_blob::Result<Conditions> {
-    let mut download = blobs
-        .open_source(&source.address(), None, &source.conditions)
-        .map_err(|error| match error {
-            Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
-            other => other,
-        })?;
-    if download.blob.length <= COPY_FROM_URL_BYTES_MAX {
-        let mut checksummer = Checksummer::new(claimed.md5.is_some(), claimed.crc64.is_some());
-        while let Some(chunk) = download.body.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
-            checksummer.update(&chunk);
-        }
-        claimed.check(&checksummer.finish())?;
+) -> lazurite_blob::Result<(Conditions, Checksums)> {
+    let mut download = blobs.open_copied_blob(&source.address(), copy)?;
+    let mut checksummer = Checksummer::new(claimed.md5.is_some(), claimed.md5.is_none());
+    while let Some(chunk) = download.body.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
+        checksummer.update(&chunk);
     }
-    Ok(Conditions {
+    let computed = checksummer.finish();
+    claimed.check(&computed)?;
+    let unchanged = Conditions {
         if_match: Some(ETags::OneOf(vec![download.blob.etag.to_string()])),
         ..source.conditions.clone()
-    })
+    };
+    Ok((unchanged, computed))
+}
+
+/// Copy Blob From URL from another server: the content is here before the destination is looked at, as in Put Blob From URL.
+async fn copy_remote_blob(
+    request: Request,
+    foreign: RemoteSource,
+    claimed: Checksums,
+) -> Result<Response<Body>> {
+    let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
+    let create_only = request.is_create_only();
+    let tags = remote_tags(&request, &foreign).await?;
+    let found = foreign.get_for_copy().await?;
+    let kind = (UploadKind::PutBlob, COPY_FROM_URL_BYTES_MAX);
+    let fetched = fetch_remote(&request, found, kind, tags).await?;
+    let put = put_request(fetched, copy);
+    let copied =
+        request.change(move |blobs, r| blobs.copy_fetched_blob(&r.address(), foreign.url, put));
+    let copied = copied.await;
+    let (outcome, computed, ticket) =
+        copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
+    ticket.await?;
+    Ok(response_with_checksum(&outcome, &claimed, computed))
+}
+
+/// A copy as the blob that is put: the metadata and tags of the source where the request has none of its own.
+fn put_request(fetched: Fetched, copy: CopyBlob) -> PutBlob {
+    let mut settings = copy.settings;
+    if let Some(tags) = fetched.tags {
+        settings.tags = tags;
+    }
+    let metadata = if copy.metadata.is_empty() {
+        fetched.metadata
+    } else {
+        copy.metadata
+    };
+    PutBlob {
+        upload: fetched.upload,
+        headers: fetched.headers,
+        metadata,
+        settings,
+        conditions: copy.conditions,
+    }
+}
+
+/// The response shows the MD5 if the request claims one, else the CRC-64. Source: Copy Blob From URL, "Response headers".
+fn response_with_checksum(
+    outcome: &CopyOutcome,
+    claimed: &Checksums,
+    computed: Checksums,
+) -> Response<Body> {
+    let mut response = copy_response(outcome);
+    let shown = match claimed.md5 {
+        Some(_) => Checksums {
+            crc64: None,
+            ..computed
+        },
+        None => Checksums {
+            md5: None,
+            ..computed
+        },
+    };
+    put_values(&mut response, &shown);
+    response
 }
 
 pub fn copy_request(
@@ -135,28 +226,6 @@ pub fn copies_tags(request: &Request) -> Result<bool> {
         Some("COPY") => Ok(true),
         Some(other) => Err(Failure::header(name, other)),
     }
-}
-
-async fn respond_to_copy(
-    request: Request,
-    source: Source,
-    copy: CopyBlob,
-    call: impl FnOnce(
-        &BlobService,
-        &Source,
-        &Request,
-        CopyBlob,
-    ) -> lazurite_blob::Result<(CopyOutcome, Ticket)>
-    + Send
-    + 'static,
-) -> Result<Response<Body>> {
-    let create_only = request.is_create_only();
-    let copied = request
-        .change(move |blobs, r| call(blobs, &source, r, copy))
-        .await;
-    let (outcome, ticket) = copied.map_err(|failure| refuse_overwrite(failure, create_only))?;
-    ticket.await?;
-    Ok(copy_response(&outcome))
 }
 
 pub fn copy_response(outcome: &CopyOutcome) -> Response<Body> {
@@ -214,8 +283,39 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
 struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
-    /// Of a source on another server only if the request copies them, because they need a request of their own.
-    tags: Tags,
+    metadata: Metadata,
+    /// `None` of a source on another server unless the request copies them, because they need a request of their own.
+    tags: Option<Tags>,
+}
+
+/// The tags of a source on another server, if the request copies them.
+async fn remote_tags(request: &Request, foreign: &RemoteSource) -> Result<Option<Tags>> {
+    match copies_tags(request)? {
+        true => foreign.get_tags().await.map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Takes the content of a source on another server.
+async fn fetch_remote(
+    request: &Request,
+    found: Found,
+    kind: (UploadKind, u64),
+    tags: Option<Tags>,
+) -> Result<Fetched> {
+    let (claimed, key) = (
+        source_checksums(request)?,
+        customer_key(&request.context, OWN)?,
+    );
+    let (headers, metadata) = (found.blob_headers(), found.metadata());
+    let blobs = &request.state.services.blobs;
+    let upload = found.store(blobs, kind, claimed, key).await?;
+    Ok(Fetched {
+        upload,
+        headers,
+        metadata,
+        tags,
+    })
 }
 
 /// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
@@ -226,19 +326,9 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     let source = match origin(request, Credentials::OfTheSource).await? {
         Origin::Own(source) => source,
         Origin::RemoteSource(foreign) => {
-            let tags = if copies_tags(request)? {
-                foreign.get_tags().await?
-            } else {
-                Tags::new()
-            };
+            let tags = remote_tags(request, &foreign).await?;
             let found = foreign.get(range).await?;
-            return Ok(Fetched {
-                headers: found.blob_headers(),
-                upload: found
-                    .store(&services.blobs, (kind, limit), claimed, key)
-                    .await?,
-                tags,
-            });
+            return fetch_remote(request, found, (kind, limit), tags).await;
         }
     };
     on_blocking_pool(move || {
@@ -254,7 +344,8 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
         Ok(Fetched {
             upload,
             headers: download.blob.headers,
-            tags: download.blob.tags,
+            metadata: download.blob.metadata,
+            tags: Some(download.blob.tags),
         })
     })
     .await
@@ -293,8 +384,8 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
     if keeps {
         headers = filled(headers, fetched.headers);
     }
-    if copies_tags {
-        settings.tags = fetched.tags;
+    if let Some(tags) = fetched.tags.filter(|_| copies_tags) {
+        settings.tags = tags;
     }
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutBlob {

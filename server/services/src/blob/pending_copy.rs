@@ -1,19 +1,18 @@
-//! Copies from other servers, which take time: pending until the content has come, failed if it does not, and aborted if a
+//! Asynchronous copies from other servers: pending until the content has come, failed if it does not, and aborted if a
 //! client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
 use crate::blob::block_blob::refuse_overwrite;
-use crate::blob::copy::{copies_tags, copy_request, copy_response};
+use crate::blob::copy::{copy_request, copy_response};
 use crate::blob::copy_slots::CopySlot;
 use crate::blob::remote_source::{Found, RemoteSource};
 use crate::blob::request::Request;
-use crate::blob::source::source_checksums;
 use crate::connection::blocking_pool;
 use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
-    COPY_FROM_URL_BYTES_MAX, Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, FetchedCopy,
-    Guid, PUT_BLOB_BYTES_MAX, UploadKind, Written,
+    Checksums, Conditions, CopyBlob, CopyOutcome, FetchedCopy, Guid, PUT_BLOB_BYTES_MAX,
+    UploadKind, Written,
 };
 use lazurite_engine::Error as StoreError;
 use std::sync::Arc;
@@ -25,12 +24,7 @@ pub async fn copy_foreign(request: Request, foreign: RemoteSource) -> Result<Res
     let place = foreign.place()?;
     let found = foreign.get_for_copy().await?;
     found.check_length(PUT_BLOB_BYTES_MAX)?;
-    let fetch = Fetch {
-        found,
-        bytes_max: PUT_BLOB_BYTES_MAX,
-        claimed: Checksums::default(),
-    };
-    detached(copy_behind(Arc::new(request), copy, fetch, place)).await
+    detached(copy_behind(Arc::new(request), copy, found, place)).await
 }
 
 /// Runs what begins and ends a copy apart from the connection: a client that goes away would leave the copy pending.
@@ -46,11 +40,11 @@ async fn detached(
 async fn copy_behind(
     request: Arc<Request>,
     copy: CopyBlob,
-    fetch: Fetch,
+    found: Found,
     mut place: CopySlot,
 ) -> Result<Response<Body>> {
-    let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
-    tokio::spawn(finish_behind(request, fetch, outcome.copy_id, place));
+    let outcome = start(&request, copy, found.length(), &mut place).await?;
+    tokio::spawn(finish_behind(request, found, outcome.copy_id, place));
     Ok(copy_response(&outcome))
 }
 
@@ -74,45 +68,34 @@ async fn start(
 }
 
 /// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
-async fn finish_behind(request: Arc<Request>, fetch: Fetch, copy_id: Guid, place: CopySlot) {
-    let finished = finish(&request, fetch, copy_id, &place);
+async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place: CopySlot) {
+    let finished = finish(&request, found, copy_id, &place);
     if let Err(failure) = finished.await {
         // No request waits for the result; it stands in the properties of the blob.
         let _ = fail(request, copy_id, &failure).await;
     }
 }
 
-/// The settings of a copy that are known before its content comes.
-struct Fetch {
-    found: Found,
-    bytes_max: u64,
-    claimed: Checksums,
-}
-
 /// Ends a pending copy with what is fetched. Errors: of the source; `NoPendingCopyOperation` if it is aborted meanwhile, which
 /// is not waited for the source to tell.
 async fn finish(
     request: &Arc<Request>,
-    fetch: Fetch,
+    found: Found,
     copy_id: Guid,
     place: &CopySlot,
 ) -> Result<Written> {
     tokio::select! {
-        finished = fetch_and_finish(request, fetch, copy_id) => finished,
+        finished = fetch_and_finish(request, found, copy_id) => finished,
         () = place.stopped() => Err(lazurite_blob::Error::NoPendingCopyOperation.into()),
     }
 }
 
-async fn fetch_and_finish(request: &Arc<Request>, fetch: Fetch, copy_id: Guid) -> Result<Written> {
-    let Fetch {
-        found,
-        bytes_max,
-        claimed,
-    } = fetch;
+async fn fetch_and_finish(request: &Arc<Request>, found: Found, copy_id: Guid) -> Result<Written> {
     let (headers, metadata) = (found.blob_headers(), found.metadata());
     let blobs = &request.state.services.blobs;
-    let kind = (UploadKind::PutBlob, bytes_max);
-    let upload = found.store(blobs, kind, claimed, None).await?;
+    let kind = (UploadKind::PutBlob, PUT_BLOB_BYTES_MAX);
+    let upload = found.store(blobs, kind, Checksums::default(), None);
+    let upload = upload.await?;
     let fetched = FetchedCopy {
         upload,
         headers,
@@ -176,48 +159,6 @@ where
 /// Whether the store may do later what failed with this error.
 fn may_pass(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { .. } | StoreError::NoSpace { .. })
-}
-
-/// Copy Blob From URL from another server: the answer comes when the content has.
-pub async fn copy_foreign_from_url(
-    request: Request,
-    foreign: RemoteSource,
-) -> Result<Response<Body>> {
-    let mut copy = copy_request(&request, &foreign.url, &Conditions::default())?;
-    let claimed = source_checksums(&request)?;
-    let place = foreign.place()?;
-    if copies_tags(&request)? {
-        copy.settings.tags = foreign.get_tags().await?;
-    }
-    let found = foreign.get_for_copy().await?;
-    found.check_length(COPY_FROM_URL_BYTES_MAX)?;
-    let fetch = Fetch {
-        found,
-        bytes_max: COPY_FROM_URL_BYTES_MAX,
-        claimed,
-    };
-    detached(copy_and_wait(Arc::new(request), copy, fetch, place)).await
-}
-
-async fn copy_and_wait(
-    request: Arc<Request>,
-    copy: CopyBlob,
-    fetch: Fetch,
-    mut place: CopySlot,
-) -> Result<Response<Body>> {
-    let outcome = start(&request, copy, fetch.found.length(), &mut place).await?;
-    let id = outcome.copy_id;
-    match finish(&request, fetch, id, &place).await {
-        Ok(written) => Ok(copy_response(&CopyOutcome {
-            written,
-            status: CopyStatus::Success,
-            ..outcome
-        })),
-        Err(failure) => {
-            fail(request, id, &failure).await?;
-            Err(failure)
-        }
-    }
 }
 
 #[cfg(test)]

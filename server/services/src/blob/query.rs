@@ -25,13 +25,24 @@ use lazurite_query::{
 };
 use std::io;
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::Semaphore;
 
-/// Bytes that are read, and time that passes, between two records of progress.
+/// Bytes that are read, and time that passes, between two records of progress. After each the query waits for its next turn.
 const PROGRESS_BYTES: usize = 4 << 20;
-const PROGRESS_TIME: Duration = Duration::from_secs(1);
+const PROGRESS_TIME: Duration = Duration::from_millis(100);
+
+/// How long a query may compute without a row of its result: this long, and longer for each MiB that it has read.
+const FRUITLESS_TIME_MAX: Duration = Duration::from_secs(60);
+const FRUITLESS_TIME_MAX_PER_MIB: Duration = Duration::from_secs(1);
+
+/// Turns of all queries after their first: they leave half of the processors, and most threads, to other work.
+static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Arc::new(Semaphore::new(processors.div_ceil(2)))
+});
 
 pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
@@ -44,12 +55,14 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
         let blobs = &request.state.services.blobs;
         let download = blobs.get_blob(&request.address(), range, &conditions)?;
         let customer_key = conditions.customer_key;
+        let bytes_read = Arc::new(AtomicU64::new(0));
         let (blob, range, rest) = long_read(&request, customer_key, download);
         let input = if query.needs_content() {
             let range = range.clone().unwrap_or(0..blob.length);
             Input::Content(Arc::new(StoredContent {
                 reopen: Reopen::new(&request, blob.etag, customer_key),
                 range,
+                bytes_read: bytes_read.clone(),
             }))
         } else {
             Input::Stream(rest.remaining())
@@ -63,6 +76,10 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
             ended: false,
             tells_progress: false,
             is_gone,
+            budget: Budget {
+                bytes_read,
+                fruitless: Duration::ZERO,
+            },
         };
         let first = answering
             .next_chunk(DOWNLOAD_CHUNK_BYTES)?
@@ -101,6 +118,7 @@ fn put_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
 struct StoredContent {
     reopen: Reopen,
     range: Range<u64>,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Content for StoredContent {
@@ -112,6 +130,7 @@ impl Content for StoredContent {
         if length == 0 {
             return Ok(Bytes::new());
         }
+        self.bytes_read.fetch_add(length as u64, Ordering::Relaxed);
         let first = self.range.start + offset;
         let range = ByteRange {
             first,
@@ -150,12 +169,53 @@ struct Answering {
     /// that closes its connection looks like one that only has nothing more to say.
     tells_progress: bool,
     is_gone: Arc<AtomicBool>,
+    budget: Budget,
+}
+
+/// The time that a query may compute without a row of its result.
+struct Budget {
+    bytes_read: Arc<AtomicU64>,
+    /// Time since the last row.
+    fruitless: Duration,
+}
+
+impl Budget {
+    fn is_exhausted(&self) -> bool {
+        let mebibytes = self.bytes_read.load(Ordering::Relaxed) >> 20;
+        let more = u32::try_from(mebibytes).unwrap_or(u32::MAX);
+        self.fruitless > FRUITLESS_TIME_MAX + FRUITLESS_TIME_MAX_PER_MIB * more
+    }
 }
 
 impl ChunkSource for Answering {
     fn next_chunk(&mut self, _: usize) -> Result<Option<Bytes>> {
+        let (began, written) = (Instant::now(), self.running.written());
+        let chunk = self.compute();
+        self.budget.fruitless += began.elapsed();
+        if self.running.written() > written {
+            self.budget.fruitless = Duration::ZERO;
+        }
+        chunk
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.tells_progress
+    }
+
+    fn turns(&self) -> Option<Arc<Semaphore>> {
+        Some(TURNS.clone())
+    }
+}
+
+impl Answering {
+    fn compute(&mut self) -> Result<Option<Bytes>> {
         if self.ended {
             return Ok(None);
+        }
+        if self.budget.is_exhausted() {
+            let seconds = self.budget.fruitless.as_secs();
+            let description = format!("The query found no row of its result in {seconds} seconds.");
+            self.running.give_up(description);
         }
         let (mut read, deadline) = (0, Instant::now() + PROGRESS_TIME);
         let is_gone = self.is_gone.clone();
@@ -184,6 +244,8 @@ impl ChunkSource for Answering {
                         None => self.is_last = true,
                     }
                     read += self.chunk.len();
+                    let bytes_read = &self.budget.bytes_read;
+                    bytes_read.fetch_add(self.chunk.len() as u64, Ordering::Relaxed);
                     continue;
                 }
             }
@@ -191,12 +253,6 @@ impl ChunkSource for Answering {
         }
     }
 
-    fn is_urgent(&self) -> bool {
-        self.tells_progress
-    }
-}
-
-impl Answering {
     fn tell_progress(&mut self) {
         self.running.tell_progress();
         self.tells_progress = true;
@@ -355,4 +411,23 @@ fn invalid(name: &str, value: &str) -> Failure {
     common::INVALID_XML_NODE_VALUE
         .with("XmlNodeName", name)
         .with("XmlNodeValue", value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_may_compute_longer_the_more_it_has_read() {
+        let after = |seconds: u64, mebibytes: u64| {
+            let budget = Budget {
+                bytes_read: Arc::new(AtomicU64::new(mebibytes << 20)),
+                fruitless: Duration::from_secs(seconds),
+            };
+            budget.is_exhausted()
+        };
+        assert!(!after(60, 0) && after(61, 0));
+        assert!(!after(160, 100) && after(161, 100));
+        assert!(!after(1 << 30, u64::MAX >> 20));
+    }
 }

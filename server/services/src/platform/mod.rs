@@ -22,17 +22,19 @@ pub use portable::{listener, memory_bytes, process_name, process_start, resident
 pub use unix::thread_processor_time;
 #[cfg(unix)]
 pub use unix::{
-    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, disk_use, free_bytes,
-    host_name, is_writable, keep_private, link_program, make_private, open_files_max, own_user,
-    parent_process, raise_open_files, restrict_to_owner, rights, standard_error, standard_output,
+    SETTINGS_IN_HOME, Signals, append_private, create_private, create_private_directory, disk_use,
+    free_bytes, host_name, is_writable, keep_private, link_program, make_private, open_files_max,
+    own_user, parent_process, raise_open_files, restrict_to_owner, rights, standard_error,
+    standard_output,
 };
 #[cfg(all(windows, debug_assertions))]
 pub use windows::thread_processor_time;
 #[cfg(windows)]
 pub use windows::{
-    SETTINGS_IN_HOME, Signals, append_private, create_private_directory, disk_use, free_bytes,
-    host_name, is_writable, keep_private, link_program, make_private, open_files_max, own_user,
-    parent_process, raise_open_files, restrict_to_owner, rights, standard_error, standard_output,
+    SETTINGS_IN_HOME, Signals, append_private, create_private, create_private_directory, disk_use,
+    free_bytes, host_name, is_writable, keep_private, link_program, make_private, open_files_max,
+    own_user, parent_process, raise_open_files, restrict_to_owner, rights, standard_error,
+    standard_output,
 };
 
 /// The meaning of a signal.

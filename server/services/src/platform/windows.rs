@@ -50,6 +50,11 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
+/// Creates a new file. It has the rights of its directory.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    File::create_new(path)
+}
+
 /// Temporary directories inherit their rights.
 pub fn restrict_to_owner(_: &mut tempfile::Builder<'_, '_>) {}
 

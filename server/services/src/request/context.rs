@@ -323,13 +323,15 @@ fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
     Ok(Some(version))
 }
 
+/// The host that a request is for. That of a URL in its first line replaces the header. Source: RFC 9112, section 3.2.2.
 pub fn host(parts: &Parts) -> Result<String> {
     let mut hosts = parts.headers.get_all(HOST).iter();
-    let host = hosts
-        .next()
-        .map(text_of)
-        .or_else(|| parts.uri.authority().map(|authority| authority.to_string()));
-    match (host, hosts.next()) {
+    let header = hosts.next().map(text_of);
+    let of_target = parts.uri.authority().map(|authority| {
+        let host = authority.as_str().rsplit('@').next();
+        host.unwrap_or_default().to_owned()
+    });
+    match (of_target.or(header), hosts.next()) {
         (Some(host), None) if !host.is_empty() => Ok(host),
         _ => {
             let message =
@@ -343,6 +345,20 @@ pub fn host(parts: &Parts) -> Result<String> {
 
 #[cfg(test)]
 pub mod tests {
+    #[test]
+    fn host_of_the_target_replaces_the_header() {
+        let of = |target: &str| {
+            let request = axum::http::Request::get(target).header(HOST, "127.0.0.1:1");
+            host(&request.body(()).unwrap().into_parts().0).unwrap()
+        };
+        assert_eq!(of("/a/b"), "127.0.0.1:1");
+        assert_eq!(of("http://evil.example/a/b"), "evil.example");
+        assert_eq!(
+            of("http://127.0.0.1:1@evil.example:2/a/b"),
+            "evil.example:2"
+        );
+    }
+
     use super::*;
 
     /// The accounts of the published signature vectors: `myaccount` has the bytes 0 to 63 as its key.

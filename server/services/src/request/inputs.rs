@@ -5,7 +5,7 @@
 //! tables do not have are left alone: credentials, routing, and headers that every operation takes.
 
 use crate::codec::multipart::SubRequest;
-use crate::request::context::Context;
+use crate::request::context::{Context, ServiceKind};
 use crate::request::parameters::Query;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::METADATA_PREFIX;
@@ -208,6 +208,55 @@ pub struct Inputs {
 /// Headers of which a request may have several: a row stands for all metadata, and the others are lists.
 const REPEATABLE: Inputs = headers(&[METADATA_PREFIX, "prefer"]);
 
+/// Inputs that are refused without a value, by operations that read them or change something. They decide what a request is about, or
+/// whether it happens at all: a client whose variable is empty would overwrite or delete what it did not mean.
+const NEVER_EMPTY: Inputs = union(&[
+    headers(&[
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-unmodified-since",
+        "x-ms-if-tags",
+        "x-ms-blob-if-match",
+        "x-ms-blob-if-modified-since",
+        "x-ms-blob-if-none-match",
+        "x-ms-blob-if-unmodified-since",
+        "x-ms-source-if-match",
+        "x-ms-source-if-modified-since",
+        "x-ms-source-if-none-match",
+        "x-ms-source-if-tags",
+        "x-ms-source-if-unmodified-since",
+        "x-ms-access-tier-if-modified-since",
+        "x-ms-access-tier-if-unmodified-since",
+        "x-ms-blob-condition-appendpos",
+        "x-ms-blob-condition-maxsize",
+        "x-ms-if-sequence-number-eq",
+        "x-ms-if-sequence-number-le",
+        "x-ms-if-sequence-number-lt",
+        "x-ms-lease-id",
+        "x-ms-source-lease-id",
+        "x-ms-copy-source",
+        "x-ms-copy-source-authorization",
+        "x-ms-source-range",
+        "x-ms-source-content-crc64",
+        "x-ms-source-content-md5",
+        "x-ms-blob-type",
+        "x-ms-blob-content-length",
+        "x-ms-sequence-number-action",
+        "x-ms-page-write",
+        "x-ms-range",
+        "x-ms-delete-snapshots",
+        "x-ms-immutability-policy-mode",
+        "x-ms-immutability-policy-until-date",
+        "x-ms-legal-hold",
+        "x-ms-encryption-algorithm",
+        "x-ms-encryption-key",
+        "x-ms-encryption-key-sha256",
+        "x-ms-encryption-scope",
+    ]),
+    parameters(&["snapshot", "versionid", "prevsnapshot"]),
+]);
+
 const _: () = assert!(HEADERS.len() <= u128::BITS as usize);
 const _: () = assert!(PARAMETERS.len() <= u64::BITS as usize);
 
@@ -301,7 +350,14 @@ fn rows(inputs: &'static [Input], mut set: u128) -> impl Iterator<Item = &'stati
 
 /// Refuses a request with an input that its operation does not read, if the tables say so, and hides all such inputs from the handler.
 pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
-    let unread = unread(context.headers.iter(), &context.query, reads)?;
+    let unread = unread(context.headers.iter(), &context.query, reads, changes_state);
+    let unread = unread.map_err(|failure| match context.service {
+        // Source: recorded answers of the hosted service.
+        ServiceKind::Table if failure.code == common::INVALID_HEADER_VALUE.1 => {
+            common::INVALID_INPUT.into()
+        }
+        _ => failure,
+    })?;
     if unread == Inputs::NONE {
         return Ok(());
     }
@@ -327,7 +383,7 @@ pub fn check_part(
 ) -> Result<()> {
     let headers = part.headers();
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.into_owned()));
-    let unread = unread(headers, query, reads)?;
+    let unread = unread(headers, query, reads, changes_state)?;
     if loose {
         return Ok(());
     }
@@ -335,12 +391,13 @@ pub fn check_part(
 }
 
 /// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter without one is not. Errors:
-/// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that stands twice: a handler would see one.
-/// Names of headers are in lower case.
+/// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that stands twice: a handler would see one;
+/// `InvalidHeaderValue` or `InvalidQueryParameterValue` for one of [`NEVER_EMPTY`] that is. Names of headers are in lower case.
 fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl Iterator<Item = (N, V)>,
     query: &Query,
     reads: Inputs,
+    changes_state: bool,
 ) -> Result<Inputs> {
     let mut unread = Inputs::NONE;
     let mut read = Inputs::NONE;
@@ -348,19 +405,30 @@ fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
         let Some(index) = header_index(name.as_ref()) else {
             continue;
         };
+        let is_empty = value.as_ref().trim_ascii().is_empty();
+        let matters = changes_state || reads.has_header(index);
+        if is_empty && matters && NEVER_EMPTY.has_header(index) {
+            return Err(Failure::header(HEADERS[index].name, ""));
+        }
         if reads.has_header(index) {
             if read.has_header(index) && !REPEATABLE.has_header(index) {
                 return Err(repeated(&HEADERS[index]));
             }
             read.headers |= 1 << index;
-        } else if !value.as_ref().trim_ascii().is_empty() {
+        } else if !is_empty {
             unread.headers |= 1 << index;
         }
     }
-    for (name, _) in query.pairs() {
-        if let Some(index) = PARAMETERS_BY_LENGTH.find(PARAMETERS, name)
-            && !reads.has_parameter(index)
-        {
+    for (name, value) in query.pairs() {
+        let Some(index) = PARAMETERS_BY_LENGTH.find(PARAMETERS, name) else {
+            continue;
+        };
+        let matters = changes_state || reads.has_parameter(index);
+        if value.is_empty() && matters && NEVER_EMPTY.has_parameter(index) {
+            let name = PARAMETERS[index].name;
+            return Err(Failure::parameter(name, "", "It must not be empty."));
+        }
+        if !reads.has_parameter(index) {
             unread.parameters |= 1 << index;
         }
     }

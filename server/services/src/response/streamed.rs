@@ -10,7 +10,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use tokio::task::JoinHandle;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinHandle};
 
 /// The store hands out no more at a time than this, and some bytes.
 const CHUNK_BYTES: usize = 255 << 10;
@@ -28,6 +29,11 @@ pub trait ChunkSource: Send + Unpin + 'static {
     /// Whether a chunk may take many lookups: such are not made on a connection thread.
     fn is_slow(&self) -> bool {
         false
+    }
+
+    /// The turns that reads of this kind share, if they must not take all threads. The first chunk is read without one.
+    fn turns(&self) -> Option<Arc<Semaphore>> {
+        None
     }
 
     /// Gives back memory that only makes the next chunk cheaper.
@@ -237,9 +243,7 @@ impl<S: ChunkSource> Streamed<S> {
         }
         let left = self.remaining.map(|remaining| remaining - ready);
         self.state = match std::mem::replace(&mut self.state, State::Ended(Ok(()))) {
-            State::Idle(source) => State::Reading(tokio::task::spawn_blocking(move || {
-                read_ahead(source, room, None, left)
-            })),
+            State::Idle(source) => State::Reading(start_reading(source, room, left)),
             state => state,
         };
     }
@@ -254,6 +258,27 @@ impl<S: ChunkSource> Streamed<S> {
             unsent: self.unsent.clone(),
         }))
     }
+}
+
+/// Reads ahead on the blocking pool, once it is the turn of the source. Waiting for it takes no thread.
+fn start_reading<S: ChunkSource>(source: S, room: Room, left: Option<u64>) -> JoinHandle<Read<S>> {
+    let turns = source.turns();
+    let read = move || read_ahead(source, room, None, left);
+    let Some(turns) = turns else {
+        return tokio::task::spawn_blocking(read);
+    };
+    tokio::spawn(async move {
+        let _turn = turns.acquire_owned().await;
+        match tokio::task::spawn_blocking(read)
+            .await
+            .map_err(JoinError::try_into_panic)
+        {
+            Ok(read) => read,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The server has stopped, and nobody waits any more.
+            Err(Err(_)) => std::future::pending().await,
+        }
+    })
 }
 
 impl<S: ChunkSource> HttpBody for Streamed<S> {
@@ -316,4 +341,54 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
 fn broken_off(reason: String) -> std::io::Error {
     tracing::error!(reason, "a download broke off");
     std::io::Error::other(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use std::time::Duration;
+
+    /// Three chunks, each of which is sent before the next one is made.
+    struct InTurns {
+        left: usize,
+        turns: Arc<Semaphore>,
+    }
+
+    impl ChunkSource for InTurns {
+        fn next_chunk(&mut self, _: usize) -> Result<Option<Bytes>> {
+            let Some(left) = self.left.checked_sub(1) else {
+                return Ok(None);
+            };
+            self.left = left;
+            Ok(Some(Bytes::from_static(b"chunk")))
+        }
+
+        fn is_urgent(&self) -> bool {
+            true
+        }
+
+        fn turns(&self) -> Option<Arc<Semaphore>> {
+            Some(self.turns.clone())
+        }
+    }
+
+    #[tokio::test]
+    async fn chunks_after_the_first_wait_for_their_turn() {
+        let turns = Arc::new(Semaphore::new(1));
+        let source = InTurns {
+            left: 2,
+            turns: turns.clone(),
+        };
+        let taken = turns.clone().acquire_owned().await.unwrap();
+        let mut body = streamed_to_end(Bytes::from_static(b"first"), source);
+        let first = body.frame().await.unwrap().unwrap();
+        assert_eq!(first.data_ref().unwrap(), "first");
+        let early = Duration::from_millis(50);
+        assert!(tokio::time::timeout(early, body.frame()).await.is_err());
+        drop((first, taken));
+        let rest = body.collect().await.unwrap().to_bytes();
+        assert_eq!(rest, "chunkchunk");
+        assert_eq!(turns.available_permits(), 1);
+    }
 }

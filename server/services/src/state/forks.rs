@@ -6,8 +6,9 @@
 
 use crate::accounts::is_fork_name;
 use crate::clock::system_time;
+use crate::platform;
 use crate::response::error::{Failure, Result};
-use crate::state::data_directory::FORK_DURABILITY;
+use crate::state::data_directory::{FORK_DURABILITY, FORK_HANDLES_MAX};
 use crate::state::operations::existing;
 use crate::state::store::Store;
 use crate::state::stores::Stores;
@@ -138,16 +139,23 @@ impl Forks {
                 format!("There is a fork \"{name}\" already: release it, or choose another name.");
             return Err(Failure::new(409, "ForkAlreadyExists", message));
         }
-        if forks.len() >= self.settings.count_max {
-            let message = format!(
-                "There are {} forks, which is the most (--forks-max). One has to be released, or to end after {} s without requests \
-                 (--fork-lifetime).",
-                forks.len(),
-                self.settings.lifetime.as_secs()
-            );
-            return Err(Failure::busy(message));
+        let most = self.settings.count_max;
+        let by_files = forks_by_open_files(platform::open_files_max());
+        let limit = if by_files < most {
+            "for the files that this process may have open: ulimit -n"
+        } else {
+            "--forks-max"
+        };
+        if forks.len() < most.min(by_files) {
+            return Ok(());
         }
-        Ok(())
+        let message = format!(
+            "There are {} forks, which is the most ({limit}). One has to be released, or to end after {} s without requests \
+             (--fork-lifetime).",
+            forks.len(),
+            self.settings.lifetime.as_secs()
+        );
+        Err(Failure::busy(message))
     }
 
     fn add(&self, name: String, store: Arc<Store>, source: ForkSource) -> ForkFacts {
@@ -368,6 +376,12 @@ impl Stores {
             unused.into_iter().for_each(|store| self.end_fork(store));
         }
     }
+}
+
+/// How many forks there can be beside the store and connections: they have a quarter of the open files that the system allows.
+pub fn forks_by_open_files(files: Option<u64>) -> usize {
+    let forks = files.unwrap_or(u64::MAX) / 4 / FORK_HANDLES_MAX;
+    usize::try_from(forks).unwrap_or(usize::MAX).max(1)
 }
 
 /// Flushes a store of which each fork would hold much in memory, or read a long log: one that small memtables keep.

@@ -20,9 +20,12 @@ mod stores_file;
 mod tests;
 mod writes;
 
-pub use data_directory::{DataDirectory, may_lie_beside_store};
+pub use data_directory::{DataDirectory, FORK_HANDLES_MAX, may_lie_beside_store};
 pub use directories::Directories;
-pub use forks::{ForkFacts, ForkSettings, ForkSource, HeldFork, fork_not_found};
+pub use disk_use::bytes_below;
+pub use forks::{
+    ForkFacts, ForkSettings, ForkSource, HeldFork, fork_not_found, forks_by_open_files,
+};
 pub use operations::SnapshotFacts;
 pub use store::{Settings, Shared, Store};
 pub use stores::{StoreGuard, Stores};

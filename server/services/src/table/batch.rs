@@ -1,5 +1,6 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
+use crate::accounts::Addressed;
 use crate::advisor::{self, TransactionFacts};
 use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
 use crate::codec::odata::{Frame, Level, entity_path, read_entity};
@@ -159,6 +160,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         write,
         ..
     } = route_of_change(&sub)?;
+    check_account(request, &sub.target)?;
     let is_insert = operation.resource == Resource::Table;
     check_access(operation, &request.context, &request.caller, &table)?;
     operation.check_part(&sub, &query, request.state.loose)?;
@@ -234,15 +236,55 @@ fn check_no_comp(query: &Query) -> Result<()> {
 
 /// Hosts and schemes inside a batch are the client's view of the way here; only the path matters, after the account.
 fn address(target: &str) -> Result<Address> {
-    let path = match target.split_once("://") {
-        Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-        None => target.trim_start_matches('/'),
+    Address::parse(parts_of(target).resource)
+}
+
+/// The parts of a target inside a batch; those that it leaves out are empty.
+struct Parts<'a> {
+    host: &'a str,
+    /// The account, and what a proxy has put before it.
+    place: &'a str,
+    resource: &'a str,
+}
+
+fn parts_of(target: &str) -> Parts<'_> {
+    let (host, path) = match target.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
+        None => ("", target.trim_start_matches('/')),
     };
     let path = path.split('?').next().unwrap_or_default();
     // Keys may hold anything once decoded, but their predicate begins at the first parenthesis, and no account has one.
     let head = path.find('(').map_or(path, |at| &path[..at]);
-    let resource_start = head.rfind('/').map_or(0, |at| at + 1);
-    Address::parse(&path[resource_start..])
+    let (place, resource) = path.split_at(head.rfind('/').map_or(0, |at| at + 1));
+    Parts {
+        host,
+        place,
+        resource,
+    }
+}
+
+/// Refuses an operation whose target names another account, or another fork, than that of the batch.
+fn check_account(request: &Request, target: &str) -> Result<()> {
+    let (context, accounts) = (&request.context, &request.state.services.accounts);
+    let Parts { host, place, .. } = parts_of(target);
+    let named = place.trim_end_matches('/').rsplit('/').next();
+    let found = match named.filter(|name| !name.is_empty()) {
+        Some(name) => accounts.find(name),
+        None => match host
+            .split_once('.')
+            .and_then(|(label, _)| accounts.find(label))
+        {
+            Some(account) => Some(account),
+            // A name of the server, which names no account.
+            None => return Ok(()),
+        },
+    };
+    let is_own = |found: Addressed| found.account == context.account && found.fork == context.fork;
+    if found.is_some_and(is_own) {
+        return Ok(());
+    }
+    let detail = "An operation of the batch names another account than the batch itself.";
+    Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
 }
 
 /// Applies the operations of one table, all or none. Blocks while the store makes writers wait.
@@ -423,6 +465,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
         keys,
         ..
     } = route_read(address)?;
+    check_account(&request, &sub.target)?;
     check_access(operation, &request.context, &request.caller, &table)?;
     operation.check_part(sub, &request.context.query, request.state.loose)?;
     operation.admit(&mut request.context, request.state.loose)?;

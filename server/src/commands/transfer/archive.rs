@@ -1,6 +1,6 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
-use crate::commands::transfer::files::SEGMENTS_MAX;
+use crate::commands::transfer::files::{SEGMENTS_MAX, STOPPED};
 use crate::commands::transfer::{Error, ImportError, Result};
 use crate::platform;
 use std::cell::Cell;
@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const ENDING: &str = ".tar.zst";
 /// Endings of other archives, in lower case.
@@ -22,6 +23,8 @@ const FILE_BYTES_MAX: u64 = 200 << 40;
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 /// Segments of the path of a file, with the directory of its container. Directories are made and removed by recursion.
 const DEPTH_MAX: usize = SEGMENTS_MAX + 2;
+/// Bytes that a file system hands out at a time, at least.
+const BLOCK_BYTES: u64 = 4 << 10;
 /// Bytes of a file that are copied at a time.
 const COPY_BYTES: usize = 64 << 10;
 
@@ -49,7 +52,7 @@ pub fn check_name(path: &Path) -> Result<()> {
 /// Packs a directory into a new file, which is on the disk on return.
 pub fn pack(root: &Path, target: &Path) -> Result<()> {
     let unwritten = |error| Error::of_file(target, error);
-    let file = File::create_new(target).map_err(unwritten)?;
+    let file = platform::create_private(target).map_err(unwritten)?;
     let packed = pack_into(root, BufWriter::new(file));
     let file = packed.map_err(|error| error.within(target.display()))?;
     file.get_ref().sync_all().map_err(unwritten)
@@ -92,18 +95,51 @@ fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Re
     Ok(())
 }
 
+/// What an archive may take.
+pub struct UnpackLimits<'a> {
+    /// Bytes of content.
+    pub bytes_max: u64,
+    /// Files and directories.
+    pub entries_max: u64,
+    /// Bytes of disk that a quota has left for the files.
+    pub room: u64,
+    /// Bytes of disk that are left to others.
+    pub spare: u64,
+    /// Ends the work.
+    pub stop: &'a AtomicBool,
+}
+
+impl UnpackLimits<'static> {
+    /// Those of a person's own archive.
+    pub const NONE: UnpackLimits<'static> = UnpackLimits {
+        bytes_max: u64::MAX,
+        entries_max: u64::MAX,
+        room: u64::MAX,
+        spare: 0,
+        stop: &NEVER,
+    };
+}
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// Unpacks an unchecked archive into an empty directory, and reads it to its end. Errors: it has entries other than files and directories,
-/// one that leads out of the directory, or more than `bytes_max` bytes of content.
-pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), ImportError> {
+/// one that leads out of the directory, or more than the limits allow; it was stopped.
+pub fn unpack(
+    source: impl Read,
+    target: &Path,
+    limits: &UnpackLimits<'_>,
+) -> Result<(), ImportError> {
     let decoder = zstd::Decoder::new(BufReader::new(source)).map_err(unread)?;
     let left = Rc::new(Cell::new(HEAD_BYTES_MAX));
     let metered = Metered {
         source: decoder,
         left: left.clone(),
+        stop: limits.stop,
     };
     let mut archive = tar::Archive::new(metered);
     let mut entries = archive.entries().map_err(unread)?;
-    let mut bytes_left = bytes_max;
+    let mut bytes_left = limits.bytes_max;
+    let (mut count, mut room) = (0, limits.room);
     let mut last = PathBuf::new();
     loop {
         left.set(HEAD_BYTES_MAX);
@@ -112,10 +148,19 @@ pub fn unpack(source: impl Read, target: &Path, bytes_max: u64) -> Result<(), Im
         let mut entry = entry.map_err(behind)?;
         let name = entry.path().map_err(behind)?.into_owned();
         let refused = |error: Error| ImportError::Content(error.within(format_args!("{name:?}")));
+        count += 1;
+        if count > limits.entries_max {
+            let reason = format!(
+                "it has more than {} files and directories",
+                limits.entries_max
+            );
+            return Err(ImportError::Content(reason.into()));
+        }
         if is_file(&entry, &name).map_err(refused)? {
             let length = entry.size();
-            bytes_left = check_length(length, bytes_left, bytes_max).map_err(refused)?;
-            check_space(target, &name, length)?;
+            bytes_left = check_length(length, bytes_left, limits.bytes_max).map_err(refused)?;
+            room = check_quota(&name, length, room)?;
+            check_space(target, &name, length, limits.spare)?;
             left.set(HEAD_BYTES_MAX + length);
             if write(&mut entry, target, &name)? != length {
                 return Err(refused("it ends early".into()));
@@ -166,10 +211,25 @@ fn behind(last: &Path, error: ImportError) -> ImportError {
     }
 }
 
+/// The room that a quota leaves for other files. Error: it has none for this file.
+fn check_quota(name: &Path, length: u64, room: u64) -> Result<u64> {
+    // A file system gives room in blocks.
+    let used = length
+        .div_ceil(BLOCK_BYTES)
+        .max(1)
+        .saturating_mul(BLOCK_BYTES);
+    room.checked_sub(used).ok_or_else(|| {
+        let place = name.display();
+        Error::no_space(format!(
+            "{place}: with it, the files take more than --disk-quota leaves"
+        ))
+    })
+}
+
 /// Error: the disk has no room for a file, which is then not begun. A small archive can hold files of many gigabytes.
-fn check_space(target: &Path, name: &Path, length: u64) -> Result<()> {
+fn check_space(target: &Path, name: &Path, length: u64, spare: u64) -> Result<()> {
     match platform::free_bytes(target) {
-        Some(free) if free < length => Err(Error::no_space(format!(
+        Some(free) if free < length.saturating_add(spare) => Err(Error::no_space(format!(
             "{}: it has {length} bytes, and the disk has {free} left",
             target.join(name).display()
         ))),
@@ -199,13 +259,17 @@ fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
 }
 
 /// A reader that fails beyond a number of bytes: the archive reader takes whole names into memory before it shows them.
-struct Metered<R> {
+struct Metered<'a, R> {
     source: R,
     left: Rc<Cell<u64>>,
+    stop: &'a AtomicBool,
 }
 
-impl<R: Read> Read for Metered<R> {
+impl<R: Read> Read for Metered<'_, R> {
     fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(std::io::Error::other(STOPPED));
+        }
         let left = self.left.get();
         let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if most == 0 && !room.is_empty() {
@@ -224,9 +288,9 @@ fn write(content: &mut impl Read, target: &Path, name: &Path) -> Result<u64, Imp
     let failed = |error| unwritten(target, name, error);
     let place = target.join(name);
     if let Some(parent) = place.parent() {
-        fs::create_dir_all(parent).map_err(failed)?;
+        platform::create_private_directory(parent).map_err(failed)?;
     }
-    let mut file = File::create_new(&place).map_err(failed)?;
+    let mut file = platform::create_private(&place).map_err(failed)?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut written = 0;
     loop {
@@ -262,14 +326,17 @@ mod tests {
         header
     }
 
-    /// Bytes of content that the tests unpack.
-    const LIMIT: u64 = 1 << 40;
+    /// With a limit of bytes that shows in refusals.
+    const LIMIT: UnpackLimits<'static> = UnpackLimits {
+        bytes_max: 1 << 40,
+        ..UnpackLimits::NONE
+    };
 
     fn unpacked(bytes: &[u8]) -> (tempfile::TempDir, Result<(), String>) {
         let directory = tempfile::tempdir().unwrap();
         let target = directory.path().join("target");
         fs::create_dir(&target).unwrap();
-        let unpacked = unpack(bytes, &target, LIMIT).map_err(String::from);
+        let unpacked = unpack(bytes, &target, &LIMIT).map_err(String::from);
         (directory, unpacked)
     }
 
@@ -346,7 +413,7 @@ mod tests {
         let file = header("huge", tar::EntryType::Regular, FILE_BYTES_MAX);
         let bytes = packed(|archive| archive.append(&file, &b"x"[..]).unwrap());
         let directory = tempfile::tempdir().unwrap();
-        let refused = unpack(&bytes[..], directory.path(), u64::MAX);
+        let refused = unpack(&bytes[..], directory.path(), &UnpackLimits::NONE);
         if platform::free_bytes(directory.path()).is_some_and(|free| free < FILE_BYTES_MAX) {
             let Err(ImportError::NotBegun(error)) = refused else {
                 panic!("{refused:?}")
@@ -373,13 +440,47 @@ mod tests {
             archive.append(&file("a"), &[1; 60][..]).unwrap();
             archive.append(&file("b"), &[2; 60][..]).unwrap();
         });
-        let directory = tempfile::tempdir().unwrap();
-        let refused = unpack(&bytes[..], directory.path(), 100).unwrap_err();
-        let refused = String::from(refused);
+        let stop = AtomicBool::new(false);
+        let limits = || UnpackLimits {
+            stop: &stop,
+            ..UnpackLimits::NONE
+        };
+        let refused = |limits: &UnpackLimits<'_>| {
+            let directory = tempfile::tempdir().unwrap();
+            let unpacked = unpack(&bytes[..], directory.path(), limits);
+            unpacked.map_err(String::from)
+        };
+        assert_eq!(refused(&limits()), Ok(()));
+        let one_byte_less = UnpackLimits {
+            bytes_max: 100,
+            ..limits()
+        };
+        let text = refused(&one_byte_less).unwrap_err();
         assert!(
-            refused.contains("\"b\"") && refused.contains("100 bytes"),
-            "{refused}"
+            text.contains("\"b\"") && text.contains("100 bytes"),
+            "{text}"
         );
+        let one_entry_less = UnpackLimits {
+            entries_max: 1,
+            ..limits()
+        };
+        let text = refused(&one_entry_less).unwrap_err();
+        assert!(text.contains("more than 1 files"), "{text}");
+        // Each file takes a block at least.
+        let room = UnpackLimits {
+            room: 2 * BLOCK_BYTES,
+            ..limits()
+        };
+        assert_eq!(refused(&room), Ok(()));
+        let less_room = UnpackLimits {
+            room: 2 * BLOCK_BYTES - 1,
+            ..limits()
+        };
+        let text = refused(&less_room).unwrap_err();
+        assert!(text.contains("--disk-quota"), "{text}");
+        stop.store(true, Ordering::Relaxed);
+        let text = refused(&limits()).unwrap_err();
+        assert!(text.contains(STOPPED), "{text}");
     }
 
     #[test]
@@ -410,7 +511,7 @@ mod tests {
         assert_eq!(fs::read(&one).unwrap(), fs::read(&two).unwrap());
         let again = directory.path().join("again");
         fs::create_dir(&again).unwrap();
-        unpack(File::open(&one).unwrap(), &again, LIMIT).unwrap();
+        unpack(File::open(&one).unwrap(), &again, &LIMIT).unwrap();
         assert_eq!(fs::read(again.join("z")).unwrap(), vec![7; 100_000]);
         let long = again.join(long.strip_prefix(&root).unwrap());
         assert_eq!(fs::read_to_string(long).unwrap(), "long");

@@ -135,7 +135,7 @@ impl PartsReader {
         let opened = match self.file.take() {
             Some((name, file)) if name == path => file,
             _ => {
-                let source = Source { root: &self.root };
+                let source = Source::new(&self.root);
                 let file = source.open(path).map_err(io::Error::other)?;
                 file.ok_or_else(|| io::Error::other(MISSING))?
             }

@@ -1,11 +1,13 @@
 //! The files of an export: the path of a blob's content, and reading from an unchecked directory.
 
 use crate::commands::transfer::{Error, Result, at};
+use crate::platform::{create_private, create_private_directory};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Bytes of a segment of a path, and of a path: below the limits of file systems.
@@ -18,6 +20,10 @@ const OTHERS: &str = "%";
 /// Bytes of a line of JSON, and of a file of settings.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 const SETTINGS_BYTES_MAX: u64 = 16 << 20;
+/// Blank lines of a file: a gibibyte of them takes kilobytes in an archive, and minutes to read.
+const BLANK_LINES_MAX: u64 = 10_000;
+/// Why nothing more is read.
+pub const STOPPED: &str = "the import was stopped";
 /// Names that Windows keeps for devices, without ending and in any case.
 const DEVICES: [&str; 22] = [
     "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8",
@@ -109,6 +115,15 @@ pub fn name_of(path: &str) -> Option<String> {
         .map(Into::into)
 }
 
+/// Error: a path, with slashes, has a component other than a plain name.
+fn check_inside(path: &str) -> Result<()> {
+    let is_plain = |component| matches!(component, Component::Normal(_));
+    if path.contains('\\') || path.is_empty() || !Path::new(path).components().all(is_plain) {
+        return Err(format!("{path:?}: it leads out of its directory").into());
+    }
+    Ok(())
+}
+
 /// A directory that an export is written to.
 pub struct Target<'a> {
     root: &'a Path,
@@ -119,13 +134,14 @@ impl Target<'_> {
         Target { root }
     }
 
-    /// A new file; its directories are made.
+    /// A new file; its directories are made. Both are for their owner alone. Error: the path leads out of the directory.
     pub fn create(&self, path: &str) -> Result<BufWriter<TargetFile>> {
+        check_inside(path)?;
         let path = self.root.join(path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| Error::of_file(parent, error))?;
+            create_private_directory(parent).map_err(|error| Error::of_file(parent, error))?;
         }
-        let file = File::create_new(&path);
+        let file = create_private(&path);
         let file = file.map_err(|error| Error::of_file(&path, error))?;
         Ok(BufWriter::with_capacity(
             256 << 10,
@@ -167,9 +183,23 @@ impl Write for TargetFile {
 /// A directory that is imported. Its files are read only if no link is on their way.
 pub struct Source<'a> {
     pub root: &'a Path,
+    /// Ends the reading of lines.
+    stop: Option<&'a AtomicBool>,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    pub fn new(root: &'a Path) -> Source<'a> {
+        Source { root, stop: None }
+    }
+
+    /// As [`Source::new`]; lines are an error once `stop` is true.
+    pub fn stoppable(root: &'a Path, stop: &'a AtomicBool) -> Source<'a> {
+        Source {
+            root,
+            stop: Some(stop),
+        }
+    }
+
     /// Opens a file; `None` if it is not there. Errors: the path leads out of the directory or over a link, or names no file.
     pub fn open(&self, path: &str) -> Result<Option<File>> {
         let found = self.find(path)?;
@@ -187,11 +217,8 @@ impl Source<'_> {
 
     /// Where the path leads, and whether to a file rather than a directory; `None` if nothing is there.
     fn find(&self, path: &str) -> Result<Option<(PathBuf, bool)>> {
-        let is_plain = |component| matches!(component, Component::Normal(_));
+        check_inside(path)?;
         let relative = Path::new(path);
-        if path.contains('\\') || path.is_empty() || !relative.components().all(is_plain) {
-            return Err(format!("{path:?}: it leads out of its directory").into());
-        }
         let mut found = self.root.to_path_buf();
         let mut is_file = false;
         for component in relative.components() {
@@ -274,9 +301,12 @@ impl Source<'_> {
             return Ok(());
         };
         let mut reader = BufReader::with_capacity(256 << 10, file);
-        let mut bytes = Vec::new();
+        let (mut bytes, mut blank) = (Vec::new(), 0);
         for number in 1.. {
             bytes.clear();
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(STOPPED.into());
+            }
             let in_line = |error: Error| error.within(format_args!("{path}, line {number}"));
             let mut limited = (&mut reader).take(LINE_BYTES_MAX + 1);
             let read = limited.read_until(b'\n', &mut bytes);
@@ -292,6 +322,12 @@ impl Source<'_> {
                 .trim();
             if !text.is_empty() {
                 line(number, text).map_err(in_line)?;
+                continue;
+            }
+            blank += 1;
+            if blank > BLANK_LINES_MAX {
+                let reason = format!("the file has more than {BLANK_LINES_MAX} blank lines");
+                return Err(in_line(reason.into()));
             }
         }
         Ok(())
@@ -417,13 +453,57 @@ mod tests {
     }
 
     #[test]
+    fn blank_lines_are_limited_and_reading_can_be_stopped() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |blank: u64| {
+            let text = "\n".repeat(blank as usize) + "last";
+            fs::write(directory.path().join("lines"), text).unwrap();
+        };
+        write(BLANK_LINES_MAX);
+        let stop = AtomicBool::new(false);
+        let source = Source::stoppable(directory.path(), &stop);
+        let mut taken = Vec::new();
+        let take = |line: &str| {
+            taken.push(line.to_owned());
+            Ok(())
+        };
+        source.lines("lines", take).unwrap();
+        assert_eq!(taken, ["last"]);
+        write(BLANK_LINES_MAX + 1);
+        let refused = source.lines("lines", |_| Ok(())).unwrap_err().to_string();
+        assert!(refused.contains("blank lines"), "{refused}");
+        stop.store(true, Ordering::Relaxed);
+        let refused = source.lines("lines", |_| Ok(())).unwrap_err().to_string();
+        assert_eq!(refused, STOPPED);
+    }
+
+    #[test]
+    fn no_file_is_created_outside_of_an_export() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("export");
+        let target = Target::new(&root);
+        for path in ["../a", "a/../../b", "/a", "", "..", "a/..", "a\\..\\b"] {
+            let refused = target.create(path).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("leads out"), "{path}: {refused}");
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        target.write("blobs/con/a", b"x").unwrap();
+        for (path, mode) in [("", 0o700), ("blobs/con", 0o700), ("blobs/con/a", 0o600)] {
+            let found = root.join(path).metadata().unwrap();
+            if let Some(rights) = crate::platform::rights(&found) {
+                assert_eq!(rights.mode, mode, "{path}");
+            }
+        }
+    }
+
+    #[test]
     fn paths_stay_inside_and_links_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");
         fs::create_dir(&root).unwrap();
         fs::write(directory.path().join("secret"), "s").unwrap();
         fs::write(root.join("file"), "f").unwrap();
-        let source = Source { root: &root };
+        let source = Source::new(&root);
         assert!(source.open("file").unwrap().is_some());
         assert!(source.open("absent").unwrap().is_none());
         for path in [
@@ -453,9 +533,7 @@ mod tests {
     fn lines_that_are_too_long_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("short"), "a\n\n b \r\nc").unwrap();
-        let source = Source {
-            root: directory.path(),
-        };
+        let source = Source::new(directory.path());
         let mut lines = Vec::new();
         let mut take = |line: &str| {
             lines.push(line.to_owned());
@@ -480,9 +558,7 @@ mod tests {
         let bottom = directory.path().join("root").join(&deep);
         fs::create_dir_all(&bottom).unwrap();
         fs::write(bottom.join("file"), "").unwrap();
-        let source = Source {
-            root: directory.path(),
-        };
+        let source = Source::new(directory.path());
         let mut found = Vec::new();
         let mut take = |path: &str| {
             found.push(path.to_owned());

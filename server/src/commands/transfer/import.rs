@@ -1,6 +1,7 @@
 //! `lazurite import`: an export, or a directory that people wrote in the same layout, into a store.
 
 use crate::commands::client::Client;
+use crate::commands::transfer::archive::UnpackLimits;
 use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::progress::Progress;
@@ -185,7 +186,8 @@ pub fn import(
 ) -> Result<Imported, ImportError> {
     let at_path = |error| Error::of_file(path, error);
     if fs::metadata(path).map_err(at_path)?.is_dir() {
-        return import_directory(client, path, existing, Progress::new(), begin);
+        let source = Source::new(path);
+        return import_directory(client, &source, existing, Progress::new(), begin);
     }
     if declaration::is_name(path) {
         let place = std::env::temp_dir();
@@ -194,7 +196,8 @@ pub fn import(
         let target = Target::new(layout.path());
         declaration::convert(path, &target)
             .map_err(|error| ImportError::Content(error.into()).of(path))?;
-        return import_directory(client, layout.path(), existing, Progress::new(), begin);
+        let source = Source::new(layout.path());
+        return import_directory(client, &source, existing, Progress::new(), begin);
     }
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
@@ -203,14 +206,19 @@ pub fn import(
         .or_else(|_| Scratch::new(&std::env::temp_dir(), SCRATCH))
         .map_err(at_path)?;
     let archive = File::open(path).map_err(at_path)?;
-    unpack(archive, unpacked.path(), u64::MAX).map_err(|error| error.of(path))?;
-    import_directory(client, unpacked.path(), existing, Progress::new(), begin)
+    unpack(archive, unpacked.path(), &UnpackLimits::NONE).map_err(|error| error.of(path))?;
+    let source = Source::new(unpacked.path());
+    import_directory(client, &source, existing, Progress::new(), begin)
 }
 
 /// Unpacks an archive into an empty directory. Errors: as of [`archive::unpack`], and that it is no whole export.
-pub fn unpack(archive: impl Read, root: &Path, bytes_max: u64) -> Result<(), ImportError> {
-    archive::unpack(archive, root, bytes_max)?;
-    let manifest = Source { root }.read(MANIFEST);
+pub fn unpack(
+    archive: impl Read,
+    root: &Path,
+    limits: &UnpackLimits<'_>,
+) -> Result<(), ImportError> {
+    archive::unpack(archive, root, limits)?;
+    let manifest = Source::new(root).read(MANIFEST);
     if manifest.map_err(ImportError::Content)?.is_none() {
         let reason = format!("it is no whole export: {MANIFEST} is missing");
         return Err(ImportError::Content(reason.into()));
@@ -221,15 +229,14 @@ pub fn unpack(archive: impl Read, root: &Path, bytes_max: u64) -> Result<(), Imp
 /// Imports a directory, with a manifest or without. Calls `begin` after all checks and before the first write.
 pub fn import_directory(
     client: &Client,
-    root: &Path,
+    source: &Source<'_>,
     existing: Existing,
     progress: Progress,
     begin: &dyn Fn() -> Result<(), String>,
 ) -> Result<Imported, ImportError> {
-    let source = Source { root };
     let import = Import {
         client,
-        source: &source,
+        source,
         existing,
         progress: &progress,
         foreign: None,
@@ -269,7 +276,7 @@ pub fn import_converted(
     existing: Existing,
     progress: &Progress,
 ) -> Result<Vec<String>, ImportError> {
-    let source = Source { root };
+    let source = Source::new(root);
     let import = Import {
         client,
         source: &source,

@@ -38,7 +38,7 @@ mod resource_kind;
 mod scratch;
 mod tables;
 
-pub use archive::{is_name as is_archive_name, pack_into};
+pub use archive::{UnpackLimits, is_name as is_archive_name, pack_into};
 pub use copy::{Options as CopyOptions, run as run_copy};
 pub use error::{Error, Result};
 pub use import::{Existing, Imported, unpack};
@@ -53,12 +53,14 @@ use crate::request::metadata;
 use crate::resource_names;
 use crate::service_kind::ServiceKind;
 use export::properties_path;
+use files::Source;
 use progress::Progress;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The version of the layout.
@@ -198,14 +200,16 @@ pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>> {
     export::write_to(&Client::new(Some(connection_string))?, root)
 }
 
-/// Imports a directory that [`unpack`] has made into the store of a connection string.
+/// Imports a directory that [`unpack`] has made into the store of a connection string. Ends once `stop` is true.
 pub fn import_unpacked(
     connection_string: &str,
     root: &Path,
     existing: Existing,
+    stop: &AtomicBool,
 ) -> Result<Imported, ImportError> {
     let client = Client::new(Some(connection_string))?;
-    import::import_directory(&client, root, existing, Progress::silent(), &|| Ok(()))
+    let source = Source::stoppable(root, stop);
+    import::import_directory(&client, &source, existing, Progress::silent(), &|| Ok(()))
 }
 
 /// Sends a request without a body, again while the service is busy.

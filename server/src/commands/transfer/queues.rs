@@ -53,10 +53,10 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>> {
         let list = format!("?comp=list&include=metadata&marker={}", in_query(&marker));
         let page = ask_xml(client, ServiceKind::Queue, &list)?;
         for queue in page.child("Queues").iter().flat_map(|all| &all.children) {
-            let name = text(queue, "Name");
+            let name = ResourceKind::Queue.listed(text(queue, "Name"))?;
             let mut settings = Map::new();
             blobs::put_metadata(&mut settings, queue);
-            queues.push((name.to_owned(), settings));
+            queues.push((name, settings));
         }
         marker = text(&page, "NextMarker").to_owned();
         if marker.is_empty() {

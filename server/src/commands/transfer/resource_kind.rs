@@ -2,6 +2,7 @@
 
 use crate::commands::client::{Client, encode};
 use crate::commands::transfer::{Result, ask, blobs, policies, queues, tables};
+use crate::resource_names;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -55,6 +56,17 @@ impl ResourceKind {
     pub fn lines(self, name: &str) -> String {
         let [_, ending] = self.endings();
         format!("{}/{name}.{ending}", self.directory())
+    }
+
+    /// A name of a listing, which becomes part of paths. Error: the server names a resource that can have no such name.
+    pub fn listed(self, name: &str) -> Result<String> {
+        let checked = match self {
+            ResourceKind::Container => resource_names::check_container_name(name),
+            ResourceKind::Queue => resource_names::check_queue_name(name),
+            ResourceKind::Table => resource_names::check_table_name(name),
+        };
+        checked.map_err(|rule| format!("the server lists a {self} {name:?}: {rule}"))?;
+        Ok(name.to_owned())
     }
 
     /// The request for its stored access policies.

@@ -68,7 +68,9 @@ pub fn tables(client: &Client) -> Result<Vec<String>> {
         let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;
         let names = document["value"].as_array().into_iter().flatten();
         let names = names.filter_map(|table| table["TableName"].as_str());
-        tables.extend(names.map(str::to_owned));
+        for name in names {
+            tables.push(ResourceKind::Table.listed(name)?);
+        }
         if more.is_empty() {
             return Ok(tables);
         }

@@ -1,16 +1,16 @@
 //! A request as a command of curl, and as a call of a client library.
 
+use crate::console::requests::Record;
 use crate::console::requests::body;
 use crate::console::requests::calls::{CALLS, LANGUAGES, beginning};
 use crate::console::requests::related::resource;
-use crate::console::requests::{Record, url};
 use crate::request::context::Query;
 use crate::service_kind::ServiceKind;
 use crate::table::address::Address;
 use std::borrow::Cow;
 
 /// Headers that curl writes itself.
-const HEADERS_OF_CURL: [&str; 4] = ["host", "content-length", "connection", "transfer-encoding"];
+const HEADERS_OF_CURL: [&str; 3] = ["content-length", "connection", "transfer-encoding"];
 
 /// Characters that end a line in some languages, beside those that JSON escapes.
 /// Source: ECMA-334, "Line terminators".
@@ -19,19 +19,21 @@ const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 /// A longer body is that of a file.
 const BODY_BYTES_MAX: usize = 2 << 10;
 
-/// The request as curl.
-pub fn curl(record: &Record) -> String {
+/// The request as curl, sent to `origin`, which is this server: the host name of a request is its client's choice, and no signature
+/// covers it.
+pub fn curl(record: &Record, origin: &str) -> String {
     // `-g`: brackets and braces of a target are no pattern.
     let mut command = format!(
         "curl -g -i -X {} {}",
         quoted(&record.method()),
-        quoted(&url(record))
+        quoted(&url_at(origin, &record.target()))
     );
     let [request, _] = record.headers();
-    for (name, value) in request
-        .iter()
-        .filter(|(name, _)| !HEADERS_OF_CURL.contains(&name.as_str()))
-    {
+    let is_own = |name: &str, value: &str| {
+        let is_host_of_url = name == "host" && origin.ends_with(&format!("://{value}"));
+        is_host_of_url || HEADERS_OF_CURL.contains(&name)
+    };
+    for (name, value) in request.iter().filter(|(name, value)| !is_own(name, value)) {
         command.push_str(&format!(
             " \\\n  -H {}",
             quoted(&format!("{name}: {value}"))
@@ -39,13 +41,20 @@ pub fn curl(record: &Record) -> String {
     }
     let body = body::whole_request_text(record, BODY_BYTES_MAX);
     match body.filter(|body| !body.is_empty()) {
-        Some(body) => command.push_str(&format!(" \\\n  --data-binary {}", quoted(&body))),
+        // As it is: of other options, a first `@` is the name of a file.
+        Some(body) => command.push_str(&format!(" \\\n  --data-raw {}", quoted(&body))),
         None if record.request_bytes.is_some_and(|bytes| bytes > 0) => {
             command.push_str(" \\\n  --data-binary @body");
         }
         None => {}
     }
     command
+}
+
+/// A target at this server, whatever it is: another first letter than a slash could make the host a user or a part of a port.
+fn url_at(origin: &str, target: &str) -> String {
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    format!("{origin}{slash}{target}")
 }
 
 /// A word that a shell takes as it is: a method, too, may have backquotes and pipes in it.
@@ -259,6 +268,14 @@ mod tests {
         assert_eq!(quoted("GET"), "GET");
         assert_eq!(quoted("X|touch$IFS`x`|X"), "'X|touch$IFS`x`|X'");
         assert_eq!(quoted("a'; rm -rf /'"), "'a'\\''; rm -rf /'\\'''");
+    }
+
+    #[test]
+    fn a_target_does_not_change_the_host() {
+        let at = |target| url_at("http://127.0.0.1:1", target);
+        assert_eq!(at("/a?b"), "http://127.0.0.1:1/a?b");
+        assert_eq!(at("@evil.example/"), "http://127.0.0.1:1/@evil.example/");
+        assert_eq!(at("0@evil.example/"), "http://127.0.0.1:1/0@evil.example/");
     }
 
     #[test]

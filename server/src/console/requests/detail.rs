@@ -2,12 +2,13 @@
 
 use crate::codec::date;
 use crate::console::Console;
+use crate::console::connect;
 use crate::console::layout::{self, copy_button, count, cut};
 use crate::console::requests::{
     Record, again, batch, body, client, code, is_shown, milliseconds, partition, plan, related,
     summary,
 };
-use crate::console::respond::{Html, Json, Page, made};
+use crate::console::respond::{Html, Json, Page, Visit, made};
 use crate::requests::Header;
 use crate::response::error::{ClientSigned, Failure};
 use crate::service_kind::ServiceKind;
@@ -34,6 +35,7 @@ pub fn find(console: &Console, id: &str) -> Result<Arc<Record>, Failure> {
 pub async fn json(
     State(console): State<Arc<Console>>,
     Path(id): Path<String>,
+    visit: Visit,
 ) -> Page<Json<Value>> {
     let record = find(&console, &id)?;
     let mut document = summary(&record);
@@ -58,16 +60,24 @@ pub async fn json(
         .filter_map(|(language, call)| Some((*language, code::test(&record, language, call)?)));
     document["tests"] = json!(tests.collect::<BTreeMap<_, _>>());
     document["calls"] = json!(calls.into_iter().collect::<BTreeMap<_, _>>());
-    document["curl"] = json!(code::curl(&record));
+    document["curl"] = json!(code::curl(
+        &record,
+        &connect::origin(&console, &visit, record.service)
+    ));
     Ok(Json(document))
 }
 
-pub async fn page(State(console): State<Arc<Console>>, Path(id): Path<String>) -> Page {
-    made(console, move |console| request_page(console, &id)).await
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path(id): Path<String>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| request_page(console, &visit, &id)).await
 }
 
-fn request_page(console: &Console, id: &str) -> Result<Html, Failure> {
+fn request_page(console: &Console, visit: &Visit, id: &str) -> Result<Html, Failure> {
     let record = find(console, id)?;
+    let curl = code::curl(&record, &connect::origin(console, visit, record.service));
     let [request, response] = record.headers();
     let title = if record.operation.is_empty() {
         record.method()
@@ -87,19 +97,18 @@ fn request_page(console: &Console, id: &str) -> Result<Html, Failure> {
         }
         (batch::section(&record))
         (body::section(&record))
-        (as_code(&record))
+        (as_code(&record, &curl))
         (again::form(console, &record))
     };
     Ok(layout::page(console, "Requests", &title, content))
 }
 
-fn as_code(record: &Record) -> Markup {
-    let curl = code::curl(record);
+fn as_code(record: &Record, curl: &str) -> Markup {
     html! {
         section {
             h2 { "As curl" }
             p.limits { "Without the signature: sign it again, or use a SAS." }
-            div.copied { pre { code { (curl) } } (copy_button(&curl)) }
+            div.copied { pre { code { (curl) } } (copy_button(curl)) }
             @for (language, call) in code::calls(record) {
                 details {
                     summary { "As " (language) }

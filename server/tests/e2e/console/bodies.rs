@@ -162,7 +162,7 @@ fn a_body_goes_into_the_file_the_form_and_the_command() {
         record["curl"]
             .as_str()
             .unwrap()
-            .ends_with("--data-binary 'it'\\''s blue'"),
+            .ends_with("--data-raw 'it'\\''s blue'"),
         "{record}"
     );
     let calls = record["calls"].as_object().unwrap();
@@ -256,4 +256,31 @@ fn a_flood_keeps_the_ring_within_its_bytes_while_somebody_watches() {
         .filter_map(|rest| rest.split([',', '}']).next()?.parse().ok())
         .collect();
     assert!(missed.iter().sum::<u64>() > 0 || sent < 20, "{missed:?}");
+}
+
+/// Both are the choice of a client that may write one blob, and a person pastes the command.
+#[test]
+fn a_command_neither_reads_a_file_nor_goes_to_another_host() {
+    let server = with_photos(Server::fresh());
+    let put = put_blob("note", "@/etc/hostname").header("Host", "evil.localhost:22760");
+    let record = detail(&server, put.send(&server).is(201));
+    let command = record["curl"].as_str().unwrap();
+    let own = format!(
+        "curl -g -i -X PUT 'http://127.0.0.1:{}/devstoreaccount1/",
+        server.ports.blob
+    );
+    assert!(command.starts_with(&own), "{command}");
+    assert!(
+        command.contains("-H 'host: evil.localhost:22760'"),
+        "{command}"
+    );
+    assert!(
+        command.ends_with("--data-raw '@/etc/hostname'"),
+        "{command}"
+    );
+    let usual = detail(&server, put_blob("note", "x").send(&server).is(201));
+    assert!(
+        !usual["curl"].as_str().unwrap().contains("'host: "),
+        "{usual}"
+    );
 }

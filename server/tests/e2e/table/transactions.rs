@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{NO_METADATA, insert, request, with_table};
 use crate::http::Response;
-use crate::server::Server;
+use crate::server::{KEY, Launch, Server};
 
 /// One change of a transaction.
 fn change(method: &str, target: &str, headers: &str, body: &str) -> String {
@@ -270,6 +270,51 @@ fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {
     assert_eq!(answer.text().matches("HTTP/1.1 204").count(), 2);
 }
 
+/// The row would land in a store that its client does not mean.
+#[test]
+fn operations_that_name_another_account_or_fork_are_refused() {
+    let location = tempfile::TempDir::new().unwrap();
+    let accounts = format!("devstoreaccount1:{KEY};other:{KEY}");
+    let launch = Launch::on(location.path()).argument("--forks");
+    let server = launch.environment("AZURITE_ACCOUNTS", &accounts).start();
+    request("POST", "/Tables")
+        .json(r#"{"TableName":"T1x"}"#)
+        .send(&server)
+        .is(201);
+    let write = |place: &str, row: &str| {
+        let usual = "http://any.host:1/devstoreaccount1/T1x";
+        let change = insert_change("p", row).replace(usual, place);
+        transaction(&server, &change)
+    };
+    for place in [
+        "http://any.host:1/other/T1x",
+        "http://any.host:1/devstoreaccount1--fork/T1x",
+        "http://any.host:1/unknown/T1x",
+        "/other/T1x",
+        "http://other.table.localhost:1/T1x",
+    ] {
+        let text = write(place, "no").is(202).text();
+        assert!(text.contains("HTTP/1.1 400 "), "{place}: {text}");
+    }
+    for (row, place) in [
+        "http://any.host:1/devstoreaccount1/T1x",
+        "http://any.host:1/proxy/devstoreaccount1/T1x",
+        "http://devstoreaccount1.table.localhost:1/T1x",
+        "/devstoreaccount1/T1x",
+        "/T1x",
+        "T1x",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = write(place, &row.to_string()).is(202).text();
+        assert!(text.contains("HTTP/1.1 204 "), "{place}: {text}");
+    }
+    assert_eq!(rows(&server).len(), 6);
+    let query = read_alone_at(&server, "http://any.host:1/other/T1x()");
+    assert!(query.text().contains("HTTP/1.1 400 "), "{}", query.text());
+}
+
 #[test]
 fn a_malformed_batch_is_refused_as_a_whole() {
     let server = with_table();
@@ -335,7 +380,11 @@ fn a_batch_may_be_one_get() {
 
 /// A batch of one read in the table: of an entity, or a query.
 fn read_alone(server: &Server, address: &str) -> Response {
-    let inner = format!("GET /devstoreaccount1/T1x{address} HTTP/1.1\r\nAccept: {NO_METADATA}\r\n");
+    read_alone_at(server, &format!("/devstoreaccount1/T1x{address}"))
+}
+
+fn read_alone_at(server: &Server, target: &str) -> Response {
+    let inner = format!("GET {target} HTTP/1.1\r\nAccept: {NO_METADATA}\r\n");
     let body = format!(
         "--batch_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n{inner}\r\n\r\n--batch_1--\r\n"
     );

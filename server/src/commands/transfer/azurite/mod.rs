@@ -140,7 +140,7 @@ fn import(
     let progress = Progress::new();
     let names: Vec<_> = accounts.iter().map(|account| account.name).collect();
     let mut conversion = Conversion {
-        source: Source { root: path },
+        source: Source::new(path),
         staging: Staging::new(staging),
         accounts: &names,
         others: BTreeMap::new(),

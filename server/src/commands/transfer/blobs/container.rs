@@ -2,6 +2,7 @@
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Client, encode};
+use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::{
     Resource, Result, ask_xml, header, in_query, metadata_headers, send, text_field,
 };
@@ -17,7 +18,8 @@ pub fn containers(client: &Client) -> Result<Vec<Resource>> {
             .iter()
             .flat_map(|all| &all.children)
         {
-            containers.push((text(container, "Name").to_owned(), settings_of(container)));
+            let name = ResourceKind::Container.listed(text(container, "Name"))?;
+            containers.push((name, settings_of(container)));
         }
         Ok(())
     })?;
