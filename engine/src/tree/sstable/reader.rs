@@ -248,6 +248,16 @@ impl SstableReader {
         }
     }
 
+    /// Keys that divide the SSTable into stretches of about the same length, without reading any of it.
+    pub(crate) fn separators(&self, cache: &Cache) -> Result<Vec<Vec<u8>>> {
+        let Some(root) = &self.index else {
+            return Ok(Vec::new());
+        };
+        let separators = (0..root.len()).map(|at| root.separator(at));
+        let separators: std::result::Result<_, _> = separators.collect();
+        separators.map_err(|error| self.malformed(cache, self.footer.index, error))
+    }
+
     pub(super) fn malformed(
         &self,
         cache: &Cache,

@@ -7,7 +7,7 @@ use crate::tree::keyspace::Tree;
 use crate::tree::live_file::LiveFile;
 use crate::tree::retention::Retention;
 use crate::work::Work;
-use crate::work::compaction::merge::{Merge, MergeSpec};
+use crate::work::compaction::merge::MergeSpec;
 use crate::work::compaction::overlap_split::OverlapSplit;
 use crate::work::compaction::picker::{self, Plan};
 use crate::{Config, Result};
@@ -293,7 +293,7 @@ impl Work {
     }
 
     fn merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<FileMeta>> {
-        let merged = Merge::new(self, tree, spec).run()?;
+        let merged = self.run_merge(tree, spec)?;
         merged.install(|outputs| {
             let added = outputs.iter().map(|meta| (spec.level, meta.clone()));
             self.install(tree, &spec.inputs(), added.collect())
