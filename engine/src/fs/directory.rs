@@ -7,6 +7,7 @@ use crate::{Durability, Error, Result};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// A data directory.
@@ -141,11 +142,23 @@ impl Directory {
         }
     }
 
+    /// As [`Directory::create`]. The first sync of the file makes its name durable too.
+    pub(crate) fn create_to_sync(&self, name: FileName) -> Result<OpenFile> {
+        Ok(OpenFile {
+            unsynced_name: Some(Arc::new(UnsyncedName {
+                directory: self.clone(),
+                is_synced: AtomicBool::new(false),
+            })),
+            ..self.create(name)?
+        })
+    }
+
     fn opened(&self, file: Arc<dyn File>, path: PathBuf) -> OpenFile {
         OpenFile {
             file,
             path: path.into(),
             syncs: self.syncs,
+            unsynced_name: None,
         }
     }
 
@@ -256,6 +269,24 @@ pub(crate) struct OpenFile {
     path: Arc<Path>,
     /// As of its directory.
     syncs: bool,
+    unsynced_name: Option<Arc<UnsyncedName>>,
+}
+
+/// A name that the first sync of its file makes durable.
+#[derive(Debug)]
+struct UnsyncedName {
+    directory: Directory,
+    is_synced: AtomicBool,
+}
+
+impl UnsyncedName {
+    fn sync(&self) -> Result<()> {
+        if !self.is_synced.load(Ordering::Acquire) {
+            self.directory.sync()?;
+            self.is_synced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
 }
 
 impl OpenFile {
@@ -318,7 +349,10 @@ impl OpenFile {
             return Ok(());
         }
         let synced = self.file.sync();
-        synced.map_err(|error| Error::sync(&self.path, error))
+        synced.map_err(|error| Error::sync(&self.path, error))?;
+        self.unsynced_name
+            .as_ref()
+            .map_or(Ok(()), |name| name.sync())
     }
 
     pub(crate) fn length(&self) -> Result<u64> {
