@@ -5,7 +5,6 @@ use crate::fs::name::FileName;
 use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, Space};
 use crate::{Durability, Error, Result};
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -305,32 +304,9 @@ impl OpenFile {
 
     /// Fills `bytes` from `offset` on; a file that ends before is corrupt.
     pub(crate) fn read_exact_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        self.read_exact_by(offset, bytes, |bytes, offset| {
-            self.file.read_at(bytes, offset)
-        })
-    }
-
-    /// The same; `around` is the range to read at the same time if the disk has to be asked.
-    pub(crate) fn read_exact_around(
-        &self,
-        offset: u64,
-        bytes: &mut [u8],
-        around: &dyn Fn() -> Option<Range<u64>>,
-    ) -> Result<()> {
-        self.read_exact_by(offset, bytes, |bytes, offset| {
-            self.file.read_around_at(bytes, offset, around)
-        })
-    }
-
-    fn read_exact_by(
-        &self,
-        offset: u64,
-        bytes: &mut [u8],
-        read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
-    ) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {
-            let read = read(&mut bytes[done..], offset + done as u64);
+            let read = self.file.read_at(&mut bytes[done..], offset + done as u64);
             match read.map_err(|error| Error::io("read", &self.path, error))? {
                 0 => return Err(self.corrupt(offset, "the file ends early")),
                 count => done += count,
