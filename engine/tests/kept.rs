@@ -457,7 +457,8 @@ fn a_panic_in_the_making_of_a_value_log_segment_stops_writing_and_no_writer_hang
         let armed = armed.clone();
         move |operation, path: &Path| {
             let is_value_log = path.extension().is_some_and(|kind| kind == "vlog");
-            if operation == Operation::Sync && is_value_log && armed.swap(false, Ordering::SeqCst) {
+            if operation == Operation::Write && is_value_log && armed.swap(false, Ordering::SeqCst)
+            {
                 panic!("a disk that panics");
             }
             Ok(())

@@ -83,7 +83,7 @@ pub struct Config {
     /// pages, so that a dump finds the next chunk behind a damaged one. Raised: more read for a small part.
     pub value_chunk_bytes: usize,
     /// Bytes of a value-log segment after which the next is begun, at most those of the reserve. Default: 64 MiB. Raised: space
-    /// comes back later.
+    /// comes back later: while values are overwritten, about six segments of garbage are not reclaimed.
     pub value_segment_bytes: u64,
     /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that deletions can be flushed, merged and
     /// collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
@@ -222,7 +222,8 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 /// The threads that run flushes, compactions, collections and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
-    /// Four threads of the engine's own for each store: for flushes, for compaction, and for syncs of the log and of the value log.
+    /// Four threads of the engine's own for each store: for flushes, for compaction, and for syncs of the log and of the value log. A
+    /// large merge runs in parts on up to three threads more, as many as there are processors.
     Threads,
     /// Two: one for flushes and compaction, one for syncs. For processes that open very many stores. A flush waits for the merge under
     /// way, and so may writers.

@@ -5,8 +5,8 @@ use crate::fs::name::FileName;
 use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, Space};
 use crate::{Durability, Error, Result};
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// A data directory.
@@ -141,11 +141,23 @@ impl Directory {
         }
     }
 
+    /// As [`Directory::create`]. The first sync of the file makes its name durable too.
+    pub(crate) fn create_to_sync(&self, name: FileName) -> Result<OpenFile> {
+        Ok(OpenFile {
+            unsynced_name: Some(Arc::new(UnsyncedName {
+                directory: self.clone(),
+                is_synced: AtomicBool::new(false),
+            })),
+            ..self.create(name)?
+        })
+    }
+
     fn opened(&self, file: Arc<dyn File>, path: PathBuf) -> OpenFile {
         OpenFile {
             file,
             path: path.into(),
             syncs: self.syncs,
+            unsynced_name: None,
         }
     }
 
@@ -256,6 +268,24 @@ pub(crate) struct OpenFile {
     path: Arc<Path>,
     /// As of its directory.
     syncs: bool,
+    unsynced_name: Option<Arc<UnsyncedName>>,
+}
+
+/// A name that the first sync of its file makes durable.
+#[derive(Debug)]
+struct UnsyncedName {
+    directory: Directory,
+    is_synced: AtomicBool,
+}
+
+impl UnsyncedName {
+    fn sync(&self) -> Result<()> {
+        if !self.is_synced.load(Ordering::Acquire) {
+            self.directory.sync()?;
+            self.is_synced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
 }
 
 impl OpenFile {
@@ -274,32 +304,9 @@ impl OpenFile {
 
     /// Fills `bytes` from `offset` on; a file that ends before is corrupt.
     pub(crate) fn read_exact_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        self.read_exact_by(offset, bytes, |bytes, offset| {
-            self.file.read_at(bytes, offset)
-        })
-    }
-
-    /// The same; `around` is the range to read at the same time if the disk has to be asked.
-    pub(crate) fn read_exact_around(
-        &self,
-        offset: u64,
-        bytes: &mut [u8],
-        around: &dyn Fn() -> Option<Range<u64>>,
-    ) -> Result<()> {
-        self.read_exact_by(offset, bytes, |bytes, offset| {
-            self.file.read_around_at(bytes, offset, around)
-        })
-    }
-
-    fn read_exact_by(
-        &self,
-        offset: u64,
-        bytes: &mut [u8],
-        read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
-    ) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {
-            let read = read(&mut bytes[done..], offset + done as u64);
+            let read = self.file.read_at(&mut bytes[done..], offset + done as u64);
             match read.map_err(|error| Error::io("read", &self.path, error))? {
                 0 => return Err(self.corrupt(offset, "the file ends early")),
                 count => done += count,
@@ -318,7 +325,10 @@ impl OpenFile {
             return Ok(());
         }
         let synced = self.file.sync();
-        synced.map_err(|error| Error::sync(&self.path, error))
+        synced.map_err(|error| Error::sync(&self.path, error))?;
+        self.unsynced_name
+            .as_ref()
+            .map_or(Ok(()), |name| name.sync())
     }
 
     pub(crate) fn length(&self) -> Result<u64> {

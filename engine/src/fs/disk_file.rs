@@ -7,7 +7,6 @@
 use crate::fs::{File, platform};
 use std::fs;
 use std::io;
-use std::ops::Range;
 
 /// Linux takes pages of the length of a write, and long ones are seldom at hand: 256 MiB in pieces of 64 KiB go to the page
 /// cache of an ext4 at 1.7 to 3 GB/s, in pieces of 1 MiB at 0.4 to 5.
@@ -29,15 +28,6 @@ impl DiskFile {
 impl File for DiskFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         platform::read_at(&self.file, buffer, offset)
-    }
-
-    fn read_around_at(
-        &self,
-        buffer: &mut [u8],
-        offset: u64,
-        around: &dyn Fn() -> Option<Range<u64>>,
-    ) -> io::Result<usize> {
-        platform::read_around_at(&self.file, buffer, offset, around)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -34,7 +34,6 @@ pub use testing::{Failure, Fault, FaultFs, ManualClock, Operation};
 
 use std::fmt::Debug;
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,17 +120,6 @@ pub trait LockGuard: Send + Sync + Debug {}
 pub trait File: Send + Sync + Debug {
     /// Reads at most `buffer.len()` bytes; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As `read_at`. If the disk has to be asked, calls `around` once, and the system reads that range at the same time, so that it
-    /// is in memory when it is wanted.
-    fn read_around_at(
-        &self,
-        buffer: &mut [u8],
-        offset: u64,
-        around: &dyn Fn() -> Option<Range<u64>>,
-    ) -> io::Result<usize> {
-        let _ = around;
-        self.read_at(buffer, offset)
-    }
     /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes the contents and the length durable.

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use crossbeam_utils::CachePadded;
 use quick_cache::Weighter;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The cost of an entry beside its bytes.
 const ENTRY_BYTES: u64 = 64;
@@ -24,7 +24,7 @@ impl Weighter<(u64, u64), Bytes> for BlockBytes {
     }
 }
 
-/// A block is kept when it is read. A full cache keeps a block that is read for a single row only at its second miss.
+/// A block is kept when it is read.
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: Directory,
@@ -40,9 +40,6 @@ pub(crate) struct Cache {
     /// Unreferenced SSTables, to be removed by background work: a removal takes milliseconds, and the last
     /// reference may be a reader's.
     obsolete: Mutex<Vec<u64>>,
-    /// Whether the cache was full once. From then on, blocks are kept at their second miss.
-    is_full: CachePadded<AtomicBool>,
-    missed: OnceLock<Missed>,
 }
 
 impl Drop for Cache {
@@ -51,44 +48,8 @@ impl Drop for Cache {
     }
 }
 
-/// Recent misses. The hash of a block selects a slot, which holds the marks of four blocks, the newest last.
-///
-/// With four times as many rows as the cache holds, they make the median get 7 % faster (`readcold` of `lazurite-engine-bench`).
-#[derive(Debug)]
-struct Missed(Box<[AtomicU64]>);
-
-const MARK_BITS: u32 = 16;
-const MARKS: usize = 4;
-
 /// The usual size of a block, for an estimate of how many there will be.
 const BLOCK_BYTES_EXPECTED: usize = 4096;
-
-/// Checks for a full cache on every 64th insertion.
-const FULL_LOOKED_FOR_EVERY: u64 = 64;
-
-impl Missed {
-    /// Remembers about as many misses as the cache holds blocks.
-    fn new(bytes_max: u64) -> Missed {
-        let blocks = bytes_max as usize / BLOCK_BYTES_EXPECTED;
-        let places = blocks.div_ceil(MARKS).next_power_of_two();
-        Missed((0..places).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Records a miss of a block. Returns whether the block was missed recently.
-    fn note(&self, number: u64, offset: u64) -> bool {
-        let mixed = (offset ^ number.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mixed = mixed ^ mixed >> 32;
-        let place = &self.0[mixed as usize % self.0.len()];
-        let mark = (mixed >> 48) as u16 | 1;
-        let marks = place.load(Ordering::Relaxed);
-        let is_known = (0..MARKS).any(|at| (marks >> (at as u32 * MARK_BITS)) as u16 == mark);
-        if !is_known {
-            // The mark of another thread may be lost. Its block then has to be missed once more.
-            place.store(marks << MARK_BITS | u64::from(mark), Ordering::Relaxed);
-        }
-        is_known
-    }
-}
 
 /// The block cache is resized in steps of 1/32 of its memory; up to three steps may stay unused.
 const STEPS: u64 = 32;
@@ -120,8 +81,6 @@ impl Cache {
             pinned_max: bytes_max as u64 / 2,
             reads: CachePadded::new(AtomicU64::new(0)),
             obsolete: Mutex::default(),
-            is_full: CachePadded::new(AtomicBool::new(false)),
-            missed: OnceLock::new(),
         }
     }
 
@@ -154,26 +113,7 @@ impl Cache {
     /// Keeps a block that was read.
     pub(crate) fn insert(&self, number: u64, offset: u64, block: Bytes) {
         self.blocks.insert((number, offset), block);
-        let reads = self.count_read();
-        if reads.is_multiple_of(FULL_LOOKED_FOR_EVERY)
-            && self.blocks.weight() >= self.blocks.capacity() / 16 * 15
-        {
-            self.is_full.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether to cache a block that was read for a single row. A full cache admits it only on the second recent miss.
-    pub(crate) fn admits(&self, number: u64, offset: u64) -> bool {
-        if !self.is_full.load(Ordering::Relaxed) {
-            return true;
-        }
-        let missed = self.missed.get_or_init(|| Missed::new(self.bytes_max));
-        missed.note(number, offset)
-    }
-
-    /// Counts a block read. Returns the count before it.
-    pub(crate) fn count_read(&self) -> u64 {
-        self.reads.fetch_add(1, Ordering::Relaxed)
+        self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The open SSTable, opened if it is not.

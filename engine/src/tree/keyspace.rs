@@ -182,19 +182,19 @@ impl Tree {
         key: &[u8],
         at: impl Fn() -> SequenceNumber,
     ) -> Result<Option<Entry>> {
-        let (view, hash) = (self.load_view(), hash(key));
+        let view = self.load_view();
         for memtable in std::iter::once(&view.active).chain(&view.immutable) {
             // Before the memtable is read: rows that are not visible yet need not be found there.
             at();
-            if memtable.is_empty() || memtable.lacks(hash) {
+            if memtable.is_empty() {
                 continue;
             }
-            let found = memtable.find(key, hash, &at);
+            let found = memtable.find(key, &at);
             if found.entry.is_some() || found.deleted > 0 {
                 return Ok(found.entry.filter(|entry| entry.sequence > found.deleted));
             }
         }
-        find_in_files(cache, &view.version, (key, hash), at())
+        find_in_files(cache, &view.version, (key, hash(key)), at())
     }
 }
 

@@ -112,15 +112,11 @@ pub(crate) fn cover(fragments: &[Fragment], key: &[u8], at: SequenceNumber) -> O
 }
 
 /// The parts of `fragments` at or behind `start` and before `end`.
-pub(crate) fn clip(
-    fragments: &[Fragment],
-    start: Option<&[u8]>,
-    end: Option<&[u8]>,
-) -> Vec<Fragment> {
+pub(crate) fn clip(fragments: &[Fragment], start: &[u8], end: Option<&[u8]>) -> Vec<Fragment> {
     let mut clipped = Vec::new();
     for fragment in fragments {
         let mut part = fragment.clone();
-        if let Some(start) = start.filter(|start| part.start[..] < **start) {
+        if part.start[..] < *start {
             part.start = Bytes::copy_from_slice(start);
         }
         if let Some(end) = end.filter(|end| is_before_end(end, part.end.as_deref())) {
@@ -183,7 +179,7 @@ mod tests {
                     let found = tombstones.cover(&[probe], at).map(|cover| cover.sequence);
                     prop_assert_eq!(found, expected);
                     prop_assert_eq!(cover(&fragments, &[probe], at).map(|cover| cover.sequence), expected);
-                    let clipped = clip(&fragments, Some(&[10]), Some(&[20]));
+                    let clipped = clip(&fragments, &[10], Some(&[20]));
                     let inside = expected.filter(|_| (10..20).contains(&probe));
                     prop_assert_eq!(cover(&clipped, &[probe], at).map(|cover| cover.sequence), inside);
                 }

@@ -188,20 +188,17 @@ impl ValueLog {
         self.segments.begin(fresh, room)
     }
 
-    /// A new segment, durable with its name, so that a synced chunk is never in a file without one.
+    /// A new segment. Writers wait for it, so its name becomes durable with the first of its values, not here.
     fn create_segment(&self) -> Result<Writable> {
         let _guard = PanicGuard::new(&self.health, "the making of a segment of the value log");
         let number = self.edits.next_file();
         let name = FileName::Numbered(FileKind::ValueLog, number);
         let header = encode_header(FileKind::ValueLog, self.store, number);
-        let file = self.directory.create(name)?;
+        let file = self.directory.create_to_sync(name)?;
         if let Err(error) = file.write(&header, 0) {
             let _ = self.directory.remove(name);
             return Err(error);
         }
-        let synced = file.sync().and_then(|()| self.directory.sync());
-        // The disk may have kept any part, and a sync is never tried again.
-        synced.inspect_err(|error| self.health.fail(error))?;
         self.files.insert(number, file.clone());
         Ok(Writable::new(number, file, HEADER_BYTES))
     }

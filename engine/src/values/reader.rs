@@ -161,11 +161,7 @@ impl LogValue {
             return Ok(value);
         }
         let value = self.read_chunk(0)?;
-        if cache.admits(segment, offset) {
-            cache.insert(segment, offset, value.clone());
-        } else {
-            cache.count_read();
-        }
+        cache.insert(segment, offset, value.clone());
         Ok(value)
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Writable {
 }
 
 impl Writable {
-    /// A segment whose header, of `end` bytes, is durable with its name.
+    /// A segment with its header, of `end` bytes. A sync makes its name durable too.
     pub(crate) fn new(number: u64, file: OpenFile, end: u64) -> Writable {
         Writable {
             number,

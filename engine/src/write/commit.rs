@@ -386,6 +386,10 @@ impl Stages for CommitLog {
             self.work.wake_everyone();
         }
     }
+
+    fn awaits_sync(&self) -> bool {
+        self.config.durability == Durability::Disk
+    }
 }
 
 impl Queued for PendingBatch {

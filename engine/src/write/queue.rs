@@ -18,6 +18,7 @@ use crate::base::sync::{Mutex, spin_loop};
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::ptr;
 use std::sync::{Arc, OnceLock, TryLockError};
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ const PANIC_NOTICED: Duration = Duration::from_secs(1);
 
 /// How often a writer looks whether the log is free before it sleeps.
 const LEAD_TRIES: usize = 50;
+
+/// After how many groups a leader makes way for the next.
+const LED_GROUPS_MAX: usize = 16;
 
 /// A batch that can be queued.
 pub(crate) trait Queued {
@@ -56,6 +60,10 @@ pub(crate) trait Stages {
     fn apply(&self, group: &[Arc<Request<Self::Batch>>], first: SequenceNumber) -> Self::Applied;
     /// Makes everything up to `last` visible.
     fn publish(&self, last: SequenceNumber, applied: Self::Applied);
+    /// Whether the writers are about to wait for a sync, which the first of them begins: then the others have to be there soon.
+    fn awaits_sync(&self) -> bool {
+        false
+    }
 }
 
 /// A batch in the queue, and its writer.
@@ -64,6 +72,8 @@ pub(crate) struct Request<B> {
     batch: B,
     outcome: OnceLock<Result<SequenceNumber>>,
     writer: Thread,
+    /// The rest of its group, which this writer wakes.
+    others: OnceLock<Vec<Arc<Request<B>>>>,
 }
 
 impl<B> Request<B> {
@@ -76,8 +86,49 @@ impl<B> Request<B> {
     fn answer(&self, outcome: Result<SequenceNumber>) {
         let answered = self.outcome.set(outcome);
         assert!(answered.is_ok(), "a batch is in one group");
-        self.writer.unpark();
     }
+
+    /// The outcome, once there is one. Wakes the rest of the group that was left to this writer.
+    #[inline]
+    fn outcome(&self) -> Option<Result<SequenceNumber>> {
+        let outcome = self.outcome.get()?.clone();
+        if let Some(others) = self.others.get() {
+            others.iter().for_each(|other| other.writer.unpark());
+        }
+        Some(outcome)
+    }
+}
+
+/// Answers a group, and wakes its writers but for the leader, who is awake. All later batches wait for the leader, so it wakes one
+/// writer, who wakes the others; or `wakes_all`. Writers that do not sleep yet return at once.
+#[inline]
+fn answer<B>(
+    leader: &Request<B>,
+    mut group: Vec<Arc<Request<B>>>,
+    outcome: &Result<SequenceNumber>,
+    wakes_all: bool,
+) {
+    let is_leader = |request: &Arc<Request<B>>| ptr::eq(&**request, leader);
+    if let Some(index) = group.iter().position(is_leader) {
+        group.swap_remove(index).answer(outcome.clone());
+    }
+    if wakes_all {
+        for request in &group {
+            request.answer(outcome.clone());
+            request.writer.unpark();
+        }
+        return;
+    }
+    let Some(first) = group.pop() else {
+        return;
+    };
+    for other in &group {
+        other.answer(outcome.clone());
+    }
+    let left = first.others.set(group);
+    debug_assert!(left.is_ok(), "a batch is in one group");
+    first.answer(outcome.clone());
+    first.writer.unpark();
 }
 
 /// The batches that wait to be committed, and the log.
@@ -104,27 +155,36 @@ impl<S: Stages> CommitQueue<S> {
         let request = Arc::new(Request {
             batch,
             outcome: OnceLock::new(),
+            others: OnceLock::new(),
             writer: thread::current(),
         });
         lock(&self.queue).push_back(request.clone());
         loop {
-            self.try_to_lead(stages)?;
-            if let Some(outcome) = request.outcome.get() {
-                return outcome.clone();
+            self.try_to_lead(stages, &request)?;
+            if let Some(outcome) = request.outcome() {
+                return outcome;
             }
             // The lock holder commits this batch or wakes this thread; the timeout detects a leader that panicked.
             thread::park_timeout(PANIC_NOTICED);
         }
     }
 
-    /// Commits the queued batches, if the log is free.
+    /// Commits queued batches, if the log is free and this one is not committed yet. The leader stays for a few groups more than
+    /// its own: a thread switch for each group would take longer than the group, but others would keep it for ever.
     #[inline]
-    fn try_to_lead(&self, stages: &S) -> Result<()> {
+    fn try_to_lead(&self, stages: &S, request: &Request<S::Batch>) -> Result<()> {
         for _ in 0..LEAD_TRIES {
+            // Another thread has the line of the log, and this one that of its batch.
+            if request.outcome.get().is_some() {
+                return Ok(());
+            }
             match self.log.try_lock() {
                 Ok(mut log) => {
-                    while let Some(group) = self.take_group() {
-                        commit_group(stages, &mut log, group);
+                    for _ in 0..LED_GROUPS_MAX {
+                        let Some(group) = self.take_group() else {
+                            break;
+                        };
+                        commit_group(stages, &mut log, group, request);
                     }
                     drop(log);
                     self.wake_next_leader();
@@ -177,17 +237,19 @@ impl<S: Stages> CommitQueue<S> {
 }
 
 #[inline]
-fn commit_group<S: Stages>(stages: &S, log: &mut S::Log, group: Vec<Arc<Request<S::Batch>>>) {
+fn commit_group<S: Stages>(
+    stages: &S,
+    log: &mut S::Log,
+    group: Vec<Arc<Request<S::Batch>>>,
+    leader: &Request<S::Batch>,
+) {
     let first = match stages.log(log, &group) {
         Ok(first) => first,
-        Err(error) => {
-            let refuse = |request: Arc<Request<_>>| request.answer(Err(error.clone()));
-            return group.into_iter().for_each(refuse);
-        }
+        Err(error) => return answer(leader, group, &Err(error), true),
     };
     let count: u64 = group.iter().map(|request| request.batch.count()).sum();
     let last = first + count - 1;
     let applied = stages.apply(&group, first);
     stages.publish(last, applied);
-    group.iter().for_each(|request| request.answer(Ok(last)));
+    answer(leader, group, &Ok(last), stages.awaits_sync());
 }

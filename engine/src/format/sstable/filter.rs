@@ -2,7 +2,7 @@
 //!
 //! The block is 64-byte lines. The high half of the key's hash picks the line, seven steps of nine bits pick bits in it.
 
-pub(crate) const LINE_BYTES: usize = 64;
+const LINE_BYTES: usize = 64;
 const BITS_PER_KEY: usize = 10;
 const PROBES: u32 = 7;
 
@@ -32,12 +32,12 @@ pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
 }
 
 /// The line, out of `lines`, that has the bits of this hash.
-pub(crate) fn line(hash: u64, lines: usize) -> usize {
+fn line(hash: u64, lines: usize) -> usize {
     ((u128::from(hash) * lines as u128) >> 64) as usize
 }
 
 /// The bits of this hash in its line.
-pub(crate) fn bits(hash: u64) -> impl Iterator<Item = usize> {
+fn bits(hash: u64) -> impl Iterator<Item = usize> {
     // The low bits are independent of the high ones that picked the line; two rounds give enough of them.
     let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..PROBES).map(move |probe| (spread >> (9 * probe)) as usize & (LINE_BYTES * 8 - 1))

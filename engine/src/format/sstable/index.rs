@@ -180,6 +180,12 @@ impl IndexBlock {
         Ok(low)
     }
 
+    /// The separator at `index`, which is below `len()`.
+    pub(crate) fn separator(&self, index: usize) -> Result<Vec<u8>> {
+        let end = self.data.len() - TAIL_BYTES;
+        Ok([&self.data[end - self.skip..end], self.rest(index)?].concat())
+    }
+
     /// The handle at `index`, which is below `len()`.
     pub(crate) fn handle(&self, index: usize) -> BlockHandle {
         let at = 8 * self.count + 12 * index;

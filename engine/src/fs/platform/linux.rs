@@ -1,16 +1,14 @@
-//! Linux: blocks allocated ahead, pages asked for ahead, files read without noting the time of the access.
+//! Linux: blocks allocated ahead, files read without noting the time of the access.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
     reason = "part of the seam that the rest of the engine goes through"
 )]
 
-use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::num::NonZeroU64;
-use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -39,29 +37,6 @@ pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> 
         }
         allocated => Ok(allocated.map(|()| true)?),
     }
-}
-
-/// Reads from memory if the bytes are there; else asks for the pages around them as well.
-pub(in crate::fs) fn read_around_at(
-    file: &fs::File,
-    buffer: &mut [u8],
-    offset: u64,
-    around: &dyn Fn() -> Option<Range<u64>>,
-) -> io::Result<usize> {
-    let buffers = &mut [io::IoSliceMut::new(buffer)];
-    match preadv2(file, buffers, offset, ReadWriteFlags::NOWAIT) {
-        Ok(read) => return Ok(read),
-        Err(Errno::AGAIN) => {
-            if let Some(around) = around() {
-                let length = NonZeroU64::new(around.end.saturating_sub(around.start));
-                // Best effort: errors surface in the read below.
-                let _ = fadvise(file, around.start, length, Advice::WillNeed);
-            }
-        }
-        // Not every file system supports it.
-        Err(_) => {}
-    }
-    super::read_at(file, buffer, offset)
 }
 
 /// Lowers the priority of the calling thread by this many steps of `nice`.

@@ -24,11 +24,11 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::lower_priority;
 #[cfg(target_os = "linux")]
-pub(super) use linux::{allocate, open, read_around_at};
+pub(super) use linux::{allocate, open};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::lower_priority;
 #[cfg(not(target_os = "linux"))]
-pub(super) use portable::{lengthen, open, read_around_at};
+pub(super) use portable::{lengthen, open};
 #[cfg(unix)]
 pub(super) use unix::{
     create_private_directory, is_out_of_descriptors, open_directory, open_unlinked, owner_only,

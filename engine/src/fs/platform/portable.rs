@@ -7,7 +7,6 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 
 /// Opens for reading. With the right to write where there is one: Windows does not sync a file without it, and a store that opens syncs
@@ -22,16 +21,6 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
 /// Lengthens the file. Its blocks may be taken when they are written.
 pub(in crate::fs) fn lengthen(file: &fs::File, length: u64) -> io::Result<()> {
     file.set_len(length)
-}
-
-/// There is no way to ask for pages ahead that all systems share.
-pub(in crate::fs) fn read_around_at(
-    file: &fs::File,
-    buffer: &mut [u8],
-    offset: u64,
-    _: &dyn Fn() -> Option<Range<u64>>,
-) -> io::Result<usize> {
-    super::read_at(file, buffer, offset)
 }
 
 /// Threads have no priority of their own that the standard library could lower.

@@ -5,33 +5,9 @@
     reason = "the tests look at the files that the seam makes"
 )]
 
-use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
-use crate::fs::platform::open;
-use crate::fs::{DiskFs, File, Fs, LogWrites};
-use rustix::fs::{Advice, fadvise};
+use crate::fs::{DiskFs, Fs, LogWrites};
 use std::fs;
 use std::path::Path;
-
-#[test]
-fn readahead_reads_the_same_from_memory_and_from_disk() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("file");
-    let content: Vec<u8> = (0..300_000u32).map(|at| (at / 7) as u8).collect();
-    let file = DiskFs::default().create(&path).unwrap();
-    file.write_at(&content, 0).unwrap();
-    file.sync().unwrap();
-    let file = DiskFile::new(open(&path).unwrap(), WRITE_BYTES);
-    let around = || Some(65_536..131_072);
-    let mut buffer = vec![0; 5000];
-    for offset in [70_000, 80_000, 90_000, 299_000, 300_000] {
-        let read = file.read_around_at(&mut buffer, offset, &around).unwrap();
-        let end = content.len().min(offset as usize + read);
-        assert_eq!(buffer[..read], content[offset as usize..end], "{offset}");
-        assert!(read > 0 || offset == 300_000);
-        // From now on the disk has to be asked, where the system can take it from memory.
-        fadvise(&file.file, 0, None, Advice::DontNeed).unwrap();
-    }
-}
 
 #[test]
 fn files_of_a_store_are_for_its_owner_alone() {

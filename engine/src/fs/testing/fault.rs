@@ -3,7 +3,6 @@
 use crate::base::mutex::lock;
 use crate::fs::{File, Fs, Lock, LogWrites, Space};
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -259,16 +258,6 @@ impl File for FaultFile {
         self.file.write_at(bytes, offset)
     }
 
-    fn read_around_at(
-        &self,
-        buffer: &mut [u8],
-        offset: u64,
-        around: &dyn Fn() -> Option<Range<u64>>,
-    ) -> io::Result<usize> {
-        self.fs.check(Operation::Read, &self.path)?;
-        self.file.read_around_at(buffer, offset, around)
-    }
-
     fn sync(&self) -> io::Result<()> {
         let failed = self.fs.check(Operation::Sync, &self.path);
         // Linux reports a failed writeback once and marks the pages clean: the next sync would succeed without them.
@@ -297,7 +286,7 @@ mod tests {
     use crate::fs::{DiskFs, Keep, MemoryFs};
 
     #[test]
-    fn writes_and_wide_reads_of_the_disk_fail_on_cue() {
+    fn writes_and_reads_of_the_disk_fail_on_cue() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let disk = FaultFs::new(Arc::new(DiskFs::default()));
@@ -318,11 +307,9 @@ mod tests {
         file.write_at(&[2; 8192], 8192).unwrap_err();
         assert_eq!(file.length().unwrap(), 8192 + 4096, "half is written");
         fail(Operation::Read);
-        let nothing_around = || None;
         let mut bytes = [0; 10];
-        let read = file.read_around_at(&mut bytes, 0, &nothing_around);
-        assert!(read.is_err());
-        file.read_around_at(&mut bytes, 0, &nothing_around).unwrap();
+        assert!(file.read_at(&mut bytes, 0).is_err());
+        file.read_at(&mut bytes, 0).unwrap();
         assert_eq!(bytes, [1; 10]);
     }
 

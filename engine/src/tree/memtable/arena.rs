@@ -95,10 +95,6 @@ impl Arena {
         id
     }
 
-    pub(super) fn row_count(&self) -> usize {
-        self.count
-    }
-
     fn place(&mut self, key: &[u8], value: &[u8]) -> (u32, u32) {
         let length = key.len() + value.len();
         if length >= RECORD_BYTES_ALONE {

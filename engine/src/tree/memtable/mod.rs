@@ -1,16 +1,12 @@
 //! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
 //!
-//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys, `hash_index.rs` where each of them is, `filter.rs` which are
-//! not there. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a bounded number of
+//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a bounded number of
 //! rows. Per key the versions are linked newest first. A version is unlinked as soon as no reader can see it any more: when a newer
 //! one exists at or below `floor`, the oldest sequence number at which anyone reads.
 
 mod arena;
-mod filter;
-mod hash_index;
 mod index;
 
-use crate::base::codec::hash;
 use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
 use crate::format::change::Change;
 use crate::format::fragment::{Cover, Fragment};
@@ -21,8 +17,6 @@ pub(crate) use arena::PinnedRows;
 use arena::{Arena, NO_ROW, ROW_BYTES, Row, RowId};
 use bytes::Bytes;
 use crossbeam_utils::CachePadded;
-use filter::{FILTER_BYTES, KeyFilter};
-use hash_index::{HashIndex, Known};
 use index::{INDEX_BYTES_PER_ROW, Index, Position};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -31,9 +25,6 @@ use std::time::Duration;
 
 /// Memory of one version beside its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
-
-/// Rows from which a memtable has a filter and a hash index: a tree of fewer is nearly always in the processor's cache.
-const GROWN_ROWS_MIN: usize = 4096;
 
 /// Rows covered by a range deletion above which the memtable is better sealed first: a scan can seek past a span of an
 /// older memtable, but has to visit the rows of the memtable that holds the tombstone.
@@ -56,7 +47,6 @@ pub(crate) struct Memtable {
     rows: CachePadded<RwLock<Rows>>,
     bytes: CachePadded<AtomicUsize>,
     has_range_tombstones: AtomicBool,
-    keys: KeyFilter,
     created: Duration,
     /// How often scans had to find their place here beside SSTables.
     scan_merges: AtomicU64,
@@ -65,7 +55,6 @@ pub(crate) struct Memtable {
 #[derive(Debug, Default)]
 struct Rows {
     index: Index,
-    hash_index: HashIndex,
     arena: Arena,
     range_tombstones: RangeTombstones,
     first_sequence: Option<SequenceNumber>,
@@ -140,7 +129,6 @@ impl Memtable {
             rows: CachePadded::default(),
             bytes: CachePadded::new(AtomicUsize::new(0)),
             has_range_tombstones: AtomicBool::new(false),
-            keys: KeyFilter::default(),
             created,
             scan_merges: AtomicU64::new(0),
         }
@@ -219,11 +207,7 @@ impl Memtable {
                 "changes are applied in order"
             );
             rows.last_sequence = sequence;
-            bytes += ENTRY_BYTES + rows.apply(sequence, &change, floor, &self.keys);
-        }
-        if !rows.hash_index.is_built() && rows.arena.row_count() >= GROWN_ROWS_MIN {
-            self.keys.build(rows.key_hashes().map(|(hash, _)| hash));
-            bytes += FILTER_BYTES + rows.build_hash_index();
+            bytes += ENTRY_BYTES + rows.apply(sequence, &change, floor);
         }
         if !rows.range_tombstones.is_empty() {
             self.has_range_tombstones.store(true, Ordering::Release);
@@ -232,27 +216,21 @@ impl Memtable {
         bytes
     }
 
-    /// Whether no key with this hash, and no deletion of a span, is visible here at any sequence number that was published
-    /// before the call.
-    pub(crate) fn lacks(&self, hash: u64) -> bool {
-        !self.has_range_tombstones() && !self.keys.may_contain(hash)
-    }
-
-    /// Looks up `key`, whose hash is `hash`, at the sequence number that `at` returns under the lock.
-    pub(crate) fn find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Found {
+    /// Looks up `key` at the sequence number that `at` returns under the lock.
+    pub(crate) fn find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Found {
         loop {
-            if let Some(found) = self.try_find(key, hash, &at) {
+            if let Some(found) = self.try_find(key, &at) {
                 return found;
             }
         }
     }
 
     /// As `find`; `None` if the versions were unlinked while it let the writer have the lock: no snapshot keeps them.
-    fn try_find(&self, key: &[u8], hash: u64, at: impl Fn() -> SequenceNumber) -> Option<Found> {
+    fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<Found> {
         let mut rows = self.read();
         let at = at();
         let deleted = rows.deleted(key, at);
-        let mut walk = match rows.find(key, hash) {
+        let mut walk = match rows.index.find(key, &rows.arena) {
             Some(newest) => rows.walk(newest, at, &mut 0),
             None => Walk::Absent,
         };
@@ -417,32 +395,6 @@ impl Rows {
         Pause { key, version }
     }
 
-    /// The hash of each key, and its newest row.
-    fn key_hashes(&self) -> impl Iterator<Item = (u64, RowId)> {
-        let mut position = self.index.first();
-        std::iter::from_fn(move || {
-            let row = self.index.row(position)?;
-            position = self.index.after(position);
-            Some((hash(self.arena.key(row)), row))
-        })
-    }
-
-    fn build_hash_index(&mut self) -> usize {
-        let mut built = HashIndex::default();
-        let bytes = built.build(self.key_hashes());
-        self.hash_index = built;
-        bytes
-    }
-
-    /// The newest row of `key`, whose hash is `hash`.
-    fn find(&self, key: &[u8], hash: u64) -> Option<RowId> {
-        match self.hash_index.find(hash, |row| self.arena.key(row) == key) {
-            Known::Newest(row) => Some(row),
-            Known::Absent => None,
-            Known::Nothing => self.index.find(key, &self.arena),
-        }
-    }
-
     /// The row and the older versions of its key.
     fn versions(&self, newest: RowId) -> impl Iterator<Item = Version<'_>> {
         let mut next = newest;
@@ -512,20 +464,13 @@ impl Rows {
         sequence: SequenceNumber,
         change: &Change<'_>,
         floor: SequenceNumber,
-        keys: &KeyFilter,
     ) -> usize {
         match *change {
             Change::Set {
                 key, kind, value, ..
             } => {
-                let (row, previous) = self.set(key, sequence, kind, value, floor);
-                let bytes = key.len() + value.len();
-                if !self.hash_index.is_built() {
-                    return bytes;
-                }
-                let hash = hash(key);
-                keys.add(hash);
-                bytes + self.hash_index.set(hash, row, previous)
+                self.set(key, sequence, kind, value, floor);
+                key.len() + value.len()
             }
             Change::DeleteRange { start, end, .. } => {
                 self.deletions += 1;
@@ -538,7 +483,6 @@ impl Rows {
         }
     }
 
-    /// Answers the new row, and the newest of its key before.
     fn set(
         &mut self,
         key: &[u8],
@@ -546,7 +490,7 @@ impl Rows {
         kind: Kind,
         value: &[u8],
         floor: SequenceNumber,
-    ) -> (RowId, Option<RowId>) {
+    ) {
         self.deletions += u64::from(kind == Kind::Delete);
         if kind == Kind::Large {
             self.refer(value);
@@ -559,7 +503,6 @@ impl Rows {
             self.floor = self.floor.max(floor.min(sequence));
             self.unlink_unseen(previous, floor);
         }
-        (row, previous)
     }
 
     /// Of `newest` and older versions, keeps those that readers at or behind `floor` can see, as far as they are found in a few steps.
@@ -681,7 +624,7 @@ mod tests {
         assert!(pause.unwrap().version.is_some() && out.len() == 0);
         memtable.fetch(from, Direction::Forward, 1, 10, &mut out);
         assert_eq!(out.len(), 1);
-        let find = |at: u64| memtable.try_find(b"hot", hash(b"hot"), || at);
+        let find = |at: u64| memtable.try_find(b"hot", || at);
         let found = |at: u64| find(at).unwrap().entry.map(|entry| entry.sequence);
         assert_eq!(found(1), Some(1));
         assert_eq!(found(150_000), Some(150_000));
@@ -693,14 +636,14 @@ mod tests {
             value: b"",
         };
         memtable.apply(std::iter::once((300_001, change)), 300_000);
-        let now = memtable.find(b"hot", hash(b"hot"), || 300_000);
+        let now = memtable.find(b"hot", || 300_000);
         assert_eq!(now.entry.unwrap().sequence, 300_000);
     }
 
     #[test]
     fn a_grown_memtable_finds_every_version_that_someone_reads() {
         let memtable = Memtable::new(Duration::ZERO);
-        let keys = 2 * GROWN_ROWS_MIN as u64;
+        let keys = 8192;
         for sequence in 1..=3 * keys {
             let change = Change::Set {
                 keyspace: 0,
@@ -711,7 +654,7 @@ mod tests {
             memtable.apply(std::iter::once((sequence, change)), keys);
         }
         let find = |number: u64, at: u64| {
-            let found = memtable.find(&key(number), hash(&key(number)), || at);
+            let found = memtable.find(&key(number), || at);
             found.entry.map(|entry| entry.sequence)
         };
         for number in 0..keys {
@@ -722,36 +665,5 @@ mod tests {
             assert_eq!(find(number, first - 1), None);
         }
         assert_eq!(find(keys, 3 * keys), None);
-    }
-
-    #[test]
-    fn a_grown_memtable_lacks_what_it_was_not_told() {
-        let memtable = Memtable::new(Duration::ZERO);
-        let last = 2 * GROWN_ROWS_MIN as u64;
-        for sequence in 1..=last {
-            // A deletion has to hide the versions of older sources.
-            let kind = if sequence % 3 == 0 {
-                Kind::Delete
-            } else {
-                Kind::Put
-            };
-            set(&memtable, sequence, kind);
-            let shown = [1, sequence / 2 + 1, sequence];
-            assert!(
-                shown
-                    .iter()
-                    .all(|&number| !memtable.lacks(hash(&key(number))))
-            );
-        }
-        let others = last + 1..=last + 10_000;
-        let lacking = others.filter(|&number| memtable.lacks(hash(&key(number))));
-        assert!(lacking.count() > 9_900);
-        let range = Change::DeleteRange {
-            keyspace: 0,
-            start: &key(last + 1),
-            end: None,
-        };
-        memtable.apply(std::iter::once((last + 1, range)), 0);
-        assert!(!memtable.lacks(hash(&key(last + 5))), "it may be deleted");
     }
 }

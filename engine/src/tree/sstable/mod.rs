@@ -4,7 +4,6 @@
 
 mod cursor;
 mod dump;
-mod readahead;
 mod reader;
 mod verify;
 mod writer;

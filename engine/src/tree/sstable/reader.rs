@@ -17,15 +17,13 @@ use crate::tree::cache::Cache;
 use crate::tree::range_tombstones;
 use crate::tree::sstable::cursor::SstableCursor;
 use crate::tree::sstable::malformed;
-use crate::tree::sstable::readahead::Readahead;
 use crate::{Error, Result};
 use bytes::Bytes;
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An SSTable that has been looked at. The index root and the range tombstones are in memory, and the filter and the index
-/// partitions once they are used, if there is room; all else comes through the cache, or past it if it is not worth keeping. The
+/// partitions once they are used, if there is room; all else comes through the cache. The
 /// file itself is open only while the cache keeps it open.
 #[derive(Debug)]
 pub(crate) struct SstableReader {
@@ -38,7 +36,6 @@ pub(crate) struct SstableReader {
     fragments: Vec<Fragment>,
     filter: OnceLock<Bytes>,
     pinned: AtomicU64,
-    around: Readahead,
 }
 
 /// A partition of the index: pinned by the reader, or loaded for one use.
@@ -46,21 +43,6 @@ pub(crate) struct SstableReader {
 pub(super) enum Partition<T> {
     Pinned(T),
     Loaded(IndexBlock),
-}
-
-/// Memory for a block: as it is stored, and unpacked.
-#[derive(Debug, Default)]
-struct Scratch {
-    stored: Vec<u8>,
-    unpacked: Vec<u8>,
-}
-
-/// Of a thread's memory so much is kept for the next block.
-const SCRATCH_BYTES_MAX: usize = 64 << 10;
-
-thread_local! {
-    /// For blocks that are read for one row: reused memory is in the processor's cache.
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl SstableReader {
@@ -100,7 +82,6 @@ impl SstableReader {
             fragments: Vec::new(),
             filter: OnceLock::new(),
             pinned: AtomicU64::new(0),
-            around: Readahead::default(),
         })
     }
 
@@ -152,33 +133,11 @@ impl SstableReader {
 
     /// Reads a block from the file and verifies it.
     pub(super) fn read_block(&self, file: &OpenFile, handle: BlockHandle) -> Result<Bytes> {
-        let (mut stored, mut unpacked) = (Vec::new(), Vec::new());
-        let block = self.read_block_to(file, handle, &mut stored, &mut unpacked)?;
-        let length = block.len();
-        Ok(if unpacked.is_empty() {
-            Bytes::from(stored).slice(..length)
-        } else {
-            unpacked.into()
-        })
-    }
-
-    /// As `read_block`, in the caller's buffers: the block is in one of them.
-    fn read_block_to<'a>(
-        &self,
-        file: &OpenFile,
-        handle: BlockHandle,
-        stored: &'a mut Vec<u8>,
-        unpacked: &'a mut Vec<u8>,
-    ) -> Result<&'a [u8]> {
         let corrupt = |reason| file.corrupt(handle.offset, reason);
         let length = self
             .stored_length(handle)
             .ok_or_else(|| corrupt("the length of the block is out of bounds"))?;
-        // Fills only the part by which a reused buffer grows.
-        stored.resize(stored.len().max(length as usize), 1);
-        let stored = &mut stored[..length as usize];
-        let around = || self.around.of(handle.offset, self.length);
-        file.read_exact_around(handle.offset, stored, &around)?;
+        let stored = file.read_exact(handle.offset, length as usize)?;
         let (summed, sum) = stored.split_at(stored.len() - 8);
         let sum = u64::from_le_bytes(sum.try_into().expect("eight bytes follow"));
         if sum != checksum(self.number, handle.offset, &[summed]) {
@@ -186,7 +145,14 @@ impl SstableReader {
         }
         let (payload, trailer) = summed.split_at(handle.length as usize);
         let length = u32::from_le_bytes(trailer[1..5].try_into().expect("four bytes follow"));
-        decompress(payload, trailer[0], length, unpacked).map_err(corrupt)
+        let mut unpacked = Vec::new();
+        let block = decompress(payload, trailer[0], length, &mut unpacked).map_err(corrupt)?;
+        let length = block.len();
+        Ok(if unpacked.is_empty() {
+            Bytes::from(stored).slice(..length)
+        } else {
+            unpacked.into()
+        })
     }
 
     /// Bytes of a block with its trailer; `None` if the file does not have them. Checked before memory is taken for them.
@@ -246,6 +212,16 @@ impl SstableReader {
         {
             let _ = self.block(cache, first);
         }
+    }
+
+    /// Keys that divide the SSTable into stretches of about the same length, without reading any of it.
+    pub(crate) fn separators(&self, cache: &Cache) -> Result<Vec<Vec<u8>>> {
+        let Some(root) = &self.index else {
+            return Ok(Vec::new());
+        };
+        let separators = (0..root.len()).map(|at| root.separator(at));
+        let separators: std::result::Result<_, _> = separators.collect();
+        separators.map_err(|error| self.malformed(cache, self.footer.index, error))
     }
 
     pub(super) fn malformed(
@@ -332,43 +308,10 @@ impl SstableReader {
         key: &[u8],
         at: SequenceNumber,
     ) -> Result<Lookup<Bytes>> {
-        let find = |data: &[u8]| {
-            let found = block::find(data, key, at);
-            found.map_err(|error| self.malformed(cache, handle, error))
-        };
-        let here = match cache.present(self.number, handle.offset) {
-            None if cache.admits(self.number, handle.offset) => {
-                Some(self.read_and_cache(cache, handle)?)
-            }
-            present => present,
-        };
-        match here {
-            Some(data) => Ok(find(&data)?.keep(|value| data.slice(value))),
-            None => self.read_uncached(cache, handle, |data| {
-                Ok(find(data)?.keep(|value| Bytes::copy_from_slice(&data[value])))
-            }),
-        }
-    }
-
-    /// Reads a block that is not kept, in the thread's memory for such.
-    fn read_uncached<T>(
-        &self,
-        cache: &Cache,
-        handle: BlockHandle,
-        look: impl FnOnce(&[u8]) -> Result<T>,
-    ) -> Result<T> {
-        let file = cache.file(self.number)?;
-        cache.count_read();
-        SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { stored, unpacked } = scratch;
-            let looked = self
-                .read_block_to(&file, handle, stored, unpacked)
-                .and_then(look);
-            if stored.capacity().max(unpacked.capacity()) > SCRATCH_BYTES_MAX {
-                *scratch = Scratch::default();
-            }
-            looked
-        })
+        let data = self.block(cache, handle)?;
+        let found = block::find(&data, key, at);
+        let found = found.map_err(|error| self.malformed(cache, handle, error))?;
+        Ok(found.keep(|value| data.slice(value)))
     }
 
     /// The block in which the first version of `key` stands, if there is one.

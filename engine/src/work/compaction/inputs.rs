@@ -1,7 +1,7 @@
 //! The inputs of a merge: all versions of several runs of files, in one order.
 
 use crate::Result;
-use crate::base::key::SEQUENCE_MAX;
+use crate::base::key::{SEQUENCE_MAX, is_before_end};
 use crate::tree::cache::Cache;
 use crate::tree::live_file::LiveFile;
 use crate::tree::sstable::SstableCursor;
@@ -15,10 +15,14 @@ struct RunVersions<'a> {
 }
 
 impl<'a> RunVersions<'a> {
-    /// A run has at least one file.
-    fn open(cache: &Cache, files: &'a [Arc<LiveFile>]) -> Result<RunVersions<'a>> {
-        let cursor = SstableCursor::new(files[0].reader()?.clone());
-        let files = files.iter();
+    /// At the first version at or behind `start`. A run has at least one file.
+    fn open(cache: &Cache, files: &'a [Arc<LiveFile>], start: &[u8]) -> Result<RunVersions<'a>> {
+        let ends_before =
+            |file: &Arc<LiveFile>| !is_before_end(start, file.meta.range.end.as_deref());
+        let passed = files.partition_point(ends_before).min(files.len() - 1);
+        let mut cursor = SstableCursor::new(files[passed].reader()?.clone());
+        cursor.seek(cache, start, SEQUENCE_MAX)?;
+        let files = files[passed + 1..].iter();
         let mut run = RunVersions { files, cursor };
         run.settle(cache)?;
         Ok(run)
@@ -53,15 +57,18 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Each of `runs`, and `below`, is a list of files in key order.
+    /// All versions at or behind `start`. Each of `runs`, and `below`, is a list of files in key order.
     pub(crate) fn open(
         cache: &Cache,
         runs: &'a [Vec<Arc<LiveFile>>],
         below: &'a [Arc<LiveFile>],
+        start: &[u8],
     ) -> Result<Inputs<'a>> {
         let filled = runs.iter().map(Vec::as_slice).chain([below]);
         let filled = filled.filter(|run| !run.is_empty());
-        let runs: Result<Vec<_>> = filled.map(|run| RunVersions::open(cache, run)).collect();
+        let runs: Result<Vec<_>> = filled
+            .map(|run| RunVersions::open(cache, run, start))
+            .collect();
         let runs = runs?;
         let mut inputs = Inputs {
             below: (!below.is_empty()).then(|| runs.len() - 1),

@@ -1,6 +1,5 @@
-//! One merge: reads its inputs in order, drops unneeded versions, writes SSTables.
+//! One part of a merge: reads its inputs in order, drops unneeded versions, writes SSTables.
 
-use crate::Result;
 use crate::base::config::Compression;
 use crate::base::key::{Kind, SEQUENCE_MIN, SequenceNumber, is_before_end};
 use crate::format::edit::FileMeta;
@@ -18,8 +17,9 @@ use crate::values::{Pin, ValueReader, ValueWriter};
 use crate::work::Work;
 use crate::work::compaction::inputs::Inputs;
 use crate::work::compaction::picker;
+use crate::{Error, KeyRange, Result};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// After how many keys a merge lets others run. A thread that wakes beside it may wait for the next tick of the scheduler
 /// otherwise, which is milliseconds.
@@ -53,10 +53,14 @@ impl MergeSpec<'_> {
     }
 }
 
-/// One merge under way.
+/// A merge under way: all of it, or the part of it in a range of keys.
 pub(crate) struct Merge<'a> {
     store: &'a Work,
     spec: &'a MergeSpec<'a>,
+    /// Where the part ends.
+    end: Option<&'a [u8]>,
+    /// Why a part has failed, if one has.
+    failure: &'a OnceLock<Error>,
     version: Arc<Version>,
     options: SstableOptions,
     sstable_bytes: u64,
@@ -65,8 +69,8 @@ pub(crate) struct Merge<'a> {
     /// The deleted spans of all inputs.
     fragments: Vec<Fragment>,
     writer: Option<SstableWriter>,
-    /// Where the present output begins; `None` for the first.
-    cut: Option<Vec<u8>>,
+    /// Where the present output begins.
+    cut: Vec<u8>,
     /// Where further ones have to begin, in order.
     cuts: VecDeque<Vec<u8>>,
     /// Bytes of the present output when something of the level itself was last met.
@@ -75,39 +79,47 @@ pub(crate) struct Merge<'a> {
     passed: usize,
     /// Bytes of the files of the next level that the present output overlaps.
     passed_bytes: u64,
-    numbers: Vec<u64>,
-    outputs: Vec<FileMeta>,
-    /// Keep the copies of relocated values until an installed SSTable refers to them.
-    pins: Vec<Pin>,
+    outputs: Outputs,
     /// After how many keys others are let run.
     slice_left: u32,
 }
 
-/// The output of a merge. Its pins protect relocated values that no installed SSTable refers to yet, so the files can only be
-/// had together with them: by installing.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct Merged {
-    files: Vec<FileMeta>,
-    _pins: Vec<Pin>,
+/// What a merge, or a part of it, has written.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// Those that are begun, whole or not.
+    pub(crate) numbers: Vec<u64>,
+    /// Those that are whole, in key order.
+    pub(crate) files: Vec<FileMeta>,
+    /// Keep the copies of relocated values until an installed SSTable refers to them.
+    pub(crate) pins: Vec<Pin>,
 }
 
-impl Merged {
-    /// Hands the files to `install`, and drops the pins once it has returned.
-    pub(crate) fn install(
-        self,
-        install: impl FnOnce(&[FileMeta]) -> Result<()>,
-    ) -> Result<Vec<FileMeta>> {
-        install(&self.files)?;
-        Ok(self.files)
+impl Outputs {
+    /// Adds those of the next part.
+    pub(crate) fn append(&mut self, mut next: Outputs) {
+        self.numbers.append(&mut next.numbers);
+        self.files.append(&mut next.files);
+        self.pins.append(&mut next.pins);
     }
 }
 
 impl<'a> Merge<'a> {
-    pub(crate) fn new(store: &'a Work, tree: &Tree, spec: &'a MergeSpec<'a>) -> Merge<'a> {
+    /// The part of the merge in `range`. Ends early once there is a `failure`.
+    pub(crate) fn new(
+        store: &'a Work,
+        tree: &Tree,
+        spec: &'a MergeSpec<'a>,
+        range: &'a KeyRange,
+        failure: &'a OnceLock<Error>,
+    ) -> Merge<'a> {
+        let is_inside =
+            |cut: &&Vec<u8>| range.start < **cut && is_before_end(cut, range.end.as_deref());
         Merge {
             store,
             spec,
+            end: range.end.as_deref(),
+            failure,
             version: tree.view().version.clone(),
             options: SstableOptions {
                 block_bytes: tree.block_bytes(&store.parts.config),
@@ -118,38 +130,32 @@ impl<'a> Merge<'a> {
             cache: store.parts.cache.for_merge(),
             fragments: Vec::new(),
             writer: None,
-            cut: None,
-            cuts: spec.cuts.clone().into(),
+            cut: range.start.clone(),
+            cuts: spec.cuts.iter().filter(is_inside).cloned().collect(),
             met: 0,
             passed: 0,
             passed_bytes: 0,
-            numbers: Vec::new(),
-            outputs: Vec::new(),
-            pins: Vec::new(),
+            outputs: Outputs::default(),
             slice_left: KEYS_PER_SLICE,
         }
     }
 
-    /// Runs the merge. A merge that fails leaves no files.
-    pub(crate) fn run(mut self) -> Result<Merged> {
-        match self.merge() {
-            Ok(()) => Ok(Merged {
-                files: self.outputs,
-                _pins: self.pins,
-            }),
-            Err(error) => {
-                let numbers = self.numbers.iter();
-                numbers.for_each(|&number| self.store.remove_sstable(number));
-                Err(error)
-            }
+    /// Runs the merge. Its outputs are durable once their names are, and the value log if they have pins. Returns what there is of
+    /// them if it fails, and notes the failure.
+    pub(crate) fn run(mut self) -> Outputs {
+        if let Err(error) = self.merge() {
+            // The first failure is the one that counts.
+            let _ = self.failure.set(error);
         }
+        self.outputs
     }
 
     fn merge(&mut self) -> Result<()> {
         self.fragments = self.merge_fragments()?;
         let fragments = self.fragments.clone();
         let mut covering = Covering::new(&fragments);
-        let mut inputs = Inputs::open(&self.cache, self.spec.runs, self.spec.below)?;
+        let (runs, below) = (self.spec.runs, self.spec.below);
+        let mut inputs = Inputs::open(&self.cache, runs, below, &self.cut)?;
         let mut key = Vec::new();
         let mut begun = false;
         let (mut newer, mut covered_by) = (None, None);
@@ -158,6 +164,9 @@ impl<'a> Merge<'a> {
                 .key()
                 .expect("a run that comes first is on a version");
             if !begun || key != here {
+                if !is_before_end(here, self.end) {
+                    break;
+                }
                 begun = true;
                 key.clear();
                 key.extend_from_slice(here);
@@ -185,16 +194,12 @@ impl<'a> Merge<'a> {
         self.finish_outputs()
     }
 
-    /// Finishes the present output, and the empty ones behind it that have range tombstones. All are durable on return.
+    /// Finishes the present output, and the empty ones behind it that have range tombstones.
     fn finish_outputs(&mut self) -> Result<()> {
         while let Some(cut) = self.cuts.pop_front() {
             self.finish_output(Some(&cut))?;
         }
-        self.finish_output(None)?;
-        if !self.pins.is_empty() {
-            self.store.parts.value_log.sync()?;
-        }
-        self.store.parts.directory.sync()
+        self.finish_output(self.end)
     }
 
     /// The deleted spans of all inputs that are still needed for files below. Rows of the inputs are dropped by all of them, so
@@ -212,10 +217,14 @@ impl<'a> Merge<'a> {
         Ok(all.fragments())
     }
 
-    /// Between keys an output is ended where it should, and the merge itself if the store wants to close. `is_below`: the
+    /// Between keys an output is ended where it should, and the merge itself if the store wants to close or another part has
+    /// failed. `is_below`: the
     /// key's newest version stands in the level itself.
     fn begin_key(&mut self, key: &[u8], is_below: bool) -> Result<()> {
         self.store.check_mergeable()?;
+        if let Some(failure) = self.failure.get() {
+            return Err(failure.clone());
+        }
         self.slice_left -= 1;
         if self.slice_left == 0 {
             self.slice_left = KEYS_PER_SLICE;
@@ -277,7 +286,7 @@ impl<'a> Merge<'a> {
     fn writer(&mut self) -> Result<&mut SstableWriter> {
         if self.writer.is_none() {
             let number = self.store.parts.catalog.lock().next_file();
-            self.numbers.push(number);
+            self.outputs.numbers.push(number);
             let (directory, id) = (&self.store.parts.directory, self.store.parts.store_id);
             self.writer = Some(SstableWriter::create(directory, id, number, self.options)?);
         }
@@ -286,7 +295,7 @@ impl<'a> Merge<'a> {
 
     /// Ends the present output before `next`, the first key of the next one.
     fn finish_output(&mut self, next: Option<&[u8]>) -> Result<()> {
-        let parts = clip(&self.fragments, self.cut.as_deref(), next);
+        let parts = clip(&self.fragments, &self.cut, next);
         let keep = |fragment: Fragment| {
             let bottom = picker::is_bottom_span(&self.version, self.spec.level, &fragment);
             self.retention.keep_fragment(fragment, bottom)
@@ -295,10 +304,10 @@ impl<'a> Merge<'a> {
         if self.writer.is_some() || !parts.is_empty() {
             self.writer()?;
             let writer = self.writer.take().expect("it was just made");
-            self.outputs.push(writer.finish(&parts)?);
+            self.outputs.files.push(writer.finish(&parts)?);
         }
         (self.met, self.passed_bytes) = (0, 0);
-        self.cut = next.map(<[u8]>::to_vec);
+        self.cut = next.unwrap_or_default().to_vec();
         Ok(())
     }
 
@@ -326,7 +335,7 @@ impl<'a> Merge<'a> {
             offset += part.len() as u64;
         }
         let copy = writer.finish()?;
-        self.pins.extend(copy.pins);
+        self.outputs.pins.extend(copy.pins);
         Ok(Some(copy.pointer.encode()))
     }
 }
