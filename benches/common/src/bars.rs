@@ -1,4 +1,5 @@
-//! Bars: what a figure of ours must be, alone or as a multiple of another figure of the same run, and the table that compares.
+//! Bars: what a figure of ours must be, alone or as a multiple of another figure of the same run,
+//! and the table that compares.
 
 use crate::results::{Better, OURS, Results};
 use crate::text::number;
@@ -44,19 +45,21 @@ pub enum Reference {
 use Expectation::{AtLeast, AtMost, TimesAtLeast, TimesAtMost};
 use Reference::{FigureOfPeers, OwnCase, OwnFigure, Peers};
 
-/// Prints each bar whose figure was measured: the expectation, the figure, and whether it is enough.
-pub fn print(results: &Results, bars: &[Bar]) {
+/// Prints each bar whose figure was measured: the expectation, the figure, and whether it is
+/// enough. Returns how many were missed.
+pub fn print<'a>(results: &Results, bars: impl IntoIterator<Item = &'a Bar>) -> usize {
     let is_measured = |bar: &&Bar| results.figure(bar.case, OURS, bar.figure).is_some();
-    let bars: Vec<&Bar> = bars.iter().filter(is_measured).collect();
-    if bars.is_empty() {
-        return;
+    let mut bars = bars.into_iter().filter(is_measured).peekable();
+    if bars.peek().is_some() {
+        println!(
+            "\n{:40} {:>19} {:>46} {:>9} {:>8} {:>7}  cores used by others",
+            "bars", "figure", "must be", "reached", "is", ""
+        );
     }
-    println!(
-        "\n{:40} {:>19} {:>46} {:>9} {:>8} {:>7}  cores used by others",
-        "bars", "figure", "must be", "reached", "is", ""
-    );
+    let mut missed = 0;
     for bar in bars {
         let comparison = Comparison::of(bar, results);
+        missed += usize::from(comparison.verdict == MISSED);
         println!(
             "{:40} {:>19} {:>46} {:>9} {:>8} {:>7}  {:.1}",
             bar.label,
@@ -68,6 +71,7 @@ pub fn print(results: &Results, bars: &[Bar]) {
             results.other_cores(bar.case)
         );
     }
+    missed
 }
 
 /// The comparison of a bar with the figure that was reached, as text.
@@ -128,9 +132,10 @@ impl Comparison {
     }
 }
 
-/// `met` or `MISSED`, as the tables say it.
-pub fn verdict(is_met: bool) -> &'static str {
-    if is_met { "met" } else { "MISSED" }
+const MISSED: &str = "MISSED";
+
+fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { MISSED }
 }
 
 impl Reference {
@@ -193,6 +198,18 @@ mod tests {
         assert_eq!(verdict_of("t_ms", TimesAtMost(0.3, fjall)), "MISSED");
         let own = OwnFigure("per_s");
         assert_eq!(verdict_of("t_ms", TimesAtLeast(1.0, own)), "met");
+    }
+
+    #[test]
+    fn missed_bars_are_counted_and_those_without_a_figure_are_not() {
+        let bar = |case, most| Bar {
+            case,
+            figure: "per_s",
+            label: case,
+            expectation: AtMost(most),
+        };
+        let bars = [bar("scan", 29.0), bar("scan", 30.0), bar("none", 1.0)];
+        assert_eq!(print(&results(30.0, 20.0), &bars), 1);
     }
 
     #[test]

@@ -1,27 +1,27 @@
-//! Shared by the benches of the engine and of the server: seeded random numbers, a reader of `/proc`, the size of a directory, results
-//! over several runs, the bars that results are compared with, the comparison with an older run, and the report as a page. No HTTP, no
+//! Shared by the benches of the engine and of the server: seeded random numbers, a reader of
+//! `/proc`, the size of a directory, results over several runs, the bars that results are compared
+//! with, the comparison with an older run, and the report for the terminal and as JSON. No HTTP, no
 //! engine.
 
 pub mod bars;
-mod chart;
 mod disk;
 mod machine;
 pub mod measurements;
-pub mod page;
 pub mod process;
 mod random;
+pub mod report;
 mod report_files;
 mod results;
 mod significance;
 mod text;
 
-pub use chart::{Line, LineChart, LineStyle};
 pub use disk::allocated_bytes;
 pub use machine::{MachineUse, MachineWatch};
 pub use measurements::{Measurement, OldRun};
 pub use random::Random;
+pub use report::RunReport;
 pub use report_files::ReportFiles;
-pub use results::{Better, Findings, OURS, Results, median};
+pub use results::{Better, Findings, OURS, Results, median, median_time};
 pub use significance::mann_whitney;
 pub use text::{counted, number, share, size, thousands};
 

@@ -1,37 +1,36 @@
-//! Where the report of a run is written, and the older run that it is compared with: arguments of several commands.
+//! Where the report of a run is written, and the older run that it is compared with: arguments of
+//! several commands.
 
 use std::path::PathBuf;
 
-use crate::page::RunReport;
+use crate::report::{self, RunReport};
 use crate::{OldRun, Outcome};
 
-/// `--json`, `--html` and `--compare`.
+/// `--json` and `--compare`.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ReportFiles {
     /// Write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as one page with latency histograms to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     /// Compare with the figures that an older run wrote with --json
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 }
 
 impl ReportFiles {
-    /// The run to compare with. Read before a run, which would be in vain if the file is of something else.
+    /// The run to compare with. Read before a run, which would be in vain if the file is of
+    /// something else.
     pub fn old(&self) -> Outcome<Option<OldRun>> {
         self.compare.as_deref().map(OldRun::read).transpose()
     }
 
-    /// Compares, prints what is to be said after the tables, and writes the files.
+    /// Compares, prints what is to be said after the tables, and writes the file.
     pub fn finish(&self, mut report: RunReport, old: Option<&OldRun>) -> Outcome<()> {
         report.judge(old);
         println!();
         for line in report.lines() {
             println!("{line}");
         }
-        report.write(self.json.as_deref(), self.html.as_deref())
+        report::write(self.json.as_deref(), || format!("{:#}\n", report.to_json()))
     }
 }

@@ -1,8 +1,9 @@
 //! Results: the figures of each case on each peer, run after run, and the medians over the runs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::page::{Buckets, buckets};
+use crate::measurements::Measurement;
 
 /// The peer that the bars are for.
 pub const OURS: &str = "lazurite";
@@ -43,8 +44,6 @@ pub struct Results {
 struct Case {
     name: String,
     peers: Vec<(&'static str, Vec<Findings>)>,
-    /// Of all runs, by peer.
-    latencies: BTreeMap<&'static str, Buckets>,
 }
 
 impl Results {
@@ -55,7 +54,6 @@ impl Results {
             self.cases.push(Case {
                 name: case.to_owned(),
                 peers: Vec::new(),
-                latencies: BTreeMap::new(),
             });
             self.cases.len() - 1
         });
@@ -100,21 +98,23 @@ impl Results {
             .collect()
     }
 
-    /// Adds latencies to those of a case that was added before.
-    pub fn add_latencies(&mut self, case: &str, peer: &'static str, latencies: Buckets) {
-        let case = self.cases.iter_mut().find(|known| known.name == case);
-        if let Some(case) = case {
-            let all = case.latencies.entry(peer).or_default();
-            let known = std::mem::take(all);
-            *all = buckets(known.into_iter().chain(latencies));
-        }
-    }
-
-    /// Latencies of all runs together; empty where they were not kept.
-    pub fn latencies(&self, case: &str, peer: &str) -> Buckets {
-        let case = self.cases.iter().find(|known| known.name == case);
-        let latencies = case.and_then(|case| case.latencies.get(peer));
-        latencies.cloned().unwrap_or_default()
+    /// The figure of each run for comparison with a later run; `None` if the peer has no such
+    /// figure.
+    pub fn measurement(
+        &self,
+        case: &str,
+        peer: &str,
+        name: &str,
+        better: Better,
+    ) -> Option<Measurement> {
+        let values = self.values(case, peer, name);
+        (!values.is_empty()).then(|| Measurement {
+            name: format!("{case}, {peer}: {name}"),
+            unit: unit(name).to_owned(),
+            better,
+            is_exact: false,
+            values,
+        })
     }
 
     /// The names of all figures of `case` on `peer`, sorted.
@@ -152,6 +152,30 @@ impl Results {
         let runs = peers.iter().find(|(known, _)| *known == peer);
         runs.map_or(&[], |(_, runs)| runs)
     }
+}
+
+/// The unit of a figure of that name.
+fn unit(figure: &str) -> &'static str {
+    const UNITS: [(&str, &str); 9] = [
+        ("per_s", "per s"),
+        ("cpu_us", "us of CPU"),
+        ("_mb_s", "MB/s"),
+        ("_mib_s", "MiB/s"),
+        ("_us", "us"),
+        ("_ms", "ms"),
+        ("_mb", "MB"),
+        ("_mib", "MiB"),
+        ("seconds", "s"),
+    ];
+    let known = UNITS.iter().find(|(end, _)| figure.ends_with(end));
+    known.map_or("", |(_, unit)| unit)
+}
+
+/// The middle of `times` by size; zero for none.
+pub fn median_time(times: &[Duration]) -> Duration {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 /// The median; `None` without figures.
@@ -197,5 +221,13 @@ mod tests {
             Some(6.0)
         );
         assert_eq!(results.mismatches(), 5);
+        let measured = results.measurement("case", OURS, "per_s", Better::More);
+        let measured = measured.unwrap();
+        assert_eq!(measured.values, [9.0, 1.0, 4.0, 2.0]);
+        assert_eq!(measured.unit, "per s");
+        assert_eq!(
+            results.measurement("case", OURS, "p50_us", Better::Less),
+            None
+        );
     }
 }

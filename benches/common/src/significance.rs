@@ -1,10 +1,12 @@
-//! Whether two series of measurements differ: the Mann-Whitney U test, two-sided. It ranks and assumes no distribution, so that one
-//! slow run has no more weight than any other.
+//! Whether two series of measurements differ: the Mann-Whitney U test, two-sided. It ranks and
+//! assumes no distribution, so that one slow run has no more weight than any other.
 
-/// Beyond this product of the lengths the normal approximation is as good as the exact distribution.
+/// Beyond this product of the lengths the normal approximation is as good as the exact
+/// distribution.
 const EXACT_MAX: usize = 400;
 
-/// The probability that two series of one distribution differ at least as much as these. 1 for an empty series.
+/// The probability that two series of one distribution differ at least as much as these. 1 for an
+/// empty series.
 pub fn mann_whitney(left: &[f64], right: &[f64]) -> f64 {
     if left.is_empty() || right.is_empty() {
         return 1.0;
@@ -29,7 +31,8 @@ pub fn mann_whitney(left: &[f64], right: &[f64]) -> f64 {
 
 /// Twice the share of all orders of both series whose U is at most `limit`.
 fn exact(left: usize, right: usize, limit: usize) -> f64 {
-    // `orders[taken][wins]`: the number of orders of the elements so far, with `taken` elements of the left series and `wins` wins.
+    // `orders[taken][wins]`: the number of orders of the elements so far, with `taken` elements of
+    // the left series and `wins` wins.
     let mut orders = vec![vec![0.0; left * right + 1]; left + 1];
     orders[0][0] = 1.0;
     for position in 0..left + right {

@@ -11,9 +11,10 @@ use crate::workloads::{Step, WORKLOADS, Workload, steps};
 
 /// Our engine and others: the same keys, values and durability, one engine after another.
 ///
-/// Each workload runs on each engine in a process of its own, so that memory, CPU time and written bytes are that engine's. The
-/// tables show the figures of each engine, the last one the bars for our engine. RocksDB takes part if this program was built with
-/// --features rocksdb. The exit status is 0 only if every answer was right.
+/// Each workload runs on each engine in a process of its own, so that memory, CPU time and written
+/// bytes are that engine's. The tables show the figures of each engine, the last one the bars for
+/// our engine. RocksDB takes part if this program was built with --features rocksdb. The exit
+/// status is 0 only if every answer was right.
 #[derive(Parser)]
 #[command(
     name = "lazurite-engine-bench",
@@ -29,7 +30,8 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run one step of a workload on one engine in this process, as the comparison does and as a profiler needs
+    /// Run one step of a workload on one engine in this process, as the comparison does and as a
+    /// profiler needs
     Step(StepArgs),
 }
 
@@ -47,7 +49,8 @@ pub(crate) struct CompareArgs {
     /// Repeat everything this many times, the engines in turn, and show medians
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) runs: u16,
-    /// Directory in which the stores are made, and removed again [default: the system's for temporary files]
+    /// Directory in which the stores are made, and removed again [default: the system's for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! The comparison: runs each workload on each engine in processes of their own, one after another, and prints the tables.
+//! The comparison: runs each workload on each engine in processes of their own, one after another,
+//! and prints the tables.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,9 +11,9 @@ use lazurite_bench_common::{Findings, MachineWatch, Outcome, Results, bars, chos
 
 use crate::bars::BARS;
 use crate::cli::CompareArgs;
-use crate::findings::StepFindings;
+use crate::findings;
 use crate::peers::Peer;
-use crate::report::{self, Histograms};
+use crate::report;
 use crate::step::Child;
 use crate::tables;
 use crate::workloads::{LOAD, Step, Store, WORKLOADS, Workload};
@@ -29,16 +30,12 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome<usize> {
     // The CPU time of the engines, whose processes come and go, is part of each workload's figures.
     let watch = MachineWatch::start_beside_unknown();
     let peers = chosen(&args.engines, Peer::value_variants().iter().copied());
-    let mut measured = Measured::default();
-    let ended = run_all(args, scratch.path(), &peers, &mut measured);
-    let Measured {
-        results,
-        histograms,
-    } = &measured;
+    let mut results = Results::default();
+    let ended = run_all(args, scratch.path(), &peers, &mut results);
     let names: Vec<&str> = peers.iter().map(|peer| peer.name()).collect();
-    tables::print(results, &names);
-    bars::print(results, BARS);
-    let mut report = report::report(results, histograms, &names, &watch.end(&[]), args.runs);
+    tables::print(&results, &names);
+    bars::print(&results, BARS);
+    let mut report = report::report(&results, &names, &watch.end(&[]));
     if let Err(error) = &ended {
         report.verdict = format!("ended early: {error}");
     }
@@ -46,18 +43,11 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome<usize> {
     ended.map(|()| results.mismatches())
 }
 
-/// The results so far.
-#[derive(Default)]
-struct Measured {
-    results: Results,
-    histograms: Histograms,
-}
-
 fn run_all(
     args: &CompareArgs,
     scratch: &Path,
     peers: &[Peer],
-    measured: &mut Measured,
+    results: &mut Results,
 ) -> Outcome<()> {
     let workloads = chosen(&args.only, WORKLOADS);
     let steps = workloads.len() * peers.len() * usize::from(args.runs);
@@ -74,9 +64,8 @@ fn run_all(
                 let started = Instant::now();
                 let found = bench.run(peer, workload)?;
                 bar.inc(1);
-                announce(&bar, name, engine, started.elapsed(), &found.findings);
-                measured.results.add(name, engine, found.findings);
-                measured.histograms.add(name, engine, found.latencies);
+                announce(&bar, name, engine, started.elapsed(), &found);
+                results.add(name, engine, found);
             }
         }
         fs::remove_dir_all(&bench.root)?;
@@ -114,14 +103,14 @@ struct Bench {
 }
 
 impl Bench {
-    fn run(&self, peer: Peer, workload: &Workload) -> Outcome<StepFindings> {
+    fn run(&self, peer: Peer, workload: &Workload) -> Outcome<Findings> {
         let shared = self.root.join(peer.name());
         match workload.store {
             Store::Own => {
                 let own = self.root.join(format!("{}-{}", peer.name(), workload.name));
-                let findings = self.run_steps(peer, workload.steps, &own);
+                let found = self.run_steps(peer, workload.steps, &own);
                 fs::remove_dir_all(&own)?;
-                findings
+                found
             }
             Store::Filled => self.run_steps(peer, workload.steps, &shared),
             Store::Shared => {
@@ -133,8 +122,8 @@ impl Bench {
         }
     }
 
-    fn run_steps(&self, peer: Peer, steps: &[Step], directory: &Path) -> Outcome<StepFindings> {
-        let mut all = StepFindings::default();
+    fn run_steps(&self, peer: Peer, steps: &[Step], directory: &Path) -> Outcome<Findings> {
+        let mut all = Findings::default();
         for step in steps {
             fs::create_dir_all(directory)?;
             // Pending writes and removals of the previous step must not slow this one down.
@@ -145,7 +134,7 @@ impl Bench {
                 scale: self.scale,
                 directory,
             };
-            all.merge(child.run()?);
+            findings::merge(&mut all, child.run()?);
         }
         Ok(all)
     }

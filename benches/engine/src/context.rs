@@ -6,14 +6,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use lazurite_bench_common::page::Buckets;
-use lazurite_bench_common::{Findings, Outcome, Random};
+use lazurite_bench_common::{Findings, Outcome, Random, allocated_bytes};
 
 use crate::data::{KEY_BYTES, Shuffle, Values, key, names_row};
 use crate::engine::{Engine, Row, Setup};
-use crate::findings::StepFindings;
+use crate::findings;
 use crate::peers::Peer;
-use crate::usage::{Latencies, Usage, Used, disk_bytes, wait_until_idle};
+use crate::usage::{Latencies, Usage, Used, wait_until_idle};
 
 /// Bytes of a small value.
 pub(crate) const VALUE_BYTES: usize = 100;
@@ -23,7 +22,8 @@ const ROWS: f64 = 2e6;
 const LOAD_BATCH_ROWS: u64 = 1000;
 /// Rows that are read and compared after something was written.
 const SAMPLE_ROWS: u64 = 10_000;
-/// Length of the windows in which the process must be idle, several in a row, before its background work counts as done.
+/// Length of the windows in which the process must be idle, several in a row, before its background
+/// work counts as done.
 const WINDOW_SECONDS: f64 = 0.1;
 const MISMATCHES_MAX: usize = 5;
 
@@ -34,7 +34,6 @@ pub(crate) struct Context {
     pub(crate) scale: f64,
     pub(crate) values: Values,
     figures: Mutex<BTreeMap<String, f64>>,
-    latencies: Mutex<BTreeMap<String, Buckets>>,
     mismatches: Mutex<Vec<String>>,
 }
 
@@ -46,7 +45,6 @@ impl Context {
             scale,
             values: Values::new(),
             figures: Mutex::default(),
-            latencies: Mutex::default(),
             mismatches: Mutex::default(),
         }
     }
@@ -75,7 +73,8 @@ impl Context {
         self.figures.lock().unwrap().insert(name.into(), value);
     }
 
-    /// Sets the figures of `operations` that took `used` and, each, `latencies`; their names begin with `prefix`.
+    /// Sets the figures of `operations` that took `used` and, each, `latencies`; their names begin
+    /// with `prefix`.
     pub(crate) fn phase(
         &self,
         prefix: &str,
@@ -95,17 +94,12 @@ impl Context {
         }
     }
 
-    /// Sets the figures of latencies, whose names begin with `prefix`, and keeps their histogram.
+    /// Sets the figures of latencies, whose names begin with `prefix`.
     pub(crate) fn latencies(&self, prefix: &str, latencies: &Latencies) {
         for (name, share) in [("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)] {
             self.figure(format!("{prefix}{name}"), latencies.quantile_us(share));
         }
         self.figure(format!("{prefix}worst_us"), latencies.worst_us());
-        let phase = prefix.trim_end_matches('_').to_owned();
-        self.latencies
-            .lock()
-            .unwrap()
-            .insert(phase, latencies.buckets());
     }
 
     /// Records a wrong answer unless `holds`.
@@ -115,24 +109,22 @@ impl Context {
         }
     }
 
-    /// Prints the findings and waits for SIGKILL, in a step whose process is killed. Ends with the parent.
+    /// Prints the findings and waits for SIGKILL, in a step whose process is killed. Ends with the
+    /// parent.
     pub(crate) fn wait_to_be_killed(&self) -> ! {
-        println!("{}", self.findings().to_json());
+        println!("{}", findings::to_json(&self.findings()));
         // An error, or the end of the input, means that the parent is gone.
         let _ = stdin().read(&mut [0]);
         std::process::exit(1)
     }
 
     /// The figures and the wrong answers so far.
-    pub(crate) fn findings(&self) -> StepFindings {
+    pub(crate) fn findings(&self) -> Findings {
         let mismatches = self.mismatches.lock().unwrap();
-        StepFindings {
-            findings: Findings {
-                figures: self.figures.lock().unwrap().clone(),
-                mismatches: mismatches.len(),
-                wrong: mismatches.iter().take(MISMATCHES_MAX).cloned().collect(),
-            },
-            latencies: self.latencies.lock().unwrap().clone(),
+        Findings {
+            figures: self.figures.lock().unwrap().clone(),
+            mismatches: mismatches.len(),
+            wrong: mismatches.iter().take(MISMATCHES_MAX).cloned().collect(),
         }
     }
 
@@ -154,8 +146,8 @@ impl Context {
         engine.put_many(&batch)
     }
 
-    /// Flushes, waits for background work, and sets write and space amplification and CPU time for `rows` that were written
-    /// since `before`, into a store that then holds `live` of them.
+    /// Flushes, waits for background work, and sets write and space amplification and CPU time for
+    /// `rows` that were written since `before`, into a store that then holds `live` of them.
     pub(crate) fn measure_idle(
         &self,
         engine: &dyn Engine,
@@ -186,7 +178,7 @@ impl Context {
         let used = before.since();
         let row_bytes = (KEY_BYTES + value_bytes) as f64;
         let amplified = |bytes: u64, rows: u64| bytes as f64 / (rows as f64 * row_bytes);
-        let space = amplified(disk_bytes(&self.directory)?, live);
+        let space = amplified(allocated_bytes(&self.directory), live);
         let cpu_us = used.cpu.as_secs_f64() * 1e6 / written as f64;
         for (name, figure) in [
             ("idle_s", since.elapsed().as_secs_f64()),
@@ -199,7 +191,8 @@ impl Context {
         Ok(())
     }
 
-    /// Reads some rows below `count` at random and compares them; `expected` knows the generation of a row.
+    /// Reads some rows below `count` at random and compares them; `expected` knows the generation
+    /// of a row.
     pub(crate) fn verify_sample(
         &self,
         engine: &dyn Engine,
@@ -220,8 +213,8 @@ impl Context {
         Ok(())
     }
 
-    /// Reads rows below `count` at random until `limit` has passed, every 64th compared whole; the latency of every fourth
-    /// is recorded. Returns how many were read.
+    /// Reads rows below `count` at random until `limit` has passed, every 64th compared whole; the
+    /// latency of every fourth is recorded. Returns how many were read.
     pub(crate) fn read_random(
         &self,
         engine: &dyn Engine,

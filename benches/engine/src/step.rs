@@ -1,4 +1,5 @@
-//! One step of a workload in a process of its own, so that its memory, CPU time and writes are the engine's alone.
+//! One step of a workload in a process of its own, so that its memory, CPU time and writes are the
+//! engine's alone.
 //!
 //! The child prints one line of JSON: its figures, and the wrong answers.
 
@@ -8,19 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lazurite_bench_common::Outcome;
 use lazurite_bench_common::process::{Process, watching_memory};
+use lazurite_bench_common::{Findings, Outcome};
 
 use crate::cli::StepArgs;
 use crate::context::Context;
-use crate::findings::StepFindings;
+use crate::findings;
 use crate::peers::Peer;
 use crate::usage::Usage;
 use crate::workloads::Step;
 
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The child: runs the step and prints its line. Returns 0: the parent reads the line, and a wrong answer is no failure to run.
+/// The child: runs the step and prints its line. Returns 0: the parent reads the line, and a wrong
+/// answer is no failure to run.
 pub(crate) fn run(args: &StepArgs) -> Outcome<usize> {
     let context = Context::new(args.engine, args.dir.clone(), args.scale);
     let before = Usage::now();
@@ -31,7 +33,7 @@ pub(crate) fn run(args: &StepArgs) -> Outcome<usize> {
     context.figure("peak_resident_mib", peak_kib as f64 / 1024.0);
     context.figure("peak_anonymous_mib", anonymous_kib as f64 / 1024.0);
     context.figure("other_cores", before.since().other_cores);
-    println!("{}", context.findings().to_json());
+    println!("{}", findings::to_json(&context.findings()));
     Ok(0)
 }
 
@@ -44,8 +46,9 @@ pub(crate) struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// The parent: runs the step in a process of its own, kills it if the step asks for that, and returns its findings.
-    pub(crate) fn run(&self) -> Outcome<StepFindings> {
+    /// The parent: runs the step in a process of its own, kills it if the step asks for that, and
+    /// returns its findings.
+    pub(crate) fn run(&self) -> Outcome<Findings> {
         let mut child = self.command()?.spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or("the child has no output")?;
@@ -57,7 +60,7 @@ impl Child<'_> {
         if !self.step.is_killed && !status.success() {
             return Err(format!("{self} failed").into());
         }
-        StepFindings::from_json(&line).ok_or_else(|| format!("{self} printed {line:?}").into())
+        findings::from_json(&line).ok_or_else(|| format!("{self} printed {line:?}").into())
     }
 
     fn command(&self) -> Outcome<Command> {

@@ -1,4 +1,5 @@
-//! The tables: the figures of each engine, group by group, and how ours compares with the best of the others.
+//! The tables: the figures of each engine, group by group, and how ours compares with the best of
+//! the others.
 
 use lazurite_bench_common::Better::{self, Less, More};
 use lazurite_bench_common::{OURS, Results, number};

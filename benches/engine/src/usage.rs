@@ -1,15 +1,12 @@
-//! The measurements of a child process: latencies, CPU time, bytes written, and the load that others put on the machine.
+//! The measurements of a child process: latencies, CPU time, bytes written, and the load that
+//! others put on the machine.
 
-use std::fs;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 
-use lazurite_bench_common::Outcome;
-use lazurite_bench_common::page::{Buckets, buckets};
 use lazurite_bench_common::process::{self, Process, Written, machine_busy};
 
 /// Background work is over after this many idle windows in a row.
@@ -36,8 +33,8 @@ pub(crate) struct Usage {
 pub(crate) struct Used {
     pub(crate) elapsed: Duration,
     pub(crate) cpu: Duration,
-    /// Bytes written: the larger of the two counts, because `write` does not see mappings, and pages do not show how often
-    /// a page was written before it went to the disk.
+    /// Bytes written: the larger of the two counts, because `write` does not see mappings, and
+    /// pages do not show how often a page was written before it went to the disk.
     pub(crate) written: u64,
     /// Processors that other processes kept busy, on average.
     pub(crate) other_cores: f64,
@@ -71,8 +68,8 @@ impl Usage {
     }
 }
 
-/// Waits until the process neither computes nor writes, as seen through windows of that length. The engine must have been told to
-/// flush before.
+/// Waits until the process neither computes nor writes, as seen through windows of that length. The
+/// engine must have been told to flush before.
 pub(crate) fn wait_until_idle(window: Duration) {
     process::wait_until_idle(IDLE_WINDOWS, IDLE_WAIT_MAX, || {
         let before = Usage::now();
@@ -119,38 +116,9 @@ impl Latencies {
         self.0.max() as f64 / 1e3
     }
 
-    /// Counts of latencies, for a chart.
-    pub(crate) fn buckets(&self) -> Buckets {
-        buckets(self.0.iter_recorded().map(|value| {
-            (
-                value.value_iterated_to() as f64 / 1e3,
-                value.count_at_value(),
-            )
-        }))
-    }
-
     pub(crate) fn mean_us(&self) -> f64 {
         self.0.mean() / 1e3
     }
-}
-
-/// Bytes that the files under `directory` take on the disk.
-pub(crate) fn disk_bytes(directory: &Path) -> Outcome<u64> {
-    use std::os::unix::fs::MetadataExt;
-    let mut bytes = 0;
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        // A file may go between the listing and the look at it.
-        let Ok(metadata) = entry.metadata() else {
-            continue;
-        };
-        bytes += if metadata.is_dir() {
-            disk_bytes(&entry.path())?
-        } else {
-            metadata.blocks() * 512
-        };
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -169,9 +137,8 @@ mod tests {
     fn usage_counts_cpu_time_and_written_bytes() {
         let before = Usage::now();
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("file"), vec![1; 100_000]).unwrap();
+        std::fs::write(directory.path().join("file"), vec![1; 100_000]).unwrap();
         let used = before.since();
         assert!(used.written >= 100_000 && used.cpu > Duration::ZERO);
-        assert!(disk_bytes(directory.path()).unwrap() < 1 << 20);
     }
 }

@@ -29,7 +29,8 @@ pub(crate) struct Azurite {
     _stdout: BufReader<ChildStdout>,
 }
 
-/// Makes sure that Azurite is installed. Blocks while npm does that, the first time. Errors name the requirements.
+/// Makes sure that Azurite is installed. Blocks while npm does that, the first time. Errors name
+/// the requirements.
 pub(crate) fn install() -> Outcome<PathBuf> {
     let directory = target_directory().join(format!("azurite-{}", version()?));
     if !directory.exists() {
@@ -53,7 +54,8 @@ pub(crate) fn version() -> Outcome<String> {
     Ok(version.ok_or("package.json names no azurite")?.to_owned())
 }
 
-/// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the end is what others see.
+/// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the
+/// end is what others see.
 fn install_into(directory: &Path) -> Outcome<()> {
     let parent = directory.parent().ok_or("no target directory")?;
     fs::create_dir_all(parent)?;
@@ -96,7 +98,8 @@ impl Azurite {
         })
     }
 
-    /// Stops it with SIGTERM and waits until it has written its databases, which it does when it ends.
+    /// Stops it with SIGTERM and waits until it has written its databases, which it does when it
+    /// ends.
     pub(crate) fn stop(mut self) -> Outcome<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;

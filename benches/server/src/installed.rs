@@ -6,7 +6,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The directory cargo builds into, if this program was started from there; otherwise `target` below the current directory.
+/// The directory cargo builds into, if this program was started from there; otherwise `target`
+/// below the current directory.
 pub(crate) fn target_directory() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let tagged = program

@@ -1,4 +1,5 @@
-//! A server process: started on a data directory, killed, stopped, restarted on the same ports, and measured.
+//! A server process: started on a data directory, killed, stopped, restarted on the same ports, and
+//! measured.
 
 use std::fs::{self, File};
 use std::io;
@@ -46,7 +47,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it listens.
+    /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it
+    /// listens.
     pub(crate) fn start(binary: &Path, data: &Path) -> Outcome<Server> {
         Server::start_with(binary, data, &[])
     }
@@ -92,8 +94,9 @@ impl Server {
         self.ready_after
     }
 
-    /// Kills the process with SIGKILL and starts it again on the same ports; with `again_after`, kills it once more that long after
-    /// its start, which is in the midst of recovery. Returns once it listens.
+    /// Kills the process with SIGKILL and starts it again on the same ports; with `again_after`,
+    /// kills it once more that long after its start, which is in the midst of recovery. Returns
+    /// once it listens.
     pub(crate) fn kill_and_restart(&mut self, again_after: Option<Duration>) -> Outcome<()> {
         self.peak_kib = self.memory().peak_kib;
         end(&mut self.child)?;
@@ -105,7 +108,8 @@ impl Server {
         self.restart()
     }
 
-    /// Stops the process with SIGTERM and starts it again on the same ports. Returns how it ended; an error if it did not within five seconds.
+    /// Stops the process with SIGTERM and starts it again on the same ports. Returns how it ended;
+    /// an error if it did not within five seconds.
     pub(crate) fn stop_and_restart(&mut self) -> Outcome<ExitStatus> {
         self.peak_kib = self.memory().peak_kib;
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -186,7 +190,8 @@ impl Program {
         Ok(child.map_err(|error| format!("{binary} cannot be started: {error}"))?)
     }
 
-    /// Waits for the port file, which the server writes when it listens. Kills a server that is not ready in time.
+    /// Waits for the port file, which the server writes when it listens. Kills a server that is not
+    /// ready in time.
     fn wait_ready(&self, child: &mut Child) -> Outcome<Ports> {
         let started = Instant::now();
         loop {

@@ -1,5 +1,6 @@
-//! fjall: its defaults (64 MiB memtable, 4 KiB blocks, filters of 10 bits, LZ4 below level 1), two workers; large values outside
-//! the tree from 4 KiB up, with LZ4. It has no delete by range: the keys are read and removed in batches.
+//! fjall: its defaults (64 MiB memtable, 4 KiB blocks, filters of 10 bits, LZ4 below level 1), two
+//! workers; large values outside the tree from 4 KiB up, with LZ4. It has no delete by range: the
+//! keys are read and removed in batches.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! redb: its defaults. A commit that is not synced is `Durability::None`, which does not survive the process. Every operation is
-//! a transaction of its own, as a request to a server is.
+//! redb: its defaults. A commit that is not synced is `Durability::None`, which does not survive
+//! the process. Every operation is a transaction of its own, as a request to a server is.
 
 use std::path::Path;
 

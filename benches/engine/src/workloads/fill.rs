@@ -64,7 +64,8 @@ pub(super) fn overwrite(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Puts rows in their generations, one a commit, until `limit`; sets the figures and answers how many were put.
+/// Puts rows in their generations, one a commit, until `limit`; sets the figures and answers how
+/// many were put.
 fn put_each(
     context: &Context,
     engine: &dyn Engine,

@@ -1,4 +1,5 @@
-//! Large values: written, read, all overwritten once in random order, written and read at once, and streamed in.
+//! Large values: written, read, all overwritten once in random order, written and read at once, and
+//! streamed in.
 
 use std::time::{Duration, Instant};
 
@@ -112,8 +113,9 @@ fn write(
     Ok(took)
 }
 
-/// Puts a few values and gets each of them, over and over: values that bypass the page cache have to come from the disk. Answers how
-/// many were written, and how long the puts and gets took together.
+/// Puts a few values and gets each of them, over and over: values that bypass the page cache have
+/// to come from the disk. Answers how many were written, and how long the puts and gets took
+/// together.
 fn write_and_read(
     context: &Context,
     engine: &dyn Engine,
@@ -138,7 +140,8 @@ fn write_and_read(
     Ok((written, took))
 }
 
-/// Gets a value and touches a word of every cache line, as sending the value would. Answers how long it took.
+/// Gets a value and touches a word of every cache line, as sending the value would. Answers how
+/// long it took.
 fn read_one(
     context: &Context,
     engine: &dyn Engine,

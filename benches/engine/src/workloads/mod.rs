@@ -1,4 +1,5 @@
-//! The table of the workloads, and the steps of which each consists. A step runs in a process of its own.
+//! The table of the workloads, and the steps of which each consists. A step runs in a process of
+//! its own.
 
 mod commits;
 mod delete_range;

@@ -1,4 +1,5 @@
-//! Opening: after a clean stop with a gigabyte, and after the process was killed with 450,000 rows in the log.
+//! Opening: after a clean stop with a gigabyte, and after the process was killed with 450,000 rows
+//! in the log.
 
 use std::time::Instant;
 

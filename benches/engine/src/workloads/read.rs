@@ -82,7 +82,8 @@ pub(super) fn missing(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Looks for keys that are not there; the latency of one in sixteen is recorded, because looking at the clock takes as long.
+/// Looks for keys that are not there; the latency of one in sixteen is recorded, because looking at
+/// the clock takes as long.
 fn look_in_vain(
     context: &Context,
     engine: &dyn Engine,

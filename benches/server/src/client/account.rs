@@ -6,7 +6,8 @@ use base64::prelude::*;
 
 use crate::client::error::Error;
 
-/// The account every emulator knows, and its public key. Source: Use Azurite, "Well-known storage account and key".
+/// The account every emulator knows, and its public key. Source: Use Azurite, "Well-known storage
+/// account and key".
 const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -48,8 +49,9 @@ impl Account {
         }
     }
 
-    /// Reads `Name=value;…`. `UseDevelopmentStorage=true` is the development account on ports 10000 to 10002; endpoints
-    /// that are not named are built from `DefaultEndpointsProtocol` and `EndpointSuffix`. Only `http` is spoken here.
+    /// Reads `Name=value;…`. `UseDevelopmentStorage=true` is the development account on ports 10000
+    /// to 10002; endpoints that are not named are built from `DefaultEndpointsProtocol` and
+    /// `EndpointSuffix`. Only `http` is spoken here.
     ///
     /// Source: Configure Azure Storage connection strings.
     pub(crate) fn parse(connection_string: &str) -> Result<Account, Error> {

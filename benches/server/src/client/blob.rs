@@ -1,7 +1,5 @@
 //! The operations of Blob that the workloads use.
 
-use std::io::Read;
-
 use base64::prelude::*;
 
 use crate::client::account::Service;
@@ -48,20 +46,6 @@ impl Client {
     ) -> Result<(), Error> {
         let put = on_blob("PUT", container, name).header("x-ms-blob-type", "BlockBlob");
         self.send(put.body(content)).map(|_| ())
-    }
-
-    /// Put Blob: a block blob of `length` bytes, streamed from `content`.
-    pub(crate) fn put_blob_from(
-        &self,
-        container: &str,
-        name: &str,
-        length: u64,
-        content: &mut dyn Read,
-    ) -> Result<(), Error> {
-        let put = on_blob("PUT", container, name)
-            .header("x-ms-blob-type", "BlockBlob")
-            .header("content-length", length);
-        self.open(&put, Some(content)).map(|_| ())
     }
 
     /// Put Block. The block's id is made of `index`, so that repeating it replaces the block.
@@ -181,14 +165,10 @@ impl Client {
         Ok(self.send(get)?.body)
     }
 
-    /// Get Blob: the content, still to be read. `None` if there is no such blob.
-    pub(crate) fn get_blob(
-        &self,
-        container: &str,
-        name: &str,
-    ) -> Result<Option<impl Read + use<>>, Error> {
-        match self.open(&on_blob("GET", container, name), None) {
-            Ok(answer) => Ok(Some(answer.into_body().into_reader())),
+    /// Get Blob: the content. `None` if there is no such blob.
+    pub(crate) fn get_blob(&self, container: &str, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.send(on_blob("GET", container, name)) {
+            Ok(answer) => Ok(Some(answer.body)),
             Err(error) if error.is("BlobNotFound") => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,4 +1,5 @@
-//! The client: signs and sends requests, and waits for a server that is away. Blocking, one kept-alive connection per calling thread.
+//! The client: signs and sends requests, and waits for a server that is away. Blocking, one
+//! kept-alive connection per calling thread.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ureq::http;
 
-use crate::client::account::Account;
+use crate::client::account::{Account, Service};
 use crate::client::error::{Error, error_code, one_line};
 use crate::client::request::{Request, escape};
 use crate::client::shared_key::{Signable, Signer};
@@ -110,7 +111,31 @@ impl Client {
 
     /// Sends `request` once and reads the whole answer.
     pub(crate) fn send(&self, request: Request) -> Result<Answer, Error> {
-        let (parts, body) = self.open(&request, None)?.into_parts();
+        if let Some(observer) = &self.observer {
+            observer.before()?;
+        }
+        let url = self.url(&request);
+        let mut builder = http::Request::builder().method(request.method).uri(&url);
+        for (name, value) in self.signed_headers(&request, &url) {
+            builder = builder.header(name, value);
+        }
+        let unusable = |error: http::Error| Error::Usage(format!("{url}: {error}"));
+        let answer = if request.has_body() {
+            self.agent
+                .run(builder.body(request.body).map_err(unusable)?)
+        } else {
+            self.agent.run(builder.body(()).map_err(unusable)?)
+        };
+        let answer = answer.map_err(lost)?;
+        if let Some(observer) = &self.observer {
+            observer.answered(&request, answer.status(), answer.headers());
+        }
+        if !answer.status().is_success() {
+            let query = request.encoded_query();
+            let operation = format!("{} {}{query}", request.method, request.path);
+            return Err(refusal(operation, answer)?);
+        }
+        let (parts, body) = answer.into_parts();
         let body = read_whole(body)?;
         if let Some(observer) = &self.observer {
             observer.received(body.len());
@@ -119,43 +144,27 @@ impl Client {
         Ok(Answer { headers, body })
     }
 
-    /// Sends `request`, its body from `content` if given (which must hold as many bytes as the request's `content-length`), and
-    /// returns the successful answer with its body still to be read.
-    pub(crate) fn open(
-        &self,
-        request: &Request,
-        content: Option<&mut dyn Read>,
-    ) -> Result<http::Response<ureq::Body>, Error> {
-        if let Some(observer) = &self.observer {
-            observer.before()?;
+    /// Sends a request to a page of our server below `/_lazurite/`, which needs no signature from
+    /// this machine. Returns the body.
+    pub(crate) fn page(&self, method: &str, page: &str, body: &str) -> Result<Vec<u8>, Error> {
+        let (authority, _) = self.account.address(Service::Blob);
+        let url = format!("http://{authority}/_lazurite/{page}");
+        let mut builder = http::Request::builder().method(method).uri(&url);
+        if method == "GET" {
+            builder = builder.header("accept", "text/html");
         }
-        let url = self.url(request);
-        let mut builder = http::Request::builder().method(request.method).uri(&url);
-        for (name, value) in self.signed_headers(request, &url) {
-            builder = builder.header(name, value);
-        }
-        let unusable = |error: http::Error| Error::Usage(format!("{url}: {error}"));
-        let answer = match content {
-            Some(reader) => {
-                let body = ureq::SendBody::from_reader(reader);
-                self.agent.run(builder.body(body).map_err(unusable)?)
-            }
-            None if request.has_body() => self
-                .agent
-                .run(builder.body(request.body).map_err(unusable)?),
-            None => self.agent.run(builder.body(()).map_err(unusable)?),
-        };
-        let answer = answer.map_err(lost)?;
-        if let Some(observer) = &self.observer {
-            observer.answered(request, answer.status(), answer.headers());
-        }
+        let request = builder.body(body.to_owned());
+        let request = request.map_err(|error| Error::Usage(format!("{url}: {error}")))?;
+        let answer = self.agent.run(request).map_err(lost)?;
         if answer.status().is_success() {
-            return Ok(answer);
+            read_whole(answer.into_body())
+        } else {
+            Err(refusal(format!("{method} /_lazurite/{page}"), answer)?)
         }
-        Err(refusal(request, answer)?)
     }
 
-    /// Repeats `attempt` while the server is away, for up to a minute. Only for what may be done twice.
+    /// Repeats `attempt` while the server is away, for up to a minute. Only for what may be done
+    /// twice.
     pub(crate) fn patiently<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, Error>,
@@ -203,7 +212,8 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Blocks for a moment before the next attempt; gives `error` back once the server has been away for a minute.
+    /// Blocks for a moment before the next attempt; gives `error` back once the server has been
+    /// away for a minute.
     pub(crate) fn wait(&mut self, error: Error) -> Result<(), Error> {
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() > OUTAGE_MAX {
@@ -244,18 +254,13 @@ fn read_whole(mut body: ureq::Body) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-fn refusal(request: &Request, answer: http::Response<ureq::Body>) -> Result<Error, Error> {
+fn refusal(operation: String, answer: http::Response<ureq::Body>) -> Result<Error, Error> {
     let (parts, body) = answer.into_parts();
     let body = String::from_utf8_lossy(&read_whole(body)?).into_owned();
     let code = parts.headers.get("x-ms-error-code");
     let code = code.and_then(|code| code.to_str().ok()).map(str::to_owned);
     Ok(Error::Refused {
-        operation: format!(
-            "{} {}{}",
-            request.method,
-            request.path,
-            request.encoded_query()
-        ),
+        operation,
         status: parts.status.as_u16(),
         code: code.or_else(|| error_code(&body)).unwrap_or_default(),
         message: one_line(&body),

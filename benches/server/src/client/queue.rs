@@ -83,7 +83,8 @@ impl Client {
             .collect())
     }
 
-    /// Update Message: text and visibility timeout. Returns the new pop receipt, and until when the message is hidden.
+    /// Update Message: text and visibility timeout. Returns the new pop receipt, and until when the
+    /// message is hidden.
     pub(crate) fn update_message(
         &self,
         queue: &str,

@@ -1,4 +1,5 @@
-//! A request before it is signed: the service, the verb, the path after the account, the query, the headers and the body.
+//! A request before it is signed: the service, the verb, the path after the account, the query, the
+//! headers and the body.
 
 use std::time::SystemTime;
 
@@ -29,7 +30,8 @@ pub(crate) fn escape_path(name: &str) -> String {
 pub(crate) struct Request<'a> {
     pub(crate) service: Service,
     pub(crate) method: &'static str,
-    /// Percent-encoded, below the account's endpoint, with its leading slash; empty for the account itself.
+    /// Percent-encoded, below the account's endpoint, with its leading slash; empty for the account
+    /// itself.
     pub(crate) path: String,
     /// Names and decoded values.
     pub(crate) query: Vec<(&'static str, String)>,

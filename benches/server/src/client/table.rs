@@ -10,7 +10,8 @@ use crate::client::request::{Request, escape};
 /// An entity as JSON: annotations, keys and properties.
 pub(crate) type Entity = Map<String, Value>;
 
-/// The parameters of Query Entities: `$filter` and `$select`, each left out when empty, and `$top`, left out when 0.
+/// The parameters of Query Entities: `$filter` and `$select`, each left out when empty, and `$top`,
+/// left out when 0.
 #[derive(Clone, Default)]
 pub(crate) struct Query {
     pub(crate) filter: String,
@@ -128,13 +129,12 @@ impl Client {
             .map(|_| ())
     }
 
-    /// One entity group transaction that inserts every one of `entities` (1 to 100, one PartitionKey), or none.
+    /// One entity group transaction that inserts every one of `entities` (1 to 100, one
+    /// PartitionKey), or none.
     pub(crate) fn insert_together(&self, table: &str, entities: &[Value]) -> Result<(), Error> {
-        let body = changeset(table, entities, self.account.endpoint(Service::Table));
-        let transaction = request("POST", "/$batch".into())
-            .header("content-type", "multipart/mixed; boundary=batch_b1")
-            .body(body.as_bytes());
-        check_changeset(&self.send(transaction)?, entities.len())
+        let insert = |entity: &Value| Change::new(Write::Insert, entity.clone());
+        let changes: Vec<Change> = entities.iter().map(insert).collect();
+        self.transact(table, &changes)
     }
 
     /// Writes one entity.
@@ -215,13 +215,8 @@ impl Client {
         partition: &str,
         row: &str,
     ) -> Result<Option<Entity>, Error> {
-        let (partition, row) = (quoted(partition), quoted(row));
-        let path = format!("/{table}(PartitionKey='{partition}',RowKey='{row}')");
-        match self.send(request("GET", path)) {
-            Ok(answer) => object(&answer.body).map(Some),
-            Err(error) if error.is("ResourceNotFound") => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.get_entity_and_etag(table, partition, row)?;
+        Ok(found.map(|(entity, _)| entity))
     }
 
     /// Query Entities: the page of `query` at `from`, the first page if `None`.
@@ -269,21 +264,8 @@ const OPERATION_BEGIN: &str =
     "--changeset_c1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
 const CHANGESET_END: &str = "--changeset_c1--\r\n--batch_b1--\r\n";
 
-fn changeset(table: &str, entities: &[Value], endpoint: &str) -> String {
-    let mut body = String::from(CHANGESET_BEGIN);
-    for entity in entities {
-        body.push_str(OPERATION_BEGIN);
-        body.push_str(&format!("POST {endpoint}/{table} HTTP/1.1\r\n"));
-        body.push_str("Content-Type: application/json\r\nPrefer: return-no-content\r\n");
-        body.push_str(&format!(
-            "Accept: {JSON}\r\nDataServiceVersion: 3.0\r\n\r\n{entity}\r\n"
-        ));
-    }
-    body.push_str(CHANGESET_END);
-    body
-}
-
-/// The outer answer is 202 also for a refused transaction, so what counts is inside: one 204 per operation, or one refusal.
+/// The outer answer is 202 also for a refused transaction, so what counts is inside: one 204 per
+/// operation, or one refusal.
 fn check_changeset(answer: &Answer, operations: usize) -> Result<(), Error> {
     let body = String::from_utf8_lossy(&answer.body);
     let mut statuses = Vec::new();

@@ -1,5 +1,6 @@
-//! Requests that differ in a few places only, such as a key: their text and their string to sign are made once, and for each of them
-//! the places are filled in and the whole is signed, as an SDK signs every request, at a fraction of its cost.
+//! Requests that differ in a few places only, such as a key: their text and their string to sign
+//! are made once, and for each of them the places are filled in and the whole is signed, as an SDK
+//! signs every request, at a fraction of its cost.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use crate::client::account::Account;
 use crate::client::request::{Request, escape};
 use crate::client::shared_key::{Signable, Signer};
 
-/// Stands for the value number N in a path, a query value or a header of the request that a template is made of. Values in
-/// a path are put there as they are, those in a query are escaped.
+/// Stands for the value number N in a path, a query value or a header of the request that a
+/// template is made of. Values in a path are put there as they are, those in a query are escaped.
 const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
 /// Stands for the length of the body.
 const LENGTH: char = '\u{5}';
@@ -59,7 +60,8 @@ enum Piece {
 }
 
 impl Template {
-    /// A template of `request` to `account`. Its marks are places: [`Template::mark`]. A body is given with each request.
+    /// A template of `request` to `account`. Its marks are places: [`Template::mark`]. A body is
+    /// given with each request.
     pub(crate) fn new(account: &Account, request: Request<'static>) -> Template {
         let prototype = if request.has_body() {
             request.header("content-length", LENGTH)
@@ -89,7 +91,8 @@ impl Template {
         out.text.extend_from_slice(body);
     }
 
-    /// Makes `out` this request with `values` in its places and `range` of `content` as its body, which is not copied.
+    /// Makes `out` this request with `values` in its places and `range` of `content` as its body,
+    /// which is not copied.
     pub(crate) fn write_long(
         &mut self,
         out: &mut Outgoing,
@@ -204,7 +207,8 @@ mod tests {
     use super::*;
     use crate::client::account::Service;
 
-    /// The path, query values and body of a request, once with marks and once with what they stand for.
+    /// The path, query values and body of a request, once with marks and once with what they stand
+    /// for.
     fn request<'a>(id: &str, receipt: &str, body: &'a [u8]) -> Request<'a> {
         Request::new(Service::Queue, "PUT", format!("/q/messages/{id}"))
             .query("popreceipt", receipt)

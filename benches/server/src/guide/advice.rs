@@ -1,4 +1,5 @@
-//! The advice of the server's advisor on the designs of a pattern. Only our own server has an advisor.
+//! The advice of the server's advisor on the designs of a pattern. Only our own server has an
+//! advisor.
 
 use serde_json::{Value, json};
 
@@ -51,7 +52,8 @@ pub(super) fn fetch(client: &Client) -> Option<Vec<Value>> {
     }
 }
 
-/// The advice on the resources of a pattern, once for each rule. Several runs and designs may have received the same.
+/// The advice on the resources of a pattern, once for each rule. Several runs and designs may have
+/// received the same.
 pub(super) fn of_designs(advice: &[Value], prefixes: &[Prefix]) -> Vec<Advice> {
     let mut found: Vec<Advice> = Vec::new();
     for one in advice {

@@ -10,7 +10,8 @@ use crate::guide::patterns::PATTERNS;
 
 #[derive(clap::Args)]
 pub(crate) struct GuideArgs {
-    /// Account and endpoints of a running server, in Azure's format [default: a server is started in this process]
+    /// Account and endpoints of a running server, in Azure's format [default: a server is started
+    /// in this process]
     #[arg(long, conflicts_with = "spawn")]
     pub(super) connection_string: Option<String>,
     /// Start this server binary instead, on free ports
@@ -43,7 +44,8 @@ pub(crate) struct GuideArgs {
     /// Write the report as one page with charts to this file
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
-    /// Write the figures into this page, or into the pages of this directory, between the comments `figures: NAME` and `end`; may be repeated
+    /// Write the figures into this page, or into the pages of this directory, between the comments
+    /// `figures: NAME` and `end`; may be repeated
     #[arg(long, value_name = "PATH")]
     pub(super) write_docs: Vec<PathBuf>,
     /// Run each pattern on Azurite from npm as well, once, and show where it differs

@@ -1,4 +1,5 @@
-//! The patterns on Azurite: where it gives other answers than the data say, and where a design needs other requests than on our server.
+//! The patterns on Azurite: where it gives other answers than the data say, and where a design
+//! needs other requests than on our server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -33,7 +34,8 @@ pub(super) struct OnAzurite {
     pub(super) other: Vec<String>,
 }
 
-/// Runs each pattern once on a new Azurite and compares that with the findings of `ours`. Errors: Azurite does not start.
+/// Runs each pattern once on a new Azurite and compares that with the findings of `ours`. Errors:
+/// Azurite does not start.
 pub(super) fn run(
     args: &GuideArgs,
     interrupted: &Arc<AtomicBool>,

@@ -1,9 +1,9 @@
-//! Writes the figures of a run into pages of documentation, between the comments `figures: NAME` and `end`, and finds figures that
-//! stand elsewhere.
+//! Writes the figures of a run into pages of documentation, between the comments `figures: NAME`
+//! and `end`, and finds figures that stand elsewhere.
 //!
-//! A name is that of a pattern; or `summary`: one sentence for each pattern, but for those with a time; or `azurite`: what Azurite makes
-//! of the patterns. Times are left out, because they depend on the machine; where a sentence has one, or chance has its part, a noisy
-//! run writes nothing.
+//! A name is that of a pattern; or `summary`: one sentence for each pattern, but for those with a
+//! time; or `azurite`: what Azurite makes of the patterns. Times are left out, because they depend
+//! on the machine; where a sentence has one, or chance has its part, a noisy run writes nothing.
 
 use std::fmt::Write;
 use std::fs;
@@ -27,7 +27,8 @@ const AZURITE: &str = "azurite";
 /// Blocks that other programs write: `.ci/package test`.
 const FOREIGN: [&str; 1] = ["packages"];
 
-/// Writes into `target`, a page or a directory of pages. Blocks of patterns that did not run stay as they are.
+/// Writes into `target`, a page or a directory of pages. Blocks of patterns that did not run stay
+/// as they are.
 pub(super) fn write(target: &Path, report: &Report) -> Outcome<()> {
     for page in pages(target)? {
         let shown = page.display();
@@ -176,7 +177,8 @@ fn figures(report: &Report, finding: &Finding) -> String {
     text
 }
 
-/// Figures with a unit of the report, such as `12 ms` or `40x`, that stand outside of blocks and of code.
+/// Figures with a unit of the report, such as `12 ms` or `40x`, that stand outside of blocks and of
+/// code.
 #[cfg(test)]
 fn loose_figures(page: &str) -> Vec<String> {
     const UNITS: [&str; 13] = [

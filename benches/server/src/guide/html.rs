@@ -2,11 +2,21 @@
 
 use std::fmt::Write;
 
-use lazurite_bench_common::page::{escape, head, prose, sentence_case};
 use lazurite_bench_common::{number, thousands};
 
 use crate::guide::report::{COLUMNS, Report, cells};
 use crate::guide::run::{Finding, Measured};
+
+/// The style sheet of the page, in dark and light.
+const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2;--other:#b4541a}\
+@media(prefers-color-scheme:dark){:root{--text:#e3e9ef;--page:#14191f;--line:#36424e;--note:#3d3414;--wrong:#4a2320;--naive:#6f7f8f;--advised:#58a6e8;--other:#e8935a}}\
+body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem;color:var(--text);background:var(--page)}\
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
+.sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
+td{white-space:nowrap}td:first-child,th:first-child{text-align:left}td:first-child{white-space:normal;min-width:8rem}tr{border-bottom:1px solid var(--line)}\
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
+figure{margin:1.5rem 0}.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}code{overflow-wrap:anywhere}h3{font-size:1rem}a{color:var(--advised)}";
 
 /// Sizes of a chart, in units of its view box.
 const WIDTH: f64 = 320.0;
@@ -214,6 +224,57 @@ fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> (f64, 
     svg
 }
 
+/// The beginning of a page, up to its title.
+fn head(title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
+    )
+}
+
+/// Text as it may stand in HTML, also in an attribute.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Prose as it may stand in HTML, with what stands between backquotes as code.
+fn prose(text: &str) -> String {
+    let escaped = escape(text);
+    let mut parts = escaped.split('`');
+    let mut marked = parts.next().unwrap_or_default().to_owned();
+    while let Some(code) = parts.next() {
+        match parts.next() {
+            Some(after) => {
+                let _ = write!(marked, "<code>{code}</code>{after}");
+            }
+            None => {
+                let _ = write!(marked, "`{code}");
+            }
+        }
+    }
+    marked
+}
+
+/// The same with a capital first letter.
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +287,12 @@ mod tests {
         let page = page(&report);
         assert!(page.contains("Ended early after 0 patterns: the server cannot be reached"));
         assert!(page.contains("http://&lt;here&gt;") && !page.contains("src="));
+    }
+
+    #[test]
+    fn code_in_prose_is_marked() {
+        assert_eq!(prose("a `b<c` d"), "a <code>b&lt;c</code> d");
+        assert_eq!(prose("a `b"), "a `b");
     }
 
     #[test]

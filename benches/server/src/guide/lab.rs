@@ -1,4 +1,5 @@
-//! The surroundings of one design: its data, its client, and the tables, containers and queues it creates.
+//! The surroundings of one design: its data, its client, and the tables, containers and queues it
+//! creates.
 
 use std::cell::RefCell;
 
@@ -140,7 +141,8 @@ impl<'a> Lab<'a> {
         self.client.query(&self.name(table), &query)
     }
 
-    /// The bytes that the tables and containers of this design hold, by the service's formula for entities.
+    /// The bytes that the tables and containers of this design hold, by the service's formula for
+    /// entities.
     pub(super) fn stored(&self, client: &Client) -> Result<Stored, Error> {
         let mut stored = Stored::default();
         for (service, name) in &*self.resources.borrow() {
@@ -186,8 +188,8 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Source: Understanding billing of tables: 4 bytes, the keys in UTF-16, and for each property 8 bytes, its name in UTF-16 and its
-/// value.
+/// Source: Understanding billing of tables: 4 bytes, the keys in UTF-16, and for each property 8
+/// bytes, its name in UTF-16 and its value.
 fn entity_bytes(entity: &Entity) -> u64 {
     let utf16 = |text: &str| 2 * text.encode_utf16().count() as u64;
     let properties = entity.iter().map(|(name, value)| match (&**name, value) {

@@ -1,10 +1,11 @@
-//! The patterns of the table design guide: each is built in the naive and in the advised design on the same data, verified, measured and
-//! priced.
+//! The patterns of the table design guide: each is built in the naive and in the advised design on
+//! the same data, verified, measured and priced.
 //!
-//! A pattern is a row of plain data with a few functions (`pattern.rs`), in a module of its own under `patterns/`. The frame does the
-//! rest: `lab.rs` gives a design its tables, containers and queues and counts its requests; `run.rs` compares the answers of all designs
-//! with what the data say; `advice.rs` asks the server's advisor; `prices.rs` turns requests and bytes into money; `report.rs`, `html.rs` and
-//! `docs.rs` show it. `azurite.rs` repeats the run on Azurite.
+//! A pattern is a row of plain data with a few functions (`pattern.rs`), in a module of its own
+//! under `patterns/`. The frame does the rest: `lab.rs` gives a design its tables, containers and
+//! queues and counts its requests; `run.rs` compares the answers of all designs with what the data
+//! say; `advice.rs` asks the server's advisor; `prices.rs` turns requests and bytes into money;
+//! `report.rs`, `html.rs` and `docs.rs` show it. `azurite.rs` repeats the run on Azurite.
 
 mod advice;
 mod args;

@@ -1,4 +1,5 @@
-//! Prices of transactions and capacity, and the load that they are computed for. Read from a file that one can edit.
+//! Prices of transactions and capacity, and the load that they are computed for. Read from a file
+//! that one can edit.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The report: a table in the terminal and JSON, each pattern ending in one sentence.
 
-use lazurite_bench_common::{Better, Measurement, counted, measurements, number, page, thousands};
+use lazurite_bench_common::report::noise;
+use lazurite_bench_common::{Better, Measurement, counted, measurements, number, thousands};
 use serde_json::{Value, json};
 
 use crate::guide::advice::Advice;
@@ -60,7 +61,7 @@ impl Report {
 
     /// The warning of a run on a busy machine.
     pub(super) fn noise(&self) -> Option<String> {
-        page::noise(&self.noisy)
+        noise(&self.noisy)
     }
 
     /// The measurements by which an older and a newer run are compared.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use lazurite_bench_common::{OldRun, Outcome, measurements, median, page};
+use lazurite_bench_common::report::write;
+use lazurite_bench_common::{OldRun, Outcome, measurements, median};
 
 use crate::client::{Account, Client, Error, Service};
 use crate::guide::advice::{self, Advice, Prefix};
@@ -29,7 +30,8 @@ pub(super) struct Measured {
     pub(super) build: Usage,
     pub(super) ask: Usage,
     pub(super) stored: Stored,
-    /// Seconds of each run to build and to ask. The usage above is that of the first run with the medians of these.
+    /// Seconds of each run to build and to ask. The usage above is that of the first run with the
+    /// medians of these.
     pub(super) build_seconds: Vec<f64>,
     pub(super) ask_seconds: Vec<f64>,
 }
@@ -69,7 +71,8 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     let ended = run_patterns(args, args.runs, &server, &interrupted, &mut report);
     report.error = match &ended {
         Ok(()) => None,
-        // An interrupt ends the server that we started too, so the error of the request does not matter.
+        // An interrupt ends the server that we started too, so the error of the request does not
+        // matter.
         Err(_) if interrupted.load(Ordering::Relaxed) => Some("interrupted".into()),
         Err(error) => Some(error.to_string()),
     };
@@ -94,11 +97,11 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     }
 }
 
-/// Writes JSON, page and figures of documentation where they are asked for. One that cannot be written does not keep the others from
-/// being written.
+/// Writes JSON, page and figures of documentation where they are asked for. One that cannot be
+/// written does not keep the others from being written.
 fn write_files(args: &GuideArgs, report: &Report) -> Outcome<()> {
-    let json = page::write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
-    let html = page::write(args.html.as_deref(), || html::page(report));
+    let json = write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
+    let html = write(args.html.as_deref(), || html::page(report));
     // A page with the figures of a broken or partial run would be wrong.
     let docs = if report.error.is_none() && report.wrongs() == 0 {
         let mut targets = args.write_docs.iter();
@@ -143,7 +146,8 @@ fn check_connection(account: &Account) -> Outcome<()> {
     }
 }
 
-/// Runs the patterns that were asked for, each so many times. Errors: there is no going on; `report` holds the findings up to then.
+/// Runs the patterns that were asked for, each so many times. Errors: there is no going on;
+/// `report` holds the findings up to then.
 pub(super) fn run_patterns(
     args: &GuideArgs,
     runs: u16,
@@ -174,7 +178,8 @@ pub(super) fn run_patterns(
             Err(error @ Error::Refused { status: 507, .. }) => {
                 return Err(format!("the disk of the server is full: {error}").into());
             }
-            // The server does not know an operation, or answers what no design expects: the other patterns may do.
+            // The server does not know an operation, or answers what no design expects: the other
+            // patterns may do.
             Err(error @ (Error::Refused { .. } | Error::Malformed(_))) => {
                 bench.failure(pattern, &error)
             }
@@ -386,7 +391,8 @@ mod tests {
                 pattern.name,
                 finding.wrong
             );
-            // Time says nothing in a test, races need more than a test's threads, and safety has its price.
+            // Time says nothing in a test, races need more than a test's threads, and safety has
+            // its price.
             let is_exempt = matches!(
                 pattern.goal,
                 Measure::Seconds | Measure::Refused | Measure::Safety

@@ -1,4 +1,5 @@
-//! The server that the patterns run against: one that is up, one that is spawned, or one in this process.
+//! The server that the patterns run against: one that is up, one that is spawned, or one in this
+//! process.
 
 use std::sync::Mutex;
 
@@ -67,7 +68,8 @@ impl GuideServer {
         })
     }
 
-    /// Kills a spawned server, stops one in this process, and starts it again on the same ports. Does nothing to other servers.
+    /// Kills a spawned server, stops one in this process, and starts it again on the same ports.
+    /// Does nothing to other servers.
     pub(super) fn restart(&self) -> Outcome<()> {
         match &mut *self.running.lock().expect("no restart panics") {
             Running::Elsewhere | Running::Azurite(..) => Ok(()),
@@ -92,7 +94,8 @@ impl GuideServer {
         }
     }
 
-    /// Watches the machine: what this process and the server that it started do is not foreign work.
+    /// Watches the machine: what this process and the server that it started do is not foreign
+    /// work.
     pub(super) fn watch_machine(&self) -> MachineWatch {
         match &*self.running.lock().expect("no restart panics") {
             Running::Elsewhere | Running::Azurite(..) => MachineWatch::start_beside_unknown(),
@@ -101,7 +104,8 @@ impl GuideServer {
         }
     }
 
-    /// The children of this process now: a pattern that restarts the server gives it another process.
+    /// The children of this process now: a pattern that restarts the server gives it another
+    /// process.
     pub(super) fn children(&self) -> Vec<Process> {
         match &*self.running.lock().expect("no restart panics") {
             Running::Spawned(server, _) => vec![server.process()],

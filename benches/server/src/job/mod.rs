@@ -1,9 +1,13 @@
-//! The main job: three parts, one per service, each loading real input and checking every answer against it, with or without kills.
+//! The main job: three parts, one per service, each loading real input and checking every answer
+//! against it, with or without kills.
 
 mod args;
 mod context;
 mod flights;
+mod kills;
+mod ledger;
 mod messages;
+mod report;
 mod run;
 mod stage;
 mod tree;

@@ -1,4 +1,5 @@
-//! The main job: three parts, one per service, each loading real input and checking every answer against it, with or without kills.
+//! The main job: three parts, one per service, each loading real input and checking every answer
+//! against it, with or without kills.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -6,18 +7,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-use lazurite_bench_common::page::RunReport;
-use lazurite_bench_common::{MachineWatch, Outcome, Random, counted, thousands};
+use lazurite_bench_common::{
+    MachineWatch, Outcome, Random, RunReport, counted, median_time, thousands,
+};
 
 use crate::client::{Account, Client, Service};
 use crate::job::args::JobArgs;
 use crate::job::context::Job;
+use crate::job::kills::Kills;
+use crate::job::report::Report;
 use crate::job::{flights, messages, tree};
-use crate::kills::Kills;
-use crate::report::{Report, median};
 use crate::server::Server;
 
-/// Runs the job the requested number of times, prints and writes the reports, and returns the number of wrong answers.
+/// Runs the job the requested number of times, prints and writes the reports, and returns the
+/// number of wrong answers.
 pub(crate) fn run(args: &JobArgs) -> Outcome<usize> {
     let old = args.files.old()?;
     // The CPU time of a server that is killed is lost with it.
@@ -39,23 +42,19 @@ pub(crate) fn run(args: &JobArgs) -> Outcome<usize> {
             counted(args.runs.into(), "run")
         ),
     };
-    let page = RunReport {
-        title: "The main job, measured".into(),
-        subject: format!(
-            "At scale {}, with {} connections.",
-            args.scale, args.connections
-        ),
+    let report = RunReport {
+        title: "lazurite-bench job".into(),
         verdict,
         noisy: watch.end(&[]).reasons(),
-        sections: reports.iter().map(Report::section).collect(),
         measurements: Report::measurements(&reports),
         ..RunReport::default()
     };
-    args.files.finish(page, old.as_ref())?;
+    args.files.finish(report, old.as_ref())?;
     Ok(mismatches)
 }
 
-/// Runs the job. The report holds every mismatch; an error means that the job could not be carried through.
+/// Runs the job. The report holds every mismatch; an error means that the job could not be carried
+/// through.
 fn run_once(args: &JobArgs) -> Outcome<Report> {
     let flights = flights::Flights::read(args)?;
     let files = tree::walk_input(args)?;
@@ -160,7 +159,7 @@ fn report_restarts(report: &mut Report, restarts: &[Duration]) {
     report.remark(format!(
         "server killed {} times with SIGKILL; ready again after {:.0} ms (median), {:.0} ms at most",
         restarts.len(),
-        median(restarts).as_secs_f64() * 1e3,
+        median_time(restarts).as_secs_f64() * 1e3,
         longest.as_secs_f64() * 1e3
     ));
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::client::Error;
-use crate::kills::{Due, Kills};
-use crate::report::Phase;
+use crate::job::kills::{Due, Kills};
+use crate::job::report::Phase;
 
 /// A [`Phase`] during which the server may be killed. Threads share it.
 pub(super) struct Stage<'a> {
@@ -36,7 +36,8 @@ impl<'a> Stage<'a> {
         self.kills.kill_due(&self.due, done);
     }
 
-    /// Turns a refusal or a senseless answer into a mismatch; what is left is a server that stays away.
+    /// Turns a refusal or a senseless answer into a mismatch; what is left is a server that stays
+    /// away.
     pub(super) fn absorb(&self, result: Result<(), Error>) -> Result<(), Error> {
         match result {
             Err(error) if !error.is_outage() => {
@@ -47,8 +48,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Does `work` for every item on `connections` threads. A refusal or a senseless answer is a mismatch and the
-    /// work goes on; a server that stays away ends it.
+    /// Does `work` for every item on `connections` threads. A refusal or a senseless answer is a
+    /// mismatch and the work goes on; a server that stays away ends it.
     pub(super) fn in_parallel<T: Sync>(
         &self,
         connections: usize,

@@ -11,8 +11,8 @@ pub(crate) struct Expected {
     /// Answers of one kind have their latencies together; counted from zero.
     pub(crate) kind: usize,
     pub(crate) status: u16,
-    /// Whether it only restores what a measured request took away. Such requests and the measured ones are never under way together,
-    /// so that the time of the ones is not spent on the others.
+    /// Whether it only restores what a measured request took away. Such requests and the measured
+    /// ones are never under way together, so that the time of the ones is not spent on the others.
     pub(crate) is_upkeep: bool,
     /// Whether the load inspects head and body; otherwise only their lengths are known.
     pub(crate) is_seen: bool,
@@ -113,7 +113,8 @@ impl Reader {
         self.place == Place::Over
     }
 
-    /// Takes what it can from the front of `bytes` and answers how much that was; the rest is to be given again with what follows.
+    /// Takes what it can from the front of `bytes` and answers how much that was; the rest is to be
+    /// given again with what follows.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Outcome<usize> {
         let mut taken = 0;
         loop {

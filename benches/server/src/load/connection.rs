@@ -60,7 +60,8 @@ impl Connection {
         })
     }
 
-    /// Begins to send `out`. The body of the answer is kept if the load looks at it, or if a `sample` is wanted.
+    /// Begins to send `out`. The body of the answer is kept if the load looks at it, or if a
+    /// `sample` is wanted.
     pub(super) fn begin(&mut self, expected: Expected, sample: bool) -> Outcome<()> {
         self.expected = expected;
         self.reader.begin(expected.is_seen || sample);
@@ -93,7 +94,8 @@ impl Connection {
         String::from_utf8_lossy(line.unwrap_or_default()).into_owned()
     }
 
-    /// Sends and receives what can be without waiting. Errors if the connection broke, or an answer came before its request was whole.
+    /// Sends and receives what can be without waiting. Errors if the connection broke, or an answer
+    /// came before its request was whole.
     pub(super) fn advance(&mut self) -> Outcome<Progress> {
         let is_sent = self.send()?;
         while self.receive()? {
@@ -154,7 +156,8 @@ impl Connection {
         }
     }
 
-    /// Moves what was not taken to the front; a head that fills the whole buffer needs a larger one.
+    /// Moves what was not taken to the front; a head that fills the whole buffer needs a larger
+    /// one.
     fn make_room(&mut self) {
         if self.unread.start == 0 {
             self.buffer.resize(self.buffer.len() * 2, 0);

@@ -1,5 +1,6 @@
-//! A load: many connections that each send one request after the other, driven by one thread with as little computation as
-//! possible, so that the server is what is measured. Answers are read whole and their status is checked; a load may inspect them.
+//! A load: many connections that each send one request after the other, driven by one thread with
+//! as little computation as possible, so that the server is what is measured. Answers are read
+//! whole and their status is checked; a load may inspect them.
 
 mod answer;
 mod connection;
@@ -32,13 +33,49 @@ pub(crate) trait Load {
         true
     }
 
-    /// Inspects the answer to the request that `connection` sent last. Errors describe what is wrong with it.
+    /// Inspects the answer to the request that `connection` sent last. Errors describe what is
+    /// wrong with it.
     fn answered(&mut self, _connection: usize, _answer: &Answer) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// When a load ends, whichever is first. Requests that are under way are waited for, and what is half done is finished.
+/// A load of one kind of request: [`repeated`].
+pub(crate) struct Repeated<N, C> {
+    next: N,
+    check: C,
+}
+
+/// Sends on every connection what `next` writes, as long as it does, and checks every answer.
+pub(crate) fn repeated<N, C>(next: N, check: C) -> Repeated<N, C>
+where
+    N: FnMut(&mut Outgoing) -> Option<Expected>,
+    C: FnMut(&Answer) -> Result<(), String>,
+{
+    Repeated { next, check }
+}
+
+impl<N, C> Load for Repeated<N, C>
+where
+    N: FnMut(&mut Outgoing) -> Option<Expected>,
+    C: FnMut(&Answer) -> Result<(), String>,
+{
+    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+        (self.next)(out)
+    }
+
+    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
+        (self.check)(answer)
+    }
+}
+
+/// The check of answers whose status says all.
+pub(crate) fn any(_answer: &Answer) -> Result<(), String> {
+    Ok(())
+}
+
+/// When a load ends, whichever is first. Requests that are under way are waited for, and what is
+/// half done is finished.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) time: Duration,
@@ -89,7 +126,8 @@ impl Driver {
         Ok(Driver { poll, connections })
     }
 
-    /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection breaks, or if the server goes silent.
+    /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection
+    /// breaks, or if the server goes silent.
     pub(crate) fn run(&mut self, load: &mut dyn Load, limit: Limit) -> Outcome<Observations> {
         let mut run = Run {
             load,
@@ -183,7 +221,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Moves the bytes that can be moved; an answer that is whole is recorded, and the next request sent.
+    /// Moves the bytes that can be moved; an answer that is whole is recorded, and the next request
+    /// sent.
     fn advance(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
         if !connection.is_busy() || connection.advance()? == Progress::Waits {
             return Ok(());
@@ -247,7 +286,8 @@ mod tests {
         }
     }
 
-    /// Answers requests until the client goes; `under_way` counts those of each kind. Answers how often both were.
+    /// Answers requests until the client goes; `under_way` counts those of each kind. Answers how
+    /// often both were.
     fn answer(stream: TcpStream, under_way: &[AtomicUsize; 2]) -> usize {
         let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
         let mut both = 0;

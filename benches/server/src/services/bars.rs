@@ -6,7 +6,6 @@ use lazurite_bench_common::bars::Reference::{self, OwnCase, Peers};
 
 const HANDLER: Reference = Peers(&["minimal-handler"]);
 const AZURITE: Reference = Peers(&["azurite"]);
-const NGINX: Reference = Peers(&["nginx"]);
 const DISK: Reference = Peers(&["disk"]);
 
 const fn bar(case: &'static str, figure: &'static str, expectation: Expectation) -> Bar {
@@ -92,13 +91,12 @@ pub(super) const BARS: &[Bar] = &[
     bar("synced blob put 4 KiB @16", "per_s", TimesAtLeast(0.8, OwnCase("synced table insert @16"))),
     bar("blob put in blocks, MiB @4", "per_s", TimesAtLeast(10.0, AZURITE)),
     bar("blob put in blocks, MiB @4", "per_s", TimesAtLeast(0.7, DISK)),
-    bar("blob get 64 MiB, MiB @1", "per_s", TimesAtLeast(0.6, NGINX)),
-    bar("blob get 64 MiB, MiB @4", "per_s", TimesAtLeast(0.6, NGINX)),
     bar("blob append 4 KiB @16", "per_s", TimesAtLeast(20.0, AZURITE)),
     bar("blob get 25 MB appends @1", "per_s", TimesAtLeast(0.33, OwnCase("blob get 25 MB flat @1"))),
     bar("blob get 25 MB blocks @1", "per_s", TimesAtLeast(0.33, OwnCase("blob get 25 MB flat @1"))),
     bar("blob get 25 MB pages @1", "per_s", TimesAtLeast(0.33, OwnCase("blob get 25 MB flat @1"))),
-    // The work is bound by the processor, and one connection with its client keeps more than one of two cores busy: 1.87 was measured there.
+    // The work is bound by the processor, and one connection with its client keeps more than one of
+    // two cores busy: 1.87 was measured there.
     bar("blob page write 4 KiB @64", "per_s", TimesAtLeast(1.5, OwnCase("blob page write 4 KiB @1"))),
     bar("blob page write during reads @65", "per_s", TimesAtLeast(0.5, OwnCase("blob page write 4 KiB @64"))),
     bar("blob history of snapshots", "append_last_by_first", AtMost(1.5)),

@@ -1,4 +1,5 @@
-//! One run over the workloads: starts the peers, drives the loads on them in turn, and collects the results.
+//! One run over the workloads: starts the peers, drives the loads on them in turn, and collects the
+//! results.
 
 use std::time::Duration;
 
@@ -14,10 +15,12 @@ use crate::services::plan::{Plan, Scene};
 /// How long a load is measured, and how long it runs before, at scale 1.
 pub(super) const SPAN_SECONDS: f64 = 2.0;
 pub(super) const WARM_UP_SECONDS: f64 = 0.4;
-/// Length of the windows in which a server must be idle, several in a row, before its background work counts as done.
+/// Length of the windows in which a server must be idle, several in a row, before its background
+/// work counts as done.
 pub(super) const IDLE_SECONDS: f64 = 0.2;
 
-/// The numbers that are stored in workloads about depth, with names that do not change with the scale.
+/// The numbers that are stored in workloads about depth, with names that do not change with the
+/// scale.
 pub(super) const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("1M", 1e6), ("10M", 1e7)];
 
 /// One run over all workloads.
@@ -51,8 +54,8 @@ impl<'a> Bench<'a> {
         ((full * self.scale) as u64).max(least)
     }
 
-    /// The same for numbers that are small already and whose size determines the cost on other peers: shrinks only at scales below
-    /// a tenth.
+    /// The same for numbers that are small already and whose size determines the cost on other
+    /// peers: shrinks only at scales below a tenth.
     pub(super) fn scaled_small(&self, full: f64, least: u64) -> u64 {
         ((full * (self.scale * 10.0).min(1.0)) as u64).max(least)
     }
@@ -116,7 +119,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// How much of `full` is stored at this scale in a workload about depth. The first depth shrinks late, as in `scaled_small`.
+    /// How much of `full` is stored at this scale in a workload about depth. The first depth
+    /// shrinks late, as in `scaled_small`.
     pub(super) fn depth(&self, full: f64, least: u64) -> u64 {
         if full <= DEPTHS[0].1 {
             self.scaled_small(full, least)
@@ -145,12 +149,9 @@ impl<'a> Bench<'a> {
             teach(peers, &warm_up.samples)?;
         }
         let limit = Limit::time(self.time(SPAN_SECONDS));
-        let (mut findings, latencies) = measure(peer, &mut driver, &mut *load, limit, plan)?;
+        let mut findings = measure(peer, &mut driver, &mut *load, limit, plan)?;
         add_mismatches(&mut findings, &warm_up);
-        let case = plan.case(connections);
-        self.add(&case, peer.peer(), findings);
-        self.results
-            .add_latencies(&case, peer.peer().name(), latencies);
+        self.add(&plan.case(connections), peer.peer(), findings);
         Ok(())
     }
 

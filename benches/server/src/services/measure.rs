@@ -1,10 +1,10 @@
-//! One load on one server: rate, latencies, the CPU time of the server and of the client, memory, and how busy others were.
+//! One load on one server: rate, latencies, the CPU time of the server and of the client, memory,
+//! and how busy others were.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use lazurite_bench_common::page::{Buckets, buckets};
 use lazurite_bench_common::{Findings, Outcome};
 
 use crate::load::{Driver, Limit, Load, Observations};
@@ -26,15 +26,16 @@ impl Cpu {
     }
 }
 
-/// Runs `load` until `limit` and measures it. The CPU time of upkeep is part of the figures, the time that it takes is not.
-/// Latencies of the kinds after the first have their kind's name before theirs; those of the first are counted in buckets, too.
+/// Runs `load` until `limit` and measures it. The CPU time of upkeep is part of the figures, the
+/// time that it takes is not. Latencies of the kinds after the first have their kind's name before
+/// theirs.
 pub(super) fn measure(
     peer: &Running,
     driver: &mut Driver,
     load: &mut dyn Load,
     limit: Limit,
     plan: &Plan,
-) -> Outcome<(Findings, Buckets)> {
+) -> Outcome<Findings> {
     let before = Cpu::now(peer.process());
     let observed = driver.run(load, limit)?;
     let [server, client, machine] = Cpu::since(peer.process(), &before);
@@ -59,15 +60,7 @@ pub(super) fn measure(
         set_latencies(&mut findings, kind, latencies);
     }
     add_mismatches(&mut findings, &observed);
-    let latencies = observed.latencies.first().map_or_else(Vec::new, |first| {
-        buckets(first.iter_recorded().map(|value| {
-            (
-                value.value_iterated_to() as f64 / 1e3,
-                value.count_at_value(),
-            )
-        }))
-    });
-    Ok((findings, latencies))
+    Ok(findings)
 }
 
 /// KiB as megabytes.

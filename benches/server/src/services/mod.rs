@@ -1,5 +1,6 @@
-//! `services`: the operations of the three services on our server, on Azurite, and on a handler that only reads and answers, with
-//! the same requests in one run; for large blobs also on nginx and on the disk alone.
+//! `services`: the operations of the three services on our server, on Azurite, and on a handler
+//! that only reads and answers, with the same requests in one run; for large blobs also on the disk
+//! alone.
 
 mod args;
 mod bars;

@@ -1,5 +1,6 @@
-//! Two builds of our server beside each other: each load goes to them in turn, for a fraction of a second at a time. A busy machine slows
-//! down both halves of a pair alike, so the median of the pairs' ratios is steady where rates are not.
+//! Two builds of our server beside each other: each load goes to them in turn, for a fraction of a
+//! second at a time. A busy machine slows down both halves of a pair alike, so the median of the
+//! pairs' ratios is steady where rates are not.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +14,9 @@ use crate::services::plan::{Plan, Scene};
 
 #[derive(clap::Args)]
 pub(super) struct Beside {
-    /// Another build of the server: each chosen workload runs on both in turn, and their ratios are printed instead of tables
-    #[arg(long = "beside", value_name = "BINARY", conflicts_with_all = ["peers", "runs", "json", "html", "compare"])]
+    /// Another build of the server: each chosen workload runs on both in turn, and their ratios are
+    /// printed instead of tables
+    #[arg(long = "beside", value_name = "BINARY", conflicts_with_all = ["peers", "runs", "json", "compare"])]
     pub(super) binary: Option<PathBuf>,
     /// Pairs of windows that are measured
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u16).range(1..), requires = "binary")]

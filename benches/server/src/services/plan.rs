@@ -36,7 +36,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// One kind of answer, one item, all servers that keep data and the minimal handler, at 1, 16 and 64 connections.
+    /// One kind of answer, one item, all servers that keep data and the minimal handler, at 1, 16
+    /// and 64 connections.
     pub(super) fn new<L: Load + 'static>(
         name: impl Into<String>,
         service: Service,

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ServicesArgs) -> Outcome<usize> {
     let ended = run_workloads(args, &mut bench);
     tables::print(&bench.results);
     bars::print(&bench.results, BARS);
-    let mut report = report::report(&bench.results, &watch.end(&[]), args.runs);
+    let mut report = report::report(&bench.results, &watch.end(&[]));
     if let Err(error) = &ended {
         report.verdict = format!("ended early: {error}");
     }

@@ -3,7 +3,7 @@
 use lazurite_bench_common::{Results, number};
 
 /// The columns: name of the figure, what stands above it.
-pub(super) const COLUMNS: [(&str, &str); 9] = [
+const COLUMNS: [(&str, &str); 9] = [
     ("per_s", "per s"),
     ("p50_us", "p50 us"),
     ("p99_us", "p99 us"),

@@ -1,5 +1,5 @@
-//! The threads that write and read blobs, one for each kind of history: overwrites, snapshots, appends, pages, leases, copies,
-//! deletions that are taken back.
+//! The threads that write and read blobs, one for each kind of history: overwrites, snapshots,
+//! appends, pages, leases, copies, deletions that are taken back.
 
 use std::thread::Scope;
 
@@ -101,7 +101,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Sends a write that makes `content` of the blob. What a failed store has kept is found out once it is reopened.
+    /// Sends a write that makes `content` of the blob. What a failed store has kept is found out
+    /// once it is reopened.
     fn write(
         &mut self,
         name: &'static str,
@@ -302,7 +303,8 @@ fn leases(soak: &Soak, mut random: Random) {
     }
 }
 
-/// The id of an acquired lease. `None` as well if it is held already, or if there is no lease to break.
+/// The id of an acquired lease. `None` as well if it is held already, or if there is no lease to
+/// break.
 fn lease(soak: &Soak, name: &str, request: LeaseRequest) -> Option<String> {
     let outcome = soak.request(Kind::Write, "lease blob", |services| {
         let refusal = match request {
@@ -318,7 +320,8 @@ fn lease(soak: &Soak, name: &str, request: LeaseRequest) -> Option<String> {
     outcome.flatten()
 }
 
-/// Copies a blob to another, changes the copy, and copies it back: each stays as it was when the other changes.
+/// Copies a blob to another, changes the copy, and copies it back: each stays as it was when the
+/// other changes.
 fn copies(soak: &Soak, mut random: Random) {
     let mut blobs = [
         Subject::new(soak, "copied to"),

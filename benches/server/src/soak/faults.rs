@@ -1,4 +1,5 @@
-//! Injects the faults: syncs that hang, slow down or fail, steps of the system clock, reopened stores.
+//! Injects the faults: syncs that hang, slow down or fail, steps of the system clock, reopened
+//! stores.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,7 +90,8 @@ pub(super) struct FaultInjector<'a> {
 }
 
 impl FaultInjector<'_> {
-    /// Injects faults in random order, with calm between them, until the time is over. Ends with syncs that work.
+    /// Injects faults in random order, with calm between them, until the time is over. Ends with
+    /// syncs that work.
     pub(super) fn inject(&mut self, time: Duration) -> Outcome<()> {
         let end = Instant::now() + time;
         let mut deck = Vec::new();
@@ -150,7 +152,8 @@ impl FaultInjector<'_> {
         self.reopen()
     }
 
-    /// Closes the store and opens it at the time that the clock then shows, with the other durability than before.
+    /// Closes the store and opens it at the time that the clock then shows, with the other
+    /// durability than before.
     pub(super) fn reopen(&mut self) -> Outcome<()> {
         self.counts.reopened += 1;
         let durability = if self.counts.reopened.is_multiple_of(2) {

@@ -8,14 +8,14 @@ use hdrhistogram::Histogram;
 
 use lazurite_bench_common::{number, thousands};
 
-use crate::report::Report;
 use crate::soak::stalls::Stalls;
 
 /// Mistakes that are printed.
 const WRONG_MAX: usize = 10;
 /// The p99 of reads beside slow syncs, as a multiple of the p99 of the same reads without.
 const SLOWDOWN_MAX: f64 = 2.0;
-/// A p99 below this is as good as any: it says more about the scheduling of the machine's threads than about the disk.
+/// A p99 below this is as good as any: it says more about the scheduling of the machine's threads
+/// than about the disk.
 const P99_FLOOR: Duration = Duration::from_millis(2);
 /// Reads without which a p99 means nothing.
 const READS_MIN: u64 = 1000;
@@ -25,7 +25,8 @@ const READS_MIN: u64 = 1000;
 pub(super) enum Kind {
     /// Never waits for the disk.
     Read,
-    /// A read of a resource that no thread writes. Its times with and without slow syncs are compared.
+    /// A read of a resource that no thread writes. Its times with and without slow syncs are
+    /// compared.
     ReadOfOther,
     /// Waits for the disk.
     Write,
@@ -51,7 +52,8 @@ pub(super) struct Entries {
     /// When a Delete Message had been acknowledged.
     pub(super) deleted: HashMap<String, Instant>,
     pub(super) perhaps_deleted: HashSet<String>,
-    /// The updates of a message that were acknowledged: the count that each left, and when. Missing: none.
+    /// The updates of a message that were acknowledged: the count that each left, and when.
+    /// Missing: none.
     pub(super) updates: HashMap<String, Vec<(u64, Instant)>>,
     /// When the messages expire that do.
     pub(super) expiring: HashMap<String, SystemTime>,
@@ -75,7 +77,8 @@ impl Ledger {
         act(&mut self.0.lock().expect("no request panics"))
     }
 
-    /// The clock of a reopened store begins anew: until when messages are hidden, and whether they have expired, is unknown.
+    /// The clock of a reopened store begins anew: until when messages are hidden, and whether they
+    /// have expired, is unknown.
     pub(super) fn reopened(&self) {
         self.with(|entries| {
             entries.hidden.clear();
@@ -135,8 +138,9 @@ impl Ledger {
         });
     }
 
-    /// A message was delivered by a request between these times, and is hidden until a third. An answer may arrive after that of a
-    /// later request: what was acknowledged after the request `began` says nothing of its delivery.
+    /// A message was delivered by a request between these times, and is hidden until a third. An
+    /// answer may arrive after that of a later request: what was acknowledged after the request
+    /// `began` says nothing of its delivery.
     pub(super) fn delivered(
         &self,
         text: &str,
@@ -227,28 +231,29 @@ impl Ledger {
         })
     }
 
-    /// Adds the figures, compares reads beside slow syncs with reads without, and ends in one sentence: what was wrong, or that
-    /// nothing was. Over HTTP the verdict says nothing of the sweeps, whose failures the server only logs.
-    pub(super) fn report(&self, report: &mut Report) -> Result<String, String> {
+    /// Adds the figures, compares reads beside slow syncs with reads without, and ends in one
+    /// sentence: what was wrong, or that nothing was. Over HTTP the verdict says nothing of the
+    /// sweeps, whose failures the server only logs.
+    pub(super) fn judge(&self, lines: &mut Vec<String>) -> Result<String, String> {
         self.with(|entries| {
             let requests: u64 = entries.times.values().map(Histogram::len).sum();
-            report.remark(format!(
+            lines.push(format!(
                 "{} messages put, {} deleted, {} of unknown outcome; {} increments",
                 thousands(entries.put.len() as u64),
                 thousands(entries.deleted.len() as u64),
                 entries.perhaps_put.len() + entries.perhaps_deleted.len(),
                 thousands(entries.added.values().map(|added| added.0 as u64).sum())
             ));
-            report.remark(format!(
+            lines.push(format!(
                 "{:22} {:>9} {:>9} {:>9} {:>9}",
                 "request", "count", "p50 ms", "p99 ms", "most ms"
             ));
             for (name, times) in &entries.times {
-                report.remark(line(name, times));
+                lines.push(line(name, times));
             }
-            let slowdown = entries.compare_reads(report);
+            let slowdown = entries.compare_reads(lines);
             for what in &entries.wrong {
-                report.remark(format!("wrong: {what}"));
+                lines.push(format!("wrong: {what}"));
             }
             let requests = thousands(requests);
             match entries.wrongs {
@@ -293,7 +298,8 @@ impl Entries {
         }
     }
 
-    /// Keeps the later of two times until which a message is hidden: the earlier is that of an answer that arrived late.
+    /// Keeps the later of two times until which a message is hidden: the earlier is that of an
+    /// answer that arrived late.
     fn hide(&mut self, name: &str, delivery: Delivery) {
         let known = self.hidden.get(name);
         if known.is_none_or(|known| known.hidden_until <= delivery.hidden_until) {
@@ -301,10 +307,10 @@ impl Entries {
         }
     }
 
-    fn compare_reads(&mut self, report: &mut Report) -> String {
+    fn compare_reads(&mut self, lines: &mut Vec<String>) -> String {
         for (name, times) in [("calm", &self.calm), ("beside slow syncs", &self.slow)] {
             if let Some(times) = times {
-                report.remark(line(&format!("others, {name}"), times));
+                lines.push(line(&format!("others, {name}"), times));
             }
         }
         let p99 = |times: &Option<Histogram<u64>>| {
@@ -395,9 +401,9 @@ mod tests {
             Some(times)
         };
         ledger.with(|entries| (entries.calm, entries.slow) = (fill(1500), fill(2900)));
-        assert!(ledger.report(&mut Report::default()).is_ok());
+        assert!(ledger.judge(&mut Vec::new()).is_ok());
         ledger.with(|entries| entries.slow = fill(3100));
-        let verdict = ledger.report(&mut Report::default()).unwrap_err();
+        let verdict = ledger.judge(&mut Vec::new()).unwrap_err();
         assert!(verdict.contains("2.0"), "{verdict}");
     }
 

@@ -1,4 +1,5 @@
-//! The threads that put, take, update, peek and delete messages, and what must have become of the messages in the end.
+//! The threads that put, take, update, peek and delete messages, and what must have become of the
+//! messages in the end.
 
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -112,12 +113,14 @@ fn take(soak: &Soak, random: &mut Random, hidden_seconds: i64) -> usize {
     count
 }
 
-/// A message that expires cannot be hidden beyond that. Source: Update Message, "URI parameters", `visibilitytimeout`.
+/// A message that expires cannot be hidden beyond that. Source: Update Message, "URI parameters",
+/// `visibilitytimeout`.
 fn never_expires(message: &TakenMessage) -> bool {
     message.expires_at > message.inserted_at + Duration::from_secs(10 * TTL_SECONDS_MAX)
 }
 
-/// Changes text and visibility with the pop receipt, after which the old receipt is no longer valid, and mostly deletes the message.
+/// Changes text and visibility with the pop receipt, after which the old receipt is no longer
+/// valid, and mostly deletes the message.
 fn update(soak: &Soak, random: &mut Random, message: &TakenMessage, hidden_seconds: i64) {
     let (name, updates) = parse_text(&message.text);
     let text = format!("{name}#{}", updates + 1);
@@ -158,7 +161,8 @@ fn update(soak: &Soak, random: &mut Random, message: &TakenMessage, hidden_secon
     }
 }
 
-/// The hiding time is over, and another consumer has the message or has deleted it; or it has expired.
+/// The hiding time is over, and another consumer has the message or has deleted it; or it has
+/// expired.
 fn is_taken_over(failure: &Failure) -> bool {
     failure.is("PopReceiptMismatch") || failure.is("MessageNotFound")
 }
@@ -209,7 +213,8 @@ fn peek(soak: &Soak) {
     }
 }
 
-/// When all is calm and the clock is ahead of all timeouts: every message is delivered until it is deleted.
+/// When all is calm and the clock is ahead of all timeouts: every message is delivered until it is
+/// deleted.
 pub(super) fn check(soak: &Soak) {
     let mut random = Random::new(1);
     let mut quiet = Instant::now();

@@ -1,4 +1,5 @@
-//! The three services in this process, called or behind HTTP, on a disk and a clock that misbehave. A ledger records what must be there.
+//! The three services in this process, called or behind HTTP, on a disk and a clock that misbehave.
+//! A ledger records what must be there.
 
 mod blobs;
 mod direct;

@@ -1,4 +1,5 @@
-//! The requests of the soak, apart from how they reach the services: by a call (`direct.rs`) or over HTTP (`over_http.rs`).
+//! The requests of the soak, apart from how they reach the services: by a call (`direct.rs`) or
+//! over HTTP (`over_http.rs`).
 
 use std::ops::Range;
 use std::time::SystemTime;

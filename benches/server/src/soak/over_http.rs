@@ -1,4 +1,5 @@
-//! The operations as requests to the server, which runs in this process on the disk and the clock of the soak.
+//! The operations as requests to the server, which runs in this process on the disk and the clock
+//! of the soak.
 
 use std::ops::Range;
 use std::path::Path;
@@ -84,7 +85,8 @@ fn client(server: &Store, account: &str) -> Outcome<Client> {
 }
 
 impl From<Error> for Failure {
-    /// A server whose disk has failed answers 500 to the request that finds out, and 503 from then on.
+    /// A server whose disk has failed answers 500 to the request that finds out, and 503 from then
+    /// on.
     fn from(error: Error) -> Failure {
         match &error {
             Error::Refused {

@@ -1,4 +1,5 @@
-//! The states that a resource may be in: one after an acknowledged write, more after writes of unknown outcome.
+//! The states that a resource may be in: one after an acknowledged write, more after writes of
+//! unknown outcome.
 
 /// At least one state.
 #[derive(Debug)]

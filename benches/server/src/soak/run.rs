@@ -1,4 +1,5 @@
-//! Runs the soak: starts the threads, injects the faults, checks in the end that everything is there.
+//! Runs the soak: starts the threads, injects the faults, checks in the end that everything is
+//! there.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,6 @@ use lazurite_engine::{Config, Environment};
 
 use lazurite_bench_common::{Outcome, Random};
 
-use crate::report::Report;
 use crate::soak::faults::{Counts, FaultInjector, Pace};
 use crate::soak::ledger::{Kind, Ledger};
 use crate::soak::stalls::Stalls;
@@ -41,26 +41,21 @@ pub(crate) struct SoakArgs {
     /// Send the requests over HTTP to a server in this process, instead of calling the services
     #[arg(long)]
     pub(crate) http: bool,
-    /// Directory in which the store is made, and removed again [default: the system's for temporary files]
+    /// Directory in which the store is made, and removed again [default: the system's for temporary
+    /// files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// Runs for the time in `args`, then checks that everything is there. An error is the verdict of a run that found something wrong.
-pub(crate) fn run(args: &SoakArgs) -> Outcome<Report> {
+/// Runs for the time in `args`, checks that everything is there, and prints the verdict, which is
+/// an error if something was wrong.
+pub(crate) fn run(args: &SoakArgs) -> Outcome<usize> {
     let (soak, counts) = run_at(args, PACE, HIDDEN_SECONDS)?;
-    let mut report = Report::default();
-    report.remark(counts.line());
-    match soak.ledger.report(&mut report) {
-        Ok(verdict) => {
-            report.remark(verdict);
-            Ok(report)
-        }
-        Err(verdict) => {
-            report.print();
-            Err(verdict.into())
-        }
-    }
+    let mut lines = vec![counts.line()];
+    let verdict = soak.ledger.judge(&mut lines);
+    lines.iter().for_each(|line| println!("{line}"));
+    println!("{}", verdict?);
+    Ok(0)
 }
 
 fn run_at(args: &SoakArgs, pace: Pace, hidden_seconds: i64) -> Outcome<(Soak, Counts)> {
@@ -103,7 +98,8 @@ fn run_at(args: &SoakArgs, pace: Pace, hidden_seconds: i64) -> Outcome<(Soak, Co
         soak.is_over.store(true, Ordering::Relaxed);
         injected
     })?;
-    // A store that was reopened after the clock had been set back hides messages until the clock is where it was.
+    // A store that was reopened after the clock had been set back hides messages until the clock is
+    // where it was.
     steps.step(FINAL_STEP_SECONDS);
     injector.reopen()?;
     let counts = injector.counts;
@@ -157,12 +153,9 @@ mod tests {
             slow: Duration::from_millis(900),
         };
         let (soak, counts) = run_at(&args, pace, 1).unwrap();
-        let mut report = Report::default();
-        let verdict = soak.ledger.report(&mut report);
-        if verdict.is_err() {
-            report.print();
-        }
-        let verdict = verdict.unwrap();
+        let mut lines = Vec::new();
+        let verdict = soak.ledger.judge(&mut lines);
+        let verdict = verdict.unwrap_or_else(|verdict| panic!("{verdict}: {lines:#?}"));
         assert!(verdict.starts_with("soak passed"), "{verdict}");
         assert!(counts.is_each_injected(), "{}", counts.line());
         let requests = soak.ledger.counts();

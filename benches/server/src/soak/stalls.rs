@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 /// How long each sync takes while syncs are slow.
 pub(super) const SLOW_SYNC: Duration = Duration::from_millis(300);
-/// A write waits at most for the group of writes before its own and for its own: two files each, and a new segment of the log.
+/// A write waits at most for the group of writes before its own and for its own: two files each,
+/// and a new segment of the log.
 const SLOW_SYNCS_MAX: u32 = 6;
-/// The time that a request may take by itself: the other threads of this machine, and the sync that was under way when a stall began.
+/// The time that a request may take by itself: the other threads of this machine, and the sync that
+/// was under way when a stall began.
 const SLACK: Duration = Duration::from_millis(1000);
 /// Stalls that are remembered. No request is as old as the stall that is forgotten.
 const STALLS_MAX: usize = 64;
@@ -51,7 +53,8 @@ impl Stalls {
         }
     }
 
-    /// The longest that a write between these times may take: as long as syncs were held meanwhile, and a bound.
+    /// The longest that a write between these times may take: as long as syncs were held meanwhile,
+    /// and a bound.
     pub(super) fn write_limit(&self, began: Instant, ended: Instant) -> Duration {
         let stalls = self.0.lock().expect("no request panics");
         let mut limit = SLACK;

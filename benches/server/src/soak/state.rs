@@ -1,4 +1,5 @@
-//! The services under test, the failures they answer, and the state that all threads of the soak share.
+//! The services under test, the failures they answer, and the state that all threads of the soak
+//! share.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -37,8 +38,8 @@ pub(super) enum Transport {
 pub(super) struct Services {
     pub(super) operations: Box<dyn Operations>,
     pub(super) clock: Arc<dyn WallClock>,
-    /// Whether a sync of this store was made to fail. Set before the disk fails, and never unset: the store stays read-only until it
-    /// is reopened, however late the request that finds out.
+    /// Whether a sync of this store was made to fail. Set before the disk fails, and never unset:
+    /// the store stays read-only until it is reopened, however late the request that finds out.
     is_disk_failed: AtomicBool,
 }
 
@@ -206,7 +207,8 @@ impl Soak {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Runs a request and records its time. `None` if the store failed because its disk did: the outcome is unknown.
+    /// Runs a request and records its time. `None` if the store failed because its disk did: the
+    /// outcome is unknown.
     pub(super) fn request<T>(
         &self,
         kind: Kind,

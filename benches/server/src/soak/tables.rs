@@ -1,4 +1,5 @@
-//! The threads that write and read entities: counters with ETags, transactions, replaced and deleted rows.
+//! The threads that write and read entities: counters with ETags, transactions, replaced and
+//! deleted rows.
 
 use std::thread::Scope;
 
@@ -58,7 +59,8 @@ fn read_counter(soak: &Soak, row: u64) -> Option<(i64, String)> {
     })
 }
 
-/// Adds one to a counter with the ETag that was read: by Update Entity, and by Merge Entity of every other row.
+/// Adds one to a counter with the ETag that was read: by Update Entity, and by Merge Entity of
+/// every other row.
 fn increment(soak: &Soak, mut random: Random) {
     while !soak.is_over() {
         let number = random.below(COUNTERS);

@@ -67,7 +67,8 @@ fn build(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("rows", (0..count(lab.data)).map(row).collect())
 }
 
-/// Reads pages from a token on, all or a given number, and returns the RowKeys and the next token. Waits while the server is down.
+/// Reads pages from a token on, all or a given number, and returns the RowKeys and the next token.
+/// Waits while the server is down.
 fn read(
     lab: &Lab,
     mut from: Option<Continuation>,

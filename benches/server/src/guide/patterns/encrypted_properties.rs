@@ -1,4 +1,5 @@
-//! Client-side encryption: properties that only the client can read, beside keys and properties that queries need.
+//! Client-side encryption: properties that only the client can read, beside keys and properties
+//! that queries need.
 
 use base64::prelude::*;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -88,7 +89,8 @@ fn key() -> LessSafeKey {
     LessSafeKey::new(key.expect("the key has 32 bytes"))
 }
 
-/// Nonce and ciphertext in base64. The keys of the entity are authenticated with it, so that it cannot be moved to another.
+/// Nonce and ciphertext in base64. The keys of the entity are authenticated with it, so that it
+/// cannot be moved to another.
 fn seal(one: &Employee, text: &str) -> String {
     // A nonce must never come twice under one key; 12 random bytes do not in four billion values.
     let mut nonce = [0; NONCE_LEN];

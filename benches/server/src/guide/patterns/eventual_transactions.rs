@@ -1,4 +1,5 @@
-//! Eventually consistent transactions: entities move to the archive by way of a queue, although the worker dies after every step.
+//! Eventually consistent transactions: entities move to the archive by way of a queue, although the
+//! worker dies after every step.
 
 use serde_json::Value;
 
@@ -11,7 +12,8 @@ const ARCHIVE: &str = "Archive";
 const ARCHIVED: usize = 40;
 /// Steps of the worker; it dies after each in turn.
 const STEPS: u64 = 3;
-/// A message that no worker understands, and the delivery at which it counts as poison and is put aside.
+/// A message that no worker understands, and the delivery at which it counts as poison and is put
+/// aside.
 const POISON: &str = "poison";
 const DELIVERIES_MAX: u32 = 5;
 
@@ -110,7 +112,8 @@ fn store(lab: &Lab) -> Result<(), Error> {
     )
 }
 
-/// Does the first `steps` steps of a move, and dies. The end of the visibility timeout is brought forward.
+/// Does the first `steps` steps of a move, and dies. The end of the visibility timeout is brought
+/// forward.
 fn work(lab: &Lab, message: &Message, steps: u64) -> Result<(), Error> {
     let queue = lab.name("moves");
     let (department, id) = message.text.split_once('/').unwrap_or_default();
@@ -138,7 +141,8 @@ fn work(lab: &Lab, message: &Message, steps: u64) -> Result<(), Error> {
     }
 }
 
-/// The worker dies of the message; once it was delivered often enough, it goes to a queue of its own.
+/// The worker dies of the message; once it was delivered often enough, it goes to a queue of its
+/// own.
 fn fail(lab: &Lab, message: &Message) -> Result<(), Error> {
     let queue = lab.name("moves");
     if message.dequeue_count < DELIVERIES_MAX {

@@ -1,4 +1,5 @@
-//! Index entities: the ids of all employees of one last name, in a blob, in an entity of their partition, or in a table of their own.
+//! Index entities: the ids of all employees of one last name, in a blob, in an entity of their
+//! partition, or in a table of their own.
 
 use std::collections::BTreeMap;
 
@@ -56,12 +57,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             ask: |lab| {
                 by_ids(lab, |name| {
                     let index = lab.client.get_blob(&lab.name("indexes"), name)?;
-                    let mut ids = String::new();
-                    if let Some(mut index) = index {
-                        let read = std::io::Read::read_to_string(&mut index, &mut ids);
-                        read.map_err(|error| Error::InDoubt(error.to_string()))?;
-                    }
-                    Ok(ids)
+                    Ok(String::from_utf8_lossy(&index.unwrap_or_default()).into_owned())
                 })
             },
         },

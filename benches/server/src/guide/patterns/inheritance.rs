@@ -1,4 +1,5 @@
-//! Inheritance, heterogeneous entities: kinds that share properties, in one table, told apart by a property.
+//! Inheritance, heterogeneous entities: kinds that share properties, in one table, told apart by a
+//! property.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Intra-partition secondary index: each employee twice in the department's partition, under the id and under the mail address.
+//! Intra-partition secondary index: each employee twice in the department's partition, under the id
+//! and under the mail address.
 
 use crate::client::Write;
 use crate::guide::data::Employee;

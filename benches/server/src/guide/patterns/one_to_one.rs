@@ -1,4 +1,5 @@
-//! One-to-one: an employee and the details of the employee that are seldom needed, in one entity or in two of a partition.
+//! One-to-one: an employee and the details of the employee that are seldom needed, in one entity or
+//! in two of a partition.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Prepend/append anti-pattern: all writes to one partition, in the order of time, against writes spread over partitions.
+//! Prepend/append anti-pattern: all writes to one partition, in the order of time, against writes
+//! spread over partitions.
 
 use serde_json::{Value, json};
 

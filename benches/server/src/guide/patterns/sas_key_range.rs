@@ -1,4 +1,5 @@
-//! Shared access signatures over key ranges: a user's client reads the user's partition, and no other.
+//! Shared access signatures over key ranges: a user's client reads the user's partition, and no
+//! other.
 
 use serde_json::{Value, json};
 

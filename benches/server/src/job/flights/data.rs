@@ -74,7 +74,8 @@ const COLUMNS: [Column; 19] = [
 pub(super) struct Flight {
     /// Carrier and month: `UA-03`.
     pub(super) partition: String,
-    /// Date, scheduled departure and flight number, which no two flights of a carrier share: `0301-0515-1545`.
+    /// Date, scheduled departure and flight number, which no two flights of a carrier share:
+    /// `0301-0515-1545`.
     pub(super) row: String,
     record: StringRecord,
 }
@@ -136,7 +137,8 @@ impl Flight {
         Value::Object(entity)
     }
 
-    /// The differences between this flight and `entity`, which must have every property with its type and no other.
+    /// The differences between this flight and `entity`, which must have every property with its
+    /// type and no other.
     pub(super) fn difference(&self, entity: &Entity) -> Option<String> {
         let here = format!("{} {}", self.partition, self.row);
         let differs = COLUMNS
@@ -154,7 +156,8 @@ impl Flight {
         (found != expected).then(|| format!("{here}: {found} properties instead of {expected}"))
     }
 
-    /// The difference in one column. A value that is absent from the file must be absent, or null if `$select` names it.
+    /// The difference in one column. A value that is absent from the file must be absent, or null
+    /// if `$select` names it.
     pub(super) fn column_difference(&self, entity: &Entity, column: Column) -> Option<String> {
         let name = column.name;
         let found = entity.get(name).cloned().unwrap_or(Value::Null);
@@ -184,7 +187,8 @@ impl Flight {
     }
 }
 
-/// The annotation a type needs in JSON. Source: Payload format for Table service operations, "Property types in a JSON feed".
+/// The annotation a type needs in JSON. Source: Payload format for Table service operations,
+/// "Property types in a JSON feed".
 fn annotation(column: Column) -> Option<&'static str> {
     match column.kind {
         Kind::Int32 | Kind::String => None,
@@ -241,7 +245,8 @@ impl Flights {
             group.extend(std::iter::from_fn(|| {
                 rest.next_if(|flight| flight.partition == partition)
             }));
-            // The share of partitions so far, rounded, grows by one exactly when this one is chosen.
+            // The share of partitions so far, rounded, grows by one exactly when this one is
+            // chosen.
             let chosen = |index: usize| (index as f64 * scale + 0.5).floor();
             if chosen(index + 1) > chosen(index) {
                 let start = sampled.all.len();

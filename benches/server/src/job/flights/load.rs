@@ -1,4 +1,5 @@
-//! Loads the flights in entity group transactions, each inserted whole even if the server is killed.
+//! Loads the flights in entity group transactions, each inserted whole even if the server is
+//! killed.
 
 use lazurite_bench_common::Outcome;
 
@@ -6,12 +7,13 @@ use crate::client::{Client, Error, Outage, Query};
 use crate::job::context::Job;
 use crate::job::flights::data::{Flight, Flights};
 use crate::job::flights::pages::{each_page, row_range};
+use crate::job::ledger::{Found, Ledger};
 use crate::job::stage::Stage;
-use crate::ledger::{Found, Ledger};
 
 /// The phase.
 pub(super) const LOAD: &str = "table: load";
-/// The most operations a transaction may have. Source: Performing entity group transactions, "Requirements".
+/// The most operations a transaction may have. Source: Performing entity group transactions,
+/// "Requirements".
 const TRANSACTION_ENTITIES_MAX: usize = 100;
 
 /// Inserts every flight, `connections` transactions at a time.
@@ -33,7 +35,8 @@ pub(super) fn load(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()>
     Ok(())
 }
 
-/// Inserts a batch for certain: when the answer is lost, looks whether it is there, and sends it again only if it is not.
+/// Inserts a batch for certain: when the answer is lost, looks whether it is there, and sends it
+/// again only if it is not.
 fn insert(
     client: &Client,
     stage: &Stage,
@@ -66,7 +69,8 @@ fn insert(
     }
 }
 
-/// How much of `batch` is in the table. Its rows are neighbours, so a range of RowKeys holds them and nothing else.
+/// How much of `batch` is in the table. Its rows are neighbours, so a range of RowKeys holds them
+/// and nothing else.
 fn look(client: &Client, stage: &Stage, table: &str, batch: &[Flight]) -> Result<Found, Error> {
     let query = Query {
         filter: row_range(batch),

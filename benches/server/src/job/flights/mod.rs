@@ -1,4 +1,5 @@
-//! The table part: the flights loaded in entity group transactions, then asked about in every way a key or a property allows.
+//! The table part: the flights loaded in entity group transactions, then asked about in every way a
+//! key or a property allows.
 
 mod data;
 mod load;
@@ -108,7 +109,8 @@ fn read_partitions(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()>
 
 /// A projection has the selected properties and no other; what the entity does not have is null.
 ///
-/// Source: Writing LINQ queries against the Table service, "Projecting"; Query Entities, "URI parameters", `$select`.
+/// Source: Writing LINQ queries against the Table service, "Projecting"; Query Entities, "URI
+/// parameters", `$select`.
 fn projection_difference(flight: &Flight, entity: &Entity) -> Option<String> {
     let selected = [TAILNUM, DEP_DELAY, DISTANCE];
     let missing = selected
@@ -212,7 +214,8 @@ fn ask_questions(job: &mut Job, flights: &Flights, table: &str) -> Outcome<()> {
     })
 }
 
-/// Compares what `query` finds with `expected`, one by one and in order; counts the entities found as done.
+/// Compares what `query` finds with `expected`, one by one and in order; counts the entities found
+/// as done.
 fn expect<'f>(
     client: &Client,
     stage: &Stage,

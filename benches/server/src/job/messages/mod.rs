@@ -1,4 +1,5 @@
-//! The queue part: messages put by producers and taken by consumers, some of whose deliveries die before they delete.
+//! The queue part: messages put by producers and taken by consumers, some of whose deliveries die
+//! before they delete.
 
 mod delivery;
 mod history;
@@ -13,8 +14,8 @@ use crate::client::{Client, Error, Outage};
 use crate::job::args::JobArgs;
 use crate::job::context::Job;
 use crate::job::flights::Flights;
+use crate::job::ledger::{Found, Ledger};
 use crate::job::stage::Stage;
-use crate::ledger::{Found, Ledger};
 
 use delivery::{Delivery, VISIBILITY, deaths};
 use history::History;
@@ -116,8 +117,8 @@ impl Work<'_> {
         result
     }
 
-    /// Puts every message whose number falls to producer `index`. A put whose answer is lost is repeated, so that the message may be
-    /// there twice: a queue cannot be searched.
+    /// Puts every message whose number falls to producer `index`. A put whose answer is lost is
+    /// repeated, so that the message may be there twice: a queue cannot be searched.
     fn produce(&self, index: usize, count: usize, flights: &Flights) -> Result<(), Error> {
         for number in (index..count).step_by(self.producers) {
             let text = format!("{number};{}", flights.line(number));
@@ -171,7 +172,8 @@ impl Work<'_> {
                         .into_iter()
                         .map(|message| Delivery { message, sent });
                     let deliveries: Vec<_> = deliveries.collect();
-                    // All are recorded before any is worked on, so that the history sees them in the order of the server.
+                    // All are recorded before any is worked on, so that the history sees them in
+                    // the order of the server.
                     let replaced = deliveries.iter().map(|delivery| self.record(delivery));
                     let replaced: Result<Vec<_>, _> = replaced.collect();
                     for (delivery, old_receipt) in deliveries.iter().zip(replaced?) {
@@ -213,8 +215,9 @@ impl Work<'_> {
         Ok(old_receipt)
     }
 
-    /// One delivery: leaves the message without a delete if its number asks for that, else deletes it. After a death, it is first
-    /// deleted with its old pop receipt, as a consumer would that wakes up too late; that must be refused.
+    /// One delivery: leaves the message without a delete if its number asks for that, else deletes
+    /// it. After a death, it is first deleted with its old pop receipt, as a consumer would that
+    /// wakes up too late; that must be refused.
     fn handle(&self, delivery: &Delivery, old_receipt: Option<String>) -> Result<(), Error> {
         if let Some(old) = old_receipt {
             self.delete_with_old_receipt(delivery, &old)?;
@@ -243,7 +246,8 @@ impl Work<'_> {
         }
     }
 
-    /// Deletes for certain. When an answer was lost, a message that is not found any more has been deleted.
+    /// Deletes for certain. When an answer was lost, a message that is not found any more has been
+    /// deleted.
     fn delete(&self, number: usize, delivery: &Delivery) -> Result<(), Error> {
         let message = &delivery.message;
         let mut outage = Outage::default();
@@ -265,7 +269,8 @@ impl Work<'_> {
                     self.deletes.settled(Found::Done);
                     break;
                 }
-                // While the server was away the message became visible, and now another consumer has it, or had it.
+                // While the server was away the message became visible, and now another consumer
+                // has it, or had it.
                 Err(error) if delivery.is_overdue() && is_too_late(&error) => return Ok(()),
                 Err(error) if error.is_outage() => {
                     in_doubt |= matches!(error, Error::InDoubt(_));

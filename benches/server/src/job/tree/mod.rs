@@ -1,18 +1,18 @@
-//! The blob part: a directory tree uploaded file by file, listed flat, by prefix and by directory, and downloaded byte for byte.
+//! The blob part: a directory tree uploaded file by file, listed flat, by prefix and by directory,
+//! and downloaded byte for byte.
 
 mod walk;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
 
 use lazurite_bench_common::Outcome;
 
 use crate::client::{BlobPage, Client, Error, ListBlobs, Outage, Service};
 use crate::job::args::JobArgs;
 use crate::job::context::Job;
+use crate::job::ledger::{Found, Ledger};
 use crate::job::stage::Stage;
-use crate::ledger::{Found, Ledger};
 
 pub(super) use walk::File;
 
@@ -92,7 +92,8 @@ fn upload(job: &mut Job, files: &[File], container: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Puts a file for certain: when the answer is lost, looks what is there, and sends the file again unless it is there whole.
+/// Puts a file for certain: when the answer is lost, looks what is there, and sends the file again
+/// unless it is there whole.
 fn put(
     client: &Client,
     stage: &Stage,
@@ -125,7 +126,8 @@ fn put(
     }
 }
 
-/// One Put Blob, or for a large file blocks and their list. Blocks may be sent twice; only the list makes them a blob.
+/// One Put Blob, or for a large file blocks and their list. Blocks may be sent twice; only the list
+/// makes them a blob.
 fn put_once(
     client: &Client,
     stage: &Stage,
@@ -149,11 +151,12 @@ fn put_once(
 fn look(client: &Client, container: &str, file: &File) -> Result<Found, Error> {
     let content = read(file)?;
     client.patiently(|| {
-        let Some(body) = client.get_blob(container, &file.name)? else {
-            return Ok(Found::NotDone);
-        };
-        let same = same_bytes(body, &content)?;
-        Ok(if same { Found::Done } else { Found::Half })
+        let found = client.get_blob(container, &file.name)?;
+        Ok(match found {
+            None => Found::NotDone,
+            Some(found) if found == content => Found::Done,
+            Some(_) => Found::Half,
+        })
     })
 }
 
@@ -165,16 +168,14 @@ fn download_as(job: &mut Job, files: &[File], container: &str, name: &'static st
     job.phase(name, "files", files.len(), |job, stage| {
         stage.in_parallel(job.connections, files, |file| {
             let content = read(file)?;
-            let same = job.client.patiently(|| {
-                stage.time(|| match job.client.get_blob(container, &file.name)? {
-                    Some(body) => same_bytes(body, &content),
-                    None => Err(Error::Malformed(format!(
-                        "{}: the blob is missing",
-                        file.name
-                    ))),
-                })
-            })?;
-            stage.check(same, || format!("{}: other bytes came back", file.name));
+            let get = || job.client.get_blob(container, &file.name);
+            let found = job.client.patiently(|| stage.time(get))?;
+            stage.check(found.is_some(), || {
+                format!("{}: the blob is missing", file.name)
+            });
+            stage.check(found.is_none_or(|found| found == content), || {
+                format!("{}: other bytes came back", file.name)
+            });
             stage.add_bytes(file.length);
             stage.done(1);
             Ok(())
@@ -183,21 +184,6 @@ fn download_as(job: &mut Job, files: &[File], container: &str, name: &'static st
 }
 
 /// Whether `body` is `content`, byte for byte and to its end.
-fn same_bytes(mut body: impl Read, content: &[u8]) -> Result<bool, Error> {
-    let lost = |error: std::io::Error| Error::InDoubt(error.to_string());
-    let mut rest = content;
-    let mut buffer = vec![0; 64 * 1024];
-    let mut same = true;
-    loop {
-        // After a difference the body is still read to its end, which keeps the connection usable.
-        match body.read(&mut buffer).map_err(lost)? {
-            0 => return Ok(same && rest.is_empty()),
-            count if same && rest.starts_with(&buffer[..count]) => rest = &rest[count..],
-            _ => same = false,
-        }
-    }
-}
-
 fn read(file: &File) -> Result<Vec<u8>, Error> {
     let unreadable = |error| Error::Usage(format!("{}: {error}", file.path.display()));
     fs::read(&file.path).map_err(unreadable)

@@ -9,7 +9,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::installed::call;
 
-/// Directories left out: `__pycache__` changes as programs run, `site-packages` is not the standard library.
+/// Directories left out: `__pycache__` changes as programs run, `site-packages` is not the standard
+/// library.
 const SKIPPED: [&str; 2] = ["__pycache__", "site-packages"];
 
 /// A regular file below the root.
@@ -58,7 +59,8 @@ pub(super) fn walk(root: &Path) -> Outcome<Vec<File>> {
     Ok(files)
 }
 
-/// Every directory of the tree as a prefix that ends in `/`, and the root as the empty prefix. Sorted.
+/// Every directory of the tree as a prefix that ends in `/`, and the root as the empty prefix.
+/// Sorted.
 pub(super) fn directories(files: &[File]) -> Vec<String> {
     let mut found = BTreeSet::from([String::new()]);
     for file in files {

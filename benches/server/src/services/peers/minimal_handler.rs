@@ -1,5 +1,6 @@
-//! The minimal handler: an axum handler that only reads the body and sends an answer of the size that it was taught. No service
-//! on this stack can be cheaper. Runs in a process of its own, so that its CPU time is its own.
+//! The minimal handler: an axum handler that only reads the body and sends an answer of the size
+//! that it was taught. No service on this stack can be cheaper. Runs in a process of its own, so
+//! that its CPU time is its own.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -25,7 +26,8 @@ use lazurite_bench_common::process::Process;
 const LESSON: &str = "/_answer";
 /// Pads the head of the answer.
 const FILL: HeaderName = HeaderName::from_static("x-fill");
-/// Bytes of the head without filling: the status line, date, length and the frame of the filling header.
+/// Bytes of the head without filling: the status line, date, length and the frame of the filling
+/// header.
 const HEAD_BYTES: usize = 90;
 
 /// A running handler, ended when dropped.
@@ -68,7 +70,8 @@ impl MinimalHandler {
         Process(self.child.id())
     }
 
-    /// Teaches it to answer requests of the method of `sample` with as many bytes in head and body, and the same status.
+    /// Teaches it to answer requests of the method of `sample` with as many bytes in head and body,
+    /// and the same status.
     pub(super) fn teach(&self, sample: &Sample) -> Outcome<()> {
         let answer = &sample.answer;
         ureq::put(format!("http://127.0.0.1:{}{LESSON}", self.port))

@@ -1,9 +1,7 @@
 //! The servers that are compared, each a process of its own.
 
 mod minimal_handler;
-mod nginx;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -20,9 +18,9 @@ use lazurite_bench_common::process::{self, Process};
 
 use minimal_handler::MinimalHandler;
 pub(crate) use minimal_handler::run as run_minimal_handler;
-use nginx::Nginx;
 
-/// Background work is over after this many windows in a row with at most this CPU time, or when the longest wait has passed.
+/// Background work is over after this many windows in a row with at most this CPU time, or when the
+/// longest wait has passed.
 const IDLE_WINDOWS: usize = 3;
 const IDLE_CPU: Duration = Duration::from_millis(20);
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(120);
@@ -37,19 +35,16 @@ pub(crate) enum Peer {
     MinimalHandler,
     /// The emulator from npm.
     Azurite,
-    /// A web server with the same files, where large blobs are read.
-    Nginx,
     /// No server: a file written in order, where large blobs are written.
     Disk,
 }
 
 impl Peer {
     /// In the order in which they are measured: the minimal handler learns from our server.
-    pub(super) const ALL: [Peer; 5] = [
+    pub(super) const ALL: [Peer; 4] = [
         Peer::Lazurite,
         Peer::MinimalHandler,
         Peer::Azurite,
-        Peer::Nginx,
         Peer::Disk,
     ];
 
@@ -58,7 +53,6 @@ impl Peer {
             Peer::Lazurite => OURS,
             Peer::MinimalHandler => "minimal-handler",
             Peer::Azurite => "azurite",
-            Peer::Nginx => "nginx",
             Peer::Disk => "disk",
         }
     }
@@ -70,7 +64,8 @@ pub(crate) struct Launch {
     /// The server binary
     #[arg(long, value_name = "BINARY")]
     pub(super) spawn: PathBuf,
-    /// Directory in which the servers keep their data, removed again [default: the system's for temporary files]
+    /// Directory in which the servers keep their data, removed again [default: the system's for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -85,7 +80,8 @@ impl Launch {
     }
 }
 
-/// The peers in `asked` that are available, or all that are if it is empty; prints the missing ones. Installs Azurite if it has to.
+/// The peers in `asked` that are available, or all that are if it is empty; prints the missing
+/// ones. Installs Azurite if it has to.
 pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
     let mut peers = chosen(asked, Peer::ALL);
     if peers.contains(&Peer::Azurite)
@@ -97,10 +93,6 @@ pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
         }
         eprintln!("{error}: not measured; --peers lazurite,minimal-handler leaves it out");
         peers.retain(|peer| *peer != Peer::Azurite);
-    }
-    if peers.contains(&Peer::Nginx) && !nginx::is_installed() {
-        eprintln!("nginx is not on the PATH: not measured");
-        peers.retain(|peer| *peer != Peer::Nginx);
     }
     Ok(peers)
 }
@@ -129,7 +121,6 @@ enum Program {
     Lazurite(Server),
     MinimalHandler(MinimalHandler),
     Azurite(Azurite),
-    Nginx(Nginx),
 }
 
 impl Running {
@@ -140,7 +131,6 @@ impl Running {
             Peer::Lazurite => return Running::start_build(&launch.spawn, launch, arguments),
             Peer::MinimalHandler => Program::MinimalHandler(MinimalHandler::start()?),
             Peer::Azurite => Program::Azurite(Azurite::start(data.path())?),
-            Peer::Nginx => Program::Nginx(Nginx::start(data.path())?),
             Peer::Disk => return Err("the disk is no server".into()),
         };
         Ok(Running {
@@ -190,7 +180,6 @@ impl Running {
             Program::Lazurite(server) => server.process(),
             Program::MinimalHandler(handler) => handler.process(),
             Program::Azurite(azurite) => azurite.process(),
-            Program::Nginx(nginx) => nginx.process(),
         }
     }
 
@@ -213,16 +202,8 @@ impl Running {
         }
     }
 
-    /// Makes what is got at `path` a file with that content, where files are what is served.
-    pub(super) fn serve_file(&self, path: &str, content: &[u8]) -> Outcome<()> {
-        let base = self.account.address(Service::Blob).1;
-        let relative: PathBuf = format!("files{base}{path}").into();
-        let file = self.data.path().join(relative);
-        fs::create_dir_all(file.parent().ok_or("no directory")?)?;
-        Ok(fs::write(file, content)?)
-    }
-
-    /// Waits until the server has finished its background work, as seen by its CPU time in windows of that length.
+    /// Waits until the server has finished its background work, as seen by its CPU time in windows
+    /// of that length.
     pub(super) fn wait_until_idle(&self, window: Duration) {
         process::wait_until_idle(IDLE_WINDOWS, IDLE_WAIT_MAX, || {
             let before = self.process().cpu();
@@ -255,7 +236,6 @@ impl Program {
             Program::Lazurite(server) => server.account(),
             Program::MinimalHandler(handler) => handler.account(),
             Program::Azurite(azurite) => azurite.account(),
-            Program::Nginx(nginx) => nginx.account(),
         }
     }
 }

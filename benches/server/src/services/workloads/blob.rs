@@ -1,7 +1,5 @@
 //! Workloads on blobs, but for listing.
 
-use std::io::Read;
-
 use lazurite_bench_common::{Findings, Outcome};
 
 use crate::client::Service;
@@ -12,8 +10,8 @@ use crate::services::measure::{measure, megabytes};
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
 use crate::services::workloads::blob_loads::{
-    Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, Get, GetRange, InParts, Names,
-    PartKind, Put, WritePages, noise,
+    self as loads, Append, AppendAndSnapshot, Blocks, CONTAINER, DeleteAndPut, InParts, Names,
+    PartKind, WritePages, noise,
 };
 use crate::services::workloads::history;
 
@@ -50,7 +48,7 @@ fn put_and_get(bench: &mut Bench, size: &str, bytes: usize, connections: &[usize
         create_container,
         |scene| {
             let names = Names::new(scene.serial, u64::MAX);
-            Put::new(scene.account, names, &content)
+            loads::put(scene.account, names, &content)
         },
     );
     bench.compare(&put.at(connections))?;
@@ -59,13 +57,13 @@ fn put_and_get(bench: &mut Bench, size: &str, bytes: usize, connections: &[usize
     let get = Plan::new(
         format!("blob get {size}"),
         Service::Blob,
-        |peer| fill(peer, &mut Put::new(peer.account(), names, &content)),
-        |scene| Get::new(scene, names, bytes),
+        |peer| fill(peer, &mut loads::put(peer.account(), names, &content)),
+        |scene| loads::get(scene, names, bytes),
     );
     bench.compare(&get.at(connections))
 }
 
-/// A blob put in blocks, compared with the disk; the blob and ranges of it got, compared with nginx.
+/// A blob put in blocks, compared with the disk; the blob and ranges of it got.
 pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
     let blob = noise(bench.scaled(LARGE_BYTES, 256 << 10) as usize);
     let block = noise(bench.scaled(BLOCK_BYTES, 32 << 10) as usize);
@@ -79,25 +77,17 @@ pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&put.items(block.len() as f64 / MIB as f64))?;
     beside_the_disk(bench)?;
     let one = Names::new(0, 1);
-    let prepare = |peer: &Running| match peer.peer() {
-        Peer::Nginx => peer.serve_file(&one.path(0), &blob),
-        _ => fill(peer, &mut Put::new(peer.account(), one, &blob)),
-    };
+    let prepare = |peer: &Running| fill(peer, &mut loads::put(peer.account(), one, &blob));
     let get = Plan::new("blob get 64 MiB, MiB", Service::Blob, prepare, |scene| {
-        Get::new(scene, one, blob.len())
+        loads::get(scene, one, blob.len())
     });
     let get = get.items(blob.len() as f64 / MIB as f64).at(&[1, 4]);
-    bench.compare(&get.on(&[
-        Peer::Lazurite,
-        Peer::MinimalHandler,
-        Peer::Azurite,
-        Peer::Nginx,
-    ]))?;
+    bench.compare(&get)?;
     let range = Plan::new(
         "blob get 64 KiB of 64 MiB",
         Service::Blob,
         prepare,
-        |scene| GetRange::new(scene, blob.len(), RANGE_BYTES),
+        |scene| loads::get_range(scene, blob.len(), RANGE_BYTES),
     );
     bench.compare(&range.at(&[1, 16]))
 }
@@ -143,7 +133,8 @@ pub(super) fn history(bench: &mut Bench) -> Outcome<()> {
     history::run(bench)
 }
 
-/// A blob in 50,000 parts of 512 bytes got, and the same bytes put at once. Pages are written in no order.
+/// A blob in 50,000 parts of 512 bytes got, and the same bytes put at once. Pages are written in no
+/// order.
 pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
     let content = noise(bench.scaled(PARTS, 20) as usize * PART_BYTES);
     let kinds = [
@@ -161,7 +152,7 @@ pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
         for peer in &peers {
             let account = peer.account();
             match kind {
-                None => peer.fill(Service::Blob, 1, &mut Put::new(account, names, &content))?,
+                None => peer.fill(Service::Blob, 1, &mut loads::put(account, names, &content))?,
                 Some(kind) => {
                     let mut load = InParts::new(account, kind, names, &content, PART_BYTES);
                     peer.fill(Service::Blob, 1, &mut load)?;
@@ -174,7 +165,7 @@ pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
             name,
             Service::Blob,
             |_| Ok(()),
-            |scene| Get::new(scene, names, content.len()),
+            |scene| loads::get(scene, names, content.len()),
         );
         bench.repeat(&get.at(&[1]), &peers)?;
     }
@@ -183,11 +174,8 @@ pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
 
 /// Errors unless the first of the blobs is `content`.
 fn check_content(peer: &Running, names: Names, content: &[u8]) -> Outcome<()> {
-    let mut found = Vec::new();
-    let body = peer.client().get_blob(CONTAINER, &names.name(0))?;
-    body.ok_or("the blob is not there")?
-        .read_to_end(&mut found)?;
-    if found == content {
+    let found = peer.client().get_blob(CONTAINER, &names.name(0))?;
+    if found.as_deref() == Some(content) {
         Ok(())
     } else {
         Err("the blob is not what was written".into())
@@ -201,7 +189,7 @@ pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
     let (page, small) = (noise(4 * KIB), noise(4 * KIB));
     let [written, read] = [0, 1].map(|data| Names::new(data, 1));
     let prepare = |peer: &Running| {
-        fill(peer, &mut Put::new(peer.account(), read, &small))?;
+        fill(peer, &mut loads::put(peer.account(), read, &small))?;
         let mut load = InParts::new(
             peer.account(),
             PartKind::Pages,
@@ -235,7 +223,7 @@ pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
     let plan = Plan::new(
         "blob delete of 10k",
         Service::Blob,
-        |peer| fill(peer, &mut Put::new(peer.account(), names, &content)),
+        |peer| fill(peer, &mut loads::put(peer.account(), names, &content)),
         |scene| DeleteAndPut::new(scene, names, &content),
     );
     bench.compare(&plan.at(&[1, 16]).kinds(&["delete", "put"]))
@@ -248,16 +236,16 @@ pub(super) fn uploads(bench: &mut Bench) -> Outcome<()> {
         "blob 64 uploads",
         Service::Blob,
         |_| Ok(()),
-        |scene| Put::new(scene.account, Names::new(0, 1), &content),
+        |scene| loads::put(scene.account, Names::new(0, 1), &content),
     );
     let plan = plan.items(content.len() as f64 / MIB as f64);
     for _ in 0..bench.runs {
         for peer in bench.start(&[Peer::Lazurite])? {
             create_container(&peer)?;
             let names = Names::new(0, UPLOADS as u64);
-            let mut load = Put::new(peer.account(), names, &content);
+            let mut load = loads::put(peer.account(), names, &content);
             let mut driver = peer.connect(Service::Blob, UPLOADS)?;
-            let (mut findings, _) = measure(&peer, &mut driver, &mut load, Limit::NONE, &plan)?;
+            let mut findings = measure(&peer, &mut driver, &mut load, Limit::NONE, &plan)?;
             findings.set("peak_mb", megabytes(peer.process().memory().peak_kib));
             bench.add("blob 64 uploads at once", peer.peer(), findings);
         }

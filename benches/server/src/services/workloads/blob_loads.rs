@@ -7,7 +7,7 @@ use base64::prelude::*;
 use lazurite_bench_common::Random;
 
 use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Load};
+use crate::load::{Answer, Expected, Load, any, repeated};
 use crate::services::plan::Scene;
 
 pub(super) const CONTAINER: &str = "bench";
@@ -39,11 +39,6 @@ impl Names {
     pub(super) fn name(&self, number: u64) -> String {
         format!("d{:04}/b{number:09}", self.data)
     }
-
-    /// The part of the URL behind the account.
-    pub(super) fn path(&self, number: u64) -> String {
-        format!("/{CONTAINER}/{}", self.name(number))
-    }
 }
 
 /// The headers that the SDKs send with every request to a blob, whose name is the value 0.
@@ -62,109 +57,52 @@ fn put_template(account: &Account) -> Template {
 }
 
 /// Puts one blob after the other.
-pub(super) struct Put {
-    template: Template,
-    names: Names,
-    content: Arc<Vec<u8>>,
-    next: u64,
-}
-
-impl Put {
-    pub(super) fn new(account: &Account, names: Names, content: &Arc<Vec<u8>>) -> Put {
-        Put {
-            template: put_template(account),
-            names,
-            content: content.clone(),
-            next: 0,
-        }
-    }
-}
-
-impl Load for Put {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        if self.next == self.names.count {
-            return None;
-        }
-        let name = self.names.name(self.next);
-        self.next += 1;
-        let whole = 0..self.content.len();
-        self.template
-            .write_long(out, &[&name], &self.content, whole);
+pub(super) fn put(account: &Account, names: Names, content: &Arc<Vec<u8>>) -> impl Load + use<> {
+    let (mut template, content) = (put_template(account), content.clone());
+    let mut numbers = 0..names.count;
+    let next = move |out: &mut Outgoing| {
+        let name = names.name(numbers.next()?);
+        template.write_long(out, &[&name], &content, 0..content.len());
         Some(Expected::status(201))
-    }
+    };
+    repeated(next, any)
 }
 
 /// Gets blobs at random.
-pub(super) struct Get {
-    template: Template,
-    random: Random,
-    names: Names,
-    bytes: usize,
-}
-
-impl Get {
-    pub(super) fn new(scene: &Scene, names: Names, bytes: usize) -> Get {
-        Get {
-            template: Template::new(scene.account, request("GET")),
-            random: Random::new(scene.serial),
-            names,
-            bytes,
-        }
-    }
-}
-
-impl Load for Get {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let name = self.names.name(self.random.below(self.names.count));
-        self.template.write(out, &[&name], b"");
+pub(super) fn get(scene: &Scene, names: Names, bytes: usize) -> impl Load + use<> {
+    let mut template = Template::new(scene.account, request("GET"));
+    let mut random = Random::new(scene.serial);
+    let next = move |out: &mut Outgoing| {
+        let name = names.name(random.below(names.count));
+        template.write(out, &[&name], b"");
         Some(Expected::status(200))
-    }
-
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        check_length(answer, self.bytes)
-    }
-}
-
-fn check_length(answer: &Answer, bytes: usize) -> Result<(), String> {
-    if answer.body_bytes == bytes {
-        Ok(())
-    } else {
-        Err(format!("{} bytes came, not {bytes}", answer.body_bytes))
-    }
+    };
+    repeated(next, has_length(bytes))
 }
 
 /// Gets ranges of one blob at random.
-pub(super) struct GetRange {
-    template: Template,
-    random: Random,
-    blob_bytes: u64,
-    range_bytes: usize,
-}
-
-impl GetRange {
-    pub(super) fn new(scene: &Scene, blob_bytes: usize, range_bytes: usize) -> GetRange {
-        let range = format!("bytes={}-{}", Template::mark(1), Template::mark(2));
-        GetRange {
-            template: Template::new(scene.account, request("GET").header("x-ms-range", range)),
-            random: Random::new(scene.serial),
-            blob_bytes: blob_bytes as u64,
-            range_bytes,
-        }
-    }
-}
-
-impl Load for GetRange {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let length = self.range_bytes as u64;
-        let first = self.random.below(self.blob_bytes - length + 1);
+pub(super) fn get_range(scene: &Scene, blob_bytes: usize, bytes: usize) -> impl Load + use<> {
+    let range = format!("bytes={}-{}", Template::mark(1), Template::mark(2));
+    let mut template = Template::new(scene.account, request("GET").header("x-ms-range", range));
+    let mut random = Random::new(scene.serial);
+    let (name, length) = (Names::new(0, 1).name(0), bytes as u64);
+    let next = move |out: &mut Outgoing| {
+        let first = random.below(blob_bytes as u64 - length + 1);
         let [from, to] = [first, first + length - 1].map(|at| at.to_string());
-        let name = Names::new(0, 1).name(0);
-        self.template.write(out, &[&name, &from, &to], b"");
+        template.write(out, &[&name, &from, &to], b"");
         Some(Expected::status(206))
-    }
+    };
+    repeated(next, has_length(bytes))
+}
 
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        check_length(answer, self.range_bytes)
+/// The check that an answer has this length.
+fn has_length(bytes: usize) -> impl FnMut(&Answer) -> Result<(), String> {
+    move |answer| {
+        if answer.body_bytes == bytes {
+            Ok(())
+        } else {
+            Err(format!("{} bytes came, not {bytes}", answer.body_bytes))
+        }
     }
 }
 
@@ -315,7 +253,8 @@ pub(super) enum PartKind {
     Pages,
 }
 
-/// Pages are written in the order of the multiples of this prime, so that neighbours are written at different times.
+/// Pages are written in the order of the multiples of this prime, so that neighbours are written at
+/// different times.
 const PAGE_STRIDE: usize = 7919;
 
 /// Writes one blob in parts of one size, on one connection.
@@ -327,7 +266,8 @@ pub(super) struct InParts {
     name: String,
     content: Arc<Vec<u8>>,
     part_bytes: usize,
-    /// Requests so far. The first creates the blob, the last writes the block list, where there is one.
+    /// Requests so far. The first creates the blob, the last writes the block list, where there is
+    /// one.
     sent: usize,
 }
 
@@ -415,7 +355,8 @@ fn put_page() -> Request<'static> {
         .header("x-ms-range", range)
 }
 
-/// Writes pages at random to one blob; with a reader, the last connection gets another blob meanwhile.
+/// Writes pages at random to one blob; with a reader, the last connection gets another blob
+/// meanwhile.
 pub(super) struct WritePages {
     write: Template,
     random: Random,
@@ -423,7 +364,7 @@ pub(super) struct WritePages {
     content: Arc<Vec<u8>>,
     blob_bytes: u64,
     /// The reader's connection and what it does.
-    reader: Option<(usize, Get)>,
+    reader: Option<(usize, Box<dyn Load>)>,
 }
 
 impl WritePages {
@@ -434,7 +375,8 @@ impl WritePages {
         content: &Arc<Vec<u8>>,
         read: Option<(Names, usize)>,
     ) -> WritePages {
-        let reader = read.map(|(names, bytes)| Get::new(scene, names, bytes));
+        let reader =
+            read.map(|(names, bytes)| -> Box<dyn Load> { Box::new(get(scene, names, bytes)) });
         WritePages {
             write: Template::new(scene.account, put_page()),
             random: Random::new(scene.serial),

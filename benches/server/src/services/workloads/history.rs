@@ -1,12 +1,12 @@
-//! The cost of a change after many snapshots and copies: appends, page writes and reads, the last of them beside the first.
+//! The cost of a change after many snapshots and copies: appends, page writes and reads, the last
+//! of them beside the first.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lazurite_bench_common::{Findings, Outcome};
+use lazurite_bench_common::{Findings, Outcome, median_time};
 
 use crate::client::{Client, Error};
-use crate::report::median;
 use crate::services::bench::{Bench, IDLE_SECONDS};
 use crate::services::peers::{Peer, Running};
 use crate::services::workloads::blob_loads::{CONTAINER, noise};
@@ -49,10 +49,12 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Ages two blobs. Once the server has caught up with its background work, further rounds on them take turns with the first rounds of
-/// two fresh blobs: what slows one of a pair, such as the server's poll that pauses or another program, slows the other as well.
-/// The rows `without_pause` are the last rounds before, beside background work, which makes every request of a busy server slower
-/// on a few processors, whatever the history. The CPU time of the server is that of the first rounds and of the last, without pairs.
+/// Ages two blobs. Once the server has caught up with its background work, further rounds on them
+/// take turns with the first rounds of two fresh blobs: what slows one of a pair, such as the
+/// server's poll that pauses or another program, slows the other as well. The rows `without_pause`
+/// are the last rounds before, beside background work, which makes every request of a busy server
+/// slower on a few processors, whatever the history. The CPU time of the server is that of the
+/// first rounds and of the last, without pairs.
 fn measure(
     peer: &Running,
     history: History,
@@ -143,7 +145,7 @@ impl Changes {
 
     /// The medians of the last `rounds`, in microseconds.
     fn last_medians(&self, rounds: usize) -> [f64; KINDS.len()] {
-        let last = |times: &Vec<Duration>| micros(median(&times[times.len() - rounds..]));
+        let last = |times: &Vec<Duration>| micros(median_time(&times[times.len() - rounds..]));
         [0, 1, 2].map(|kind| last(&self.times[kind]))
     }
 
@@ -157,7 +159,8 @@ impl Changes {
         for name in [&self.appended, &self.paged] {
             keep(client, self.history, name)?;
         }
-        // The first bytes, not the last: a read has to look through everything that was written after them.
+        // The first bytes, not the last: a read has to look through everything that was written
+        // after them.
         let read = || client.get_blob_range(CONTAINER, &self.appended, 0, BLOCK_BYTES);
         let (read, took) = timed(read)?;
         self.times[2].push(took);

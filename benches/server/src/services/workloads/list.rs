@@ -1,11 +1,11 @@
 //! Listing: flat, by prefix and by delimiter, among more and more blobs.
 
-use std::sync::Arc;
+use std::ops::Range;
 
 use lazurite_bench_common::{Outcome, Random};
 
 use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Load};
+use crate::load::{Expected, Load, any, repeated};
 use crate::services::bench::{Bench, IDLE_SECONDS};
 use crate::services::peers::Peer;
 use crate::services::plan::{Plan, Scene};
@@ -32,7 +32,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     for (name, full) in DEPTHS {
         let until = bench.depth(full, 200).max(stored);
         for peer in &peers {
-            let mut load = Fill::new(peer.account(), stored, until);
+            let mut load = fill(peer.account(), stored..until);
             peer.fill(Service::Blob, 16, &mut load)?;
             peer.wait_until_idle(bench.time(IDLE_SECONDS));
         }
@@ -46,7 +46,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
                 format!("blob list {what} of {name}"),
                 Service::Blob,
                 |_| Ok(()),
-                |scene| List::new(scene, kind, pages),
+                |scene| list(scene, kind, pages),
             );
             bench.repeat(&plan.at(&[4]), &peers)?;
         }
@@ -67,36 +67,18 @@ fn directory(number: u64) -> String {
 }
 
 /// Puts the blobs of those numbers, of 16 bytes.
-struct Fill {
-    template: Template,
-    content: Arc<Vec<u8>>,
-    next: u64,
-    end: u64,
-}
-
-impl Fill {
-    fn new(account: &Account, next: u64, end: u64) -> Fill {
-        let path = format!("/{CONTAINER}/{}", Template::mark(0));
-        let put = Request::new(Service::Blob, "PUT", path);
-        Fill {
-            template: Template::new(account, put.header("x-ms-blob-type", "BlockBlob")),
-            content: noise(16),
-            next,
-            end,
-        }
-    }
-}
-
-impl Load for Fill {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        if self.next == self.end {
-            return None;
-        }
-        let name = format!("{}b{:09}", directory(self.next), self.next);
-        self.next += 1;
-        self.template.write(out, &[&name], &self.content);
+fn fill(account: &Account, mut numbers: Range<u64>) -> impl Load + use<> {
+    let path = format!("/{CONTAINER}/{}", Template::mark(0));
+    let put = Request::new(Service::Blob, "PUT", path);
+    let mut template = Template::new(account, put.header("x-ms-blob-type", "BlockBlob"));
+    let content = noise(16);
+    let next = move |out: &mut Outgoing| {
+        let number = numbers.next()?;
+        let name = format!("{}b{number:09}", directory(number));
+        template.write(out, &[&name], &content);
         Some(Expected::status(201))
-    }
+    };
+    repeated(next, any)
 }
 
 /// A kind of listing.
@@ -111,56 +93,36 @@ enum Kind {
 }
 
 /// Lists again and again.
-struct List {
-    template: Template,
-    random: Random,
-    kind: Kind,
-    /// Items that must be in an answer.
-    items: u64,
-}
-
-impl List {
-    fn new(scene: &Scene, kind: Kind, pages: Pages) -> List {
-        let list = Request::new(Service::Blob, "GET", format!("/{CONTAINER}"))
-            .query("restype", "container")
-            .query("comp", "list")
-            .header("accept", "application/xml")
-            .header("user-agent", "lazurite-bench");
-        let (list, items) = match kind {
-            Kind::Flat => (list.query("maxresults", pages.flat), pages.flat),
-            Kind::Prefix => {
-                let list = list.query("prefix", Template::mark(0));
-                (list.query("maxresults", pages.prefix), pages.prefix)
-            }
-            Kind::Delimiter => (list.query("delimiter", "/"), DIRECTORIES),
-        };
-        List {
-            template: Template::new(scene.account, list),
-            random: Random::new(scene.serial),
-            kind,
-            items,
+fn list(scene: &Scene, kind: Kind, pages: Pages) -> impl Load + use<> {
+    let list = Request::new(Service::Blob, "GET", format!("/{CONTAINER}"))
+        .query("restype", "container")
+        .query("comp", "list")
+        .header("accept", "application/xml")
+        .header("user-agent", "lazurite-bench");
+    let (list, items) = match kind {
+        Kind::Flat => (list.query("maxresults", pages.flat), pages.flat),
+        Kind::Prefix => {
+            let list = list.query("prefix", Template::mark(0));
+            (list.query("maxresults", pages.prefix), pages.prefix)
         }
-    }
-}
-
-impl Load for List {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let prefix = match self.kind {
-            Kind::Prefix => directory(self.random.below(DIRECTORIES)),
+        Kind::Delimiter => (list.query("delimiter", "/"), DIRECTORIES),
+    };
+    let mut template = Template::new(scene.account, list);
+    let mut random = Random::new(scene.serial);
+    let next = move |out: &mut Outgoing| {
+        let prefix = match kind {
+            Kind::Prefix => directory(random.below(DIRECTORIES)),
             Kind::Flat | Kind::Delimiter => String::new(),
         };
-        self.template.write(out, &[&prefix], b"");
+        template.write(out, &[&prefix], b"");
         Some(Expected::status(200))
-    }
-
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        if answer.body_bytes as u64 > self.items * ITEM_BYTES {
+    };
+    repeated(next, move |answer| {
+        if answer.body_bytes as u64 > items * ITEM_BYTES {
             Ok(())
         } else {
-            Err(format!(
-                "{} items came in {} bytes",
-                self.items, answer.body_bytes
-            ))
+            let bytes = answer.body_bytes;
+            Err(format!("{items} items came in {bytes} bytes"))
         }
-    }
+    })
 }

@@ -70,7 +70,8 @@ const fn row(
     }
 }
 
-/// The workloads that were requested by name or by service, in the order of the table; all of them if none was.
+/// The workloads that were requested by name or by service, in the order of the table; all of them
+/// if none was.
 pub(super) fn chosen(only: &[&Workload], services: &[Service]) -> Vec<&'static Workload> {
     let is_all = only.is_empty() && services.is_empty();
     let is_chosen = |workload: &&Workload| {

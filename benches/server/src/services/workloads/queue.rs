@@ -17,7 +17,7 @@ use crate::services::measure::{measure, megabytes};
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
 use crate::services::workloads::queue_loads::{
-    Consume, Cycle, GetMany, Message, Peek, Put, PutShortLived, QUEUE, Step, Update, queue_name,
+    self as loads, Consume, Cycle, Message, QUEUE, Step, Update, queue_name,
 };
 
 /// Messages that wait where an operation on one of them is measured.
@@ -38,7 +38,7 @@ pub(super) fn put(bench: &mut Bench) -> Outcome<()> {
         "queue put",
         Service::Queue,
         create_queue,
-        |scene| Put::new(scene.account, Message::large(), u64::MAX),
+        |scene| loads::put(scene.account, Message::large(), u64::MAX),
     ))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn peek(bench: &mut Bench) -> Outcome<()> {
         "queue peek of 10k",
         Service::Queue,
         |peer| fill(peer, Message::large(), count),
-        Peek::new,
+        loads::peek,
     );
     bench.compare(&plan.at(&[1, 16]))
 }
@@ -75,7 +75,8 @@ pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).kinds(&["update", "get"]))
 }
 
-/// Each request takes 32 messages, so more are stored where depth makes no difference; Azurite stores the number in the name.
+/// Each request takes 32 messages, so more are stored where depth makes no difference; Azurite
+/// stores the number in the name.
 pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
     let waiting = bench.scaled_small(WAITING, 1000);
     let requests = bench.scaled(GETS_OF_32, 20);
@@ -83,7 +84,7 @@ pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
         "queue get 32 of 10k",
         Service::Queue,
         |_| Ok(()),
-        |scene| GetMany::new(scene.account),
+        |scene| loads::get_many(scene.account),
     );
     for _ in 0..bench.runs {
         for peer in bench.start(STORES)? {
@@ -94,15 +95,16 @@ pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
             };
             fill(&peer, Message::large(), waiting + taken)?;
             let mut driver = peer.connect(Service::Queue, 16)?;
-            let mut load = GetMany::new(peer.account());
-            let (findings, _) = measure(&peer, &mut driver, &mut load, limit, &plan)?;
+            let mut load = loads::get_many(peer.account());
+            let findings = measure(&peer, &mut driver, &mut load, limit, &plan)?;
             bench.add(&plan.case(16), peer.peer(), findings);
         }
     }
     Ok(())
 }
 
-/// Got and deleted with more and more waiting. What is deleted is put again, so that as many are waiting.
+/// Got and deleted with more and more waiting. What is deleted is put again, so that as many are
+/// waiting.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let peers = bench.start(&[Peer::Lazurite])?;
     peers.iter().try_for_each(create_queue)?;
@@ -167,8 +169,9 @@ fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
     get_and_delete(bench, "of 10k", &peers)
 }
 
-/// Messages are soon removed, so the CPU time counts both the put and the removal. Expired messages are not answered, whether or not
-/// they still have rows. Our server is therefore killed in the end, and its store searched for them.
+/// Messages are soon removed, so the CPU time counts both the put and the removal. Expired messages
+/// are not answered, whether or not they still have rows. Our server is therefore killed in the
+/// end, and its store searched for them.
 pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
     let plan = Plan::new(
         "queue put, gone in 1 s",
@@ -177,7 +180,7 @@ pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
             let client = peer.client();
             (0..QUEUES).try_for_each(|number| Ok(client.create_queue(&queue_name(number))?))
         },
-        |scene| PutShortLived::new(scene.account, QUEUES),
+        |scene| loads::put_short_lived(scene.account, QUEUES),
     );
     let plan = plan.at(&[16]).on(STORES);
     let peers = bench.start(plan.peers)?;
@@ -234,6 +237,6 @@ fn fill(peer: &Running, message: Message, count: u64) -> Outcome<()> {
 }
 
 fn write(peer: &Running, message: Message, count: u64) -> Outcome<()> {
-    let mut load = Put::new(peer.account(), message, count);
+    let mut load = loads::put(peer.account(), message, count);
     peer.fill(Service::Queue, 32, &mut load)
 }

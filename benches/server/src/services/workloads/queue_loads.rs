@@ -1,7 +1,7 @@
 //! Loads on queues: what is sent, and what must come back.
 
 use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Load};
+use crate::load::{Answer, Expected, Load, any, repeated};
 use crate::services::plan::Scene;
 
 pub(super) const QUEUE: &str = "bench";
@@ -88,28 +88,14 @@ struct Held {
 }
 
 /// Puts the same message `count` times.
-pub(super) struct Put {
-    template: Template,
-    message: Message,
-    left: u64,
-}
-
-impl Put {
-    pub(super) fn new(account: &Account, message: Message, count: u64) -> Put {
-        Put {
-            template: put_template(account),
-            message,
-            left: count,
-        }
-    }
-}
-
-impl Load for Put {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        self.left = self.left.checked_sub(1)?;
-        self.template.write(out, &[], &self.message.0);
+pub(super) fn put(account: &Account, message: Message, count: u64) -> impl Load + use<> {
+    let (mut template, mut numbers) = (put_template(account), 0..count);
+    let next = move |out: &mut Outgoing| {
+        numbers.next()?;
+        template.write(out, &[], &message.0);
         Some(Expected::status(201))
-    }
+    };
+    repeated(next, any)
 }
 
 /// The name of one of many queues.
@@ -118,40 +104,25 @@ pub(super) fn queue_name(number: u64) -> String {
 }
 
 /// Puts messages that live for a second, into one queue after the other.
-pub(super) struct PutShortLived {
-    template: Template,
-    message: Message,
-    queues: u64,
-    count: u64,
-}
-
-impl PutShortLived {
-    pub(super) fn new(account: &Account, queues: u64) -> PutShortLived {
-        let path = format!("/{}/messages", Template::mark(0));
-        let put = Request::new(Service::Queue, "POST", path)
-            .query("messagettl", 1)
-            .header("accept", "application/xml")
-            .header("content-type", "application/xml")
-            .header("user-agent", "lazurite-bench");
-        PutShortLived {
-            template: Template::new(account, put),
-            message: Message::small(),
-            queues,
-            count: 0,
-        }
-    }
-}
-
-impl Load for PutShortLived {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let queue = queue_name(self.count % self.queues);
-        self.count += 1;
-        self.template.write(out, &[&queue], &self.message.0);
+pub(super) fn put_short_lived(account: &Account, queues: u64) -> impl Load + use<> {
+    let path = format!("/{}/messages", Template::mark(0));
+    let put = Request::new(Service::Queue, "POST", path)
+        .query("messagettl", 1)
+        .header("accept", "application/xml")
+        .header("content-type", "application/xml")
+        .header("user-agent", "lazurite-bench");
+    let mut template = Template::new(account, put);
+    let (message, mut numbers) = (Message::small(), (0..queues).cycle());
+    let next = move |out: &mut Outgoing| {
+        let queue = queue_name(numbers.next()?);
+        template.write(out, &[&queue], &message.0);
         Some(Expected::status(201))
-    }
+    };
+    repeated(next, any)
 }
 
-/// Messages that a connection consumes before it puts the same number. Sixteen connections leave some of a hundred.
+/// Messages that a connection consumes before it puts the same number. Sixteen connections leave
+/// some of a hundred.
 const CONSUMED_AT_A_TIME: usize = 4;
 
 /// The operations of a connection, in turn.
@@ -240,28 +211,30 @@ impl Load for Cycle {
 }
 
 /// Sees the first message.
-pub(super) struct Peek(Template);
-
-impl Peek {
-    pub(super) fn new(scene: &Scene) -> Peek {
-        let peek = request("GET", "").query("peekonly", "true");
-        Peek(Template::new(scene.account, peek))
-    }
+pub(super) fn peek(scene: &Scene) -> impl Load + use<> {
+    let peek = request("GET", "").query("peekonly", "true");
+    again(Template::new(scene.account, peek), 1)
 }
 
-impl Load for Peek {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        self.0.write(out, &[], b"");
-        Some(Expected::status(200))
-    }
+/// Gets 32 messages at a time.
+pub(super) fn get_many(account: &Account) -> impl Load + use<> {
+    again(get_template(account, 32), 32)
+}
 
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        if answer.body_bytes > 200 {
+/// Sends a request again and again. Its answers must be long enough for this number of messages.
+fn again(mut template: Template, messages: usize) -> impl Load {
+    let next = move |out: &mut Outgoing| {
+        template.write(out, &[], b"");
+        Some(Expected::status(200))
+    };
+    repeated(next, move |answer| {
+        if answer.body_bytes > messages * 200 {
             Ok(())
         } else {
-            Err("no message was seen though some are waiting".into())
+            let bytes = answer.body_bytes;
+            Err(format!("{messages} messages came in {bytes} bytes"))
         }
-    }
+    })
 }
 
 /// Every connection gets a message, and updates it again and again.
@@ -314,30 +287,6 @@ impl Load for Update {
             }
         }
         Ok(())
-    }
-}
-
-/// Gets 32 messages at a time.
-pub(super) struct GetMany(Template);
-
-impl GetMany {
-    pub(super) fn new(account: &Account) -> GetMany {
-        GetMany(get_template(account, 32))
-    }
-}
-
-impl Load for GetMany {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        self.0.write(out, &[], b"");
-        Some(Expected::status(200))
-    }
-
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        if answer.body_bytes > 32 * 200 {
-            Ok(())
-        } else {
-            Err(format!("32 messages came in {} bytes", answer.body_bytes))
-        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! Writes that are on the disk before their answer (`--durability disk`): blobs of several sizes, and an entity, whose one sync of
-//! the log is what each of them should cost. The disk alone shows the cost of one sync.
+//! Writes that are on the disk before their answer (`--durability disk`): blobs of several sizes,
+//! and an entity, whose one sync of the log is what each of them should cost. The disk alone shows
+//! the cost of one sync.
 
 use lazurite_bench_common::{Findings, Outcome};
 
@@ -9,9 +10,9 @@ use crate::services::disk::synced_writes;
 use crate::services::peers::Peer;
 use crate::services::plan::Plan;
 use crate::services::workloads::blob::create_container;
-use crate::services::workloads::blob_loads::{Names, Put, noise};
+use crate::services::workloads::blob_loads::{self, Names, noise};
 use crate::services::workloads::table::create_table;
-use crate::services::workloads::table_loads::{Insert, Rows};
+use crate::services::workloads::table_loads::{self, Rows};
 
 const ARGUMENTS: &[&str] = &["--durability", "disk"];
 const CONNECTIONS: &[usize] = &[1, 16];
@@ -29,7 +30,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
         "synced table insert",
         Service::Table,
         create_table,
-        |scene| Insert::new(scene, Rows::large(scene.serial)),
+        |scene| table_loads::insert(scene, Rows::large(scene.serial)),
     );
     compare(bench, insert)?;
     for (size, bytes) in SIZES {
@@ -37,7 +38,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
         let name = format!("synced blob put {size}");
         let put = Plan::new(name, Service::Blob, create_container, |scene| {
             let names = Names::new(scene.serial, u64::MAX);
-            Put::new(scene.account, names, &content)
+            blob_loads::put(scene.account, names, &content)
         });
         compare(bench, put)?;
     }

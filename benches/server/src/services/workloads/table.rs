@@ -7,9 +7,7 @@ use crate::services::bench::{Bench, DEPTHS, IDLE_SECONDS};
 use crate::services::measure::megabytes;
 use crate::services::peers::{Peer, Running};
 use crate::services::plan::Plan;
-use crate::services::workloads::table_loads::{
-    ByRowKey, Get, Insert, Merge, Partitions, Range, Rows, Scan, TABLE, Transactions, Upsert,
-};
+use crate::services::workloads::table_loads::{self as loads, Rows, TABLE, Transactions};
 
 /// Entities that are there before the operations of which they are the object.
 const ROWS: f64 = 10_000.0;
@@ -21,7 +19,7 @@ pub(super) fn insert(bench: &mut Bench) -> Outcome<()> {
         "table insert",
         Service::Table,
         create_table,
-        |scene| Insert::new(scene, Rows::large(scene.serial)),
+        |scene| loads::insert(scene, Rows::large(scene.serial)),
     ))
 }
 
@@ -31,7 +29,7 @@ pub(super) fn upsert(bench: &mut Bench) -> Outcome<()> {
         "table upsert",
         Service::Table,
         |peer| fill(peer, &Rows::large(0), 0..count),
-        |scene| Upsert::new(scene, Rows::large(0), count),
+        |scene| loads::upsert(scene, Rows::large(0), count),
     ))
 }
 
@@ -41,7 +39,7 @@ pub(super) fn merge(bench: &mut Bench) -> Outcome<()> {
         "table merge",
         Service::Table,
         |peer| fill(peer, &Rows::large(0), 0..count),
-        |scene| Merge::new(scene, Rows::large(0), count),
+        |scene| loads::merge(scene, Rows::large(0), count),
     ))
 }
 
@@ -51,7 +49,7 @@ pub(super) fn get(bench: &mut Bench) -> Outcome<()> {
         "table get",
         Service::Table,
         |peer| fill(peer, &Rows::large(0), 0..count),
-        |scene| Get::new(scene, Rows::large(0), count),
+        |scene| loads::get(scene, Rows::large(0), count),
     ))
 }
 
@@ -61,7 +59,7 @@ pub(super) fn range(bench: &mut Bench) -> Outcome<()> {
         "table range of 100",
         Service::Table,
         |peer| fill(peer, &Rows::large(0), 0..count),
-        |scene| Range::new(scene, Rows::large(0), count),
+        |scene| loads::range(scene, Rows::large(0), count),
     );
     bench.compare(&plan.at(&[1, 16]))
 }
@@ -73,7 +71,7 @@ pub(super) fn scan(bench: &mut Bench) -> Outcome<()> {
         "table filtered scan, rows",
         Service::Table,
         |peer| fill(peer, &one_partition(), 0..count),
-        |scene| Scan::new(scene, one_partition(), count),
+        |scene| loads::scan(scene, one_partition(), count),
     );
     bench.compare(&plan.at(&[1, 16]).items(count as f64))
 }
@@ -87,19 +85,23 @@ pub(super) fn row_key(bench: &mut Bench) -> Outcome<()> {
         "table get in ten partitions",
         Service::Table,
         |peer| fill(peer, &rows(), 0..count),
-        |scene| Get::new(scene, rows(), count),
+        |scene| loads::get(scene, rows(), count),
     );
     bench.compare(&get.at(&[1, 16]).on(&[Peer::Lazurite]))?;
-    for (name, is_range) in [("table RowKey eq", false), ("table RowKey lt", true)] {
-        let plan = Plan::new(
-            name,
-            Service::Table,
-            |peer| fill(peer, &rows(), 0..count),
-            |scene| ByRowKey::new(scene, rows(), count, is_range),
-        );
-        bench.compare(&plan.at(&[1, 16]).on(&[Peer::Lazurite]))?;
-    }
-    Ok(())
+    let eq = Plan::new(
+        "table RowKey eq",
+        Service::Table,
+        |peer| fill(peer, &rows(), 0..count),
+        |scene| loads::by_row_key(scene, rows(), count),
+    );
+    bench.compare(&eq.at(&[1, 16]).on(&[Peer::Lazurite]))?;
+    let lt = Plan::new(
+        "table RowKey lt",
+        Service::Table,
+        |peer| fill(peer, &rows(), 0..count),
+        |scene| loads::below_row_key(scene, rows(), count),
+    );
+    bench.compare(&lt.at(&[1, 16]).on(&[Peer::Lazurite]))
 }
 
 pub(super) fn transaction(bench: &mut Bench) -> Outcome<()> {
@@ -115,13 +117,14 @@ pub(super) fn transaction(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).items(100.0))
 }
 
-/// The time of 100,000 upserts at the rate reached while the number of partitions grows; slow peers do fewer.
+/// The time of 100,000 upserts at the rate reached while the number of partitions grows; slow peers
+/// do fewer.
 pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     let plan = Plan::new(
         "table one row a partition",
         Service::Table,
         create_table,
-        Partitions::new,
+        loads::partitions,
     );
     let plan = plan.at(&[16]);
     bench.compare(&plan)?;
@@ -136,8 +139,9 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Small entities, on our server alone: what counts is how its figures change with what is stored. Each operation meets stores of
-/// every depth in turn, so that what else the machine does falls on all of them.
+/// Small entities, on our server alone: what counts is how its figures change with what is stored.
+/// Each operation meets stores of every depth in turn, so that what else the machine does falls on
+/// all of them.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let mut stores = Vec::new();
     for (name, full) in DEPTHS {
@@ -164,27 +168,27 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
 
 const DEEP_OPERATIONS: usize = 5;
 
-/// The operations with `count` entities stored. Reads come first: some systems evict from memory what was not read for a
-/// minute, and then it is the disk that is measured.
+/// The operations with `count` entities stored. Reads come first: some systems evict from memory
+/// what was not read for a minute, and then it is the disk that is measured.
 fn deep_plans(depth: &str, count: u64) -> [Plan<'static>; DEEP_OPERATIONS] {
     let rows = || Rows::small(0);
     let name = |operation: &str| format!("table {operation} among {depth}");
     let table = Service::Table;
     [
         Plan::new(name("get"), table, ready, move |scene| {
-            Get::new(scene, rows(), count)
+            loads::get(scene, rows(), count)
         }),
         Plan::new(name("range of 100"), table, ready, move |scene| {
-            Range::new(scene, rows(), count)
+            loads::range(scene, rows(), count)
         }),
         Plan::new(name("merge"), table, ready, move |scene| {
-            Merge::new(scene, rows(), count)
+            loads::merge(scene, rows(), count)
         }),
         Plan::new(name("upsert"), table, ready, move |scene| {
-            Upsert::new(scene, rows(), count)
+            loads::upsert(scene, rows(), count)
         }),
         Plan::new(name("insert"), table, ready, |scene| {
-            Insert::new(scene, Rows::small(scene.serial))
+            loads::insert(scene, Rows::small(scene.serial))
         }),
     ]
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use lazurite_bench_common::Random;
 
 use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Load};
+use crate::load::{Answer, Expected, Load, any, repeated};
 use crate::services::plan::Scene;
 
 pub(super) const TABLE: &str = "bench";
-/// Characters of the long property of a large entity, which is then a kibibyte with its keys and other properties.
+/// Characters of the long property of a large entity, which is then a kibibyte with its keys and
+/// other properties.
 const LARGE_CHARS: usize = 800;
 /// The same of a small one.
 const SMALL_CHARS: usize = 50;
@@ -91,11 +92,12 @@ impl Rows {
         )
         .expect("a vector takes what is written");
     }
+}
 
-    /// Whether an answer is long enough for this number of entities.
-    fn check(&self, answer: &Answer, entities: u64) -> Result<(), String> {
-        let least = entities as usize * self.text_chars;
-        if answer.body_bytes > least {
+/// The check that an answer is long enough for this number of entities.
+fn has_entities(entities: u64, text_chars: usize) -> impl FnMut(&Answer) -> Result<(), String> {
+    move |answer| {
+        if answer.body_bytes > entities as usize * text_chars {
             Ok(())
         } else {
             Err(format!(
@@ -126,300 +128,155 @@ fn entity_path() -> String {
 }
 
 /// Inserts one entity after the other.
-pub(super) struct Insert {
-    template: Template,
-    rows: Rows,
-    next: u64,
-    body: Vec<u8>,
-}
-
-impl Insert {
-    pub(super) fn new(scene: &Scene, rows: Rows) -> Insert {
-        let request =
-            write_request("POST", format!("/{TABLE}")).header("prefer", "return-no-content");
-        Insert {
-            template: Template::new(scene.account, request),
-            rows,
-            next: 0,
-            body: Vec::new(),
-        }
-    }
-}
-
-impl Load for Insert {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let (partition, row) = (self.rows.partition(self.next), Rows::row_key(self.next));
-        self.body.clear();
-        self.rows.write(&mut self.body, self.next, &partition, &row);
-        self.template.write(out, &[], &self.body);
-        self.next += 1;
+pub(super) fn insert(scene: &Scene, rows: Rows) -> impl Load + use<> {
+    let request = write_request("POST", format!("/{TABLE}")).header("prefer", "return-no-content");
+    let mut template = Template::new(scene.account, request);
+    let (mut numbers, mut body) = (0.., Vec::new());
+    let next = move |out: &mut Outgoing| {
+        let number = numbers.next()?;
+        let (partition, row) = (rows.partition(number), Rows::row_key(number));
+        body.clear();
+        rows.write(&mut body, number, &partition, &row);
+        template.write(out, &[], &body);
         Some(Expected::status(204))
-    }
+    };
+    repeated(next, any)
 }
 
 /// Replaces entities at random, of which about half are not there before.
-pub(super) struct Upsert {
-    template: Template,
-    rows: Rows,
-    random: Random,
-    count: u64,
-    body: Vec<u8>,
-}
-
-impl Upsert {
-    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Upsert {
-        Upsert {
-            template: Template::new(scene.account, write_request("PUT", entity_path())),
-            rows,
-            random: Random::new(scene.serial),
-            count,
-            body: Vec::new(),
-        }
-    }
-}
-
-impl Load for Upsert {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let number = self.random.below(self.count);
+pub(super) fn upsert(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
+    let mut template = Template::new(scene.account, write_request("PUT", entity_path()));
+    let (mut random, mut body) = (Random::new(scene.serial), Vec::new());
+    let next = move |out: &mut Outgoing| {
+        let number = random.below(count);
         // The keys of absent entities are between the keys of others.
-        let between = if self.random.below(2) == 0 { "" } else { "a" };
-        let (partition, row) = (self.rows.partition(number), Rows::row_key(number) + between);
-        self.body.clear();
-        self.rows.write(&mut self.body, number, &partition, &row);
-        self.template.write(out, &[&partition, &row], &self.body);
+        let between = if random.below(2) == 0 { "" } else { "a" };
+        let (partition, row) = (rows.partition(number), Rows::row_key(number) + between);
+        body.clear();
+        rows.write(&mut body, number, &partition, &row);
+        template.write(out, &[&partition, &row], &body);
         Some(Expected::status(204))
-    }
+    };
+    repeated(next, any)
 }
 
 /// Upserts entities, each into a partition of its own.
-pub(super) struct Partitions {
-    template: Template,
-    rows: Rows,
-    serial: u64,
-    next: u64,
-    body: Vec<u8>,
-}
-
-impl Partitions {
-    pub(super) fn new(scene: &Scene) -> Partitions {
-        Partitions {
-            template: Template::new(scene.account, write_request("PUT", entity_path())),
-            rows: Rows::small(0),
-            serial: scene.serial,
-            next: 0,
-            body: Vec::new(),
-        }
-    }
-}
-
-impl Load for Partitions {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+pub(super) fn partitions(scene: &Scene) -> impl Load + use<> {
+    let mut template = Template::new(scene.account, write_request("PUT", entity_path()));
+    let (rows, serial) = (Rows::small(0), scene.serial);
+    let (mut numbers, mut body) = (0_u64.., Vec::new());
+    let next = move |out: &mut Outgoing| {
+        let number = numbers.next()?;
         // Not in the order of the keys.
-        let scattered = self.next.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let partition = format!("u{}-{scattered:016x}", self.serial);
-        self.body.clear();
-        self.rows
-            .write(&mut self.body, self.next, &partition, "row");
-        self.template.write(out, &[&partition, "row"], &self.body);
-        self.next += 1;
+        let scattered = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let partition = format!("u{serial}-{scattered:016x}");
+        body.clear();
+        rows.write(&mut body, number, &partition, "row");
+        template.write(out, &[&partition, "row"], &body);
         Some(Expected::status(204))
-    }
+    };
+    repeated(next, any)
 }
 
 /// Changes two properties of entities at random.
-pub(super) struct Merge {
-    template: Template,
-    rows: Rows,
-    random: Random,
-    count: u64,
-    turn: u64,
-}
-
-impl Merge {
-    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Merge {
-        let request = write_request("PATCH", entity_path()).header("if-match", "*");
-        Merge {
-            template: Template::new(scene.account, request),
-            rows,
-            random: Random::new(scene.serial),
-            count,
-            turn: 0,
-        }
-    }
-}
-
-impl Load for Merge {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let number = self.random.below(self.count);
-        let (partition, row) = (self.rows.partition(number), Rows::row_key(number));
-        let turn = self.turn;
-        self.turn += 1;
+pub(super) fn merge(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
+    let request = write_request("PATCH", entity_path()).header("if-match", "*");
+    let mut template = Template::new(scene.account, request);
+    let (mut random, mut turns) = (Random::new(scene.serial), 0_u64..);
+    let next = move |out: &mut Outgoing| {
+        let (number, turn) = (random.below(count), turns.next()?);
+        let (partition, row) = (rows.partition(number), Rows::row_key(number));
         let body = format!(
             "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Name\":\"turn {turn}\",\"Price\":{turn}.5}}"
         );
-        self.template
-            .write(out, &[&partition, &row], body.as_bytes());
+        template.write(out, &[&partition, &row], body.as_bytes());
         Some(Expected::status(204))
-    }
+    };
+    repeated(next, any)
 }
 
 /// Reads entities at random.
-pub(super) struct Get {
-    template: Template,
-    rows: Rows,
-    random: Random,
-    count: u64,
-}
-
-impl Get {
-    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Get {
-        Get {
-            template: Template::new(scene.account, request("GET", entity_path())),
-            rows,
-            random: Random::new(scene.serial),
-            count,
-        }
-    }
-}
-
-impl Load for Get {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let number = self.random.below(self.count);
-        let (partition, row) = (self.rows.partition(number), Rows::row_key(number));
-        self.template.write(out, &[&partition, &row], b"");
+pub(super) fn get(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
+    let mut template = Template::new(scene.account, request("GET", entity_path()));
+    let mut random = Random::new(scene.serial);
+    let text_chars = rows.text_chars;
+    let next = move |out: &mut Outgoing| {
+        let number = random.below(count);
+        let (partition, row) = (rows.partition(number), Rows::row_key(number));
+        template.write(out, &[&partition, &row], b"");
         Some(Expected::status(200))
-    }
+    };
+    repeated(next, has_entities(1, text_chars))
+}
 
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        self.rows.check(answer, 1)
-    }
+/// Queries of this filter, whose marks `values` fills in. Their answers must have `entities`.
+fn query<V: FnMut(&mut Random) -> Vec<String>>(
+    scene: &Scene,
+    filter: String,
+    rows: &Rows,
+    entities: u64,
+    mut values: V,
+) -> impl Load + use<V> {
+    let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
+    let mut template = Template::new(scene.account, request);
+    let mut random = Random::new(scene.serial);
+    let next = move |out: &mut Outgoing| {
+        let values = values(&mut random);
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        template.write(out, &values, b"");
+        Some(Expected::status(200))
+    };
+    repeated(next, has_entities(entities, rows.text_chars))
 }
 
 /// Asks for the hundred entities from a random one on.
-pub(super) struct Range {
-    template: Template,
-    rows: Rows,
-    random: Random,
-    count: u64,
-}
-
-impl Range {
-    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Range {
-        let [partition, from, to] = [0, 1, 2].map(Template::mark);
-        let filter =
-            format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
-        let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
-        Range {
-            template: Template::new(scene.account, request),
-            rows,
-            random: Random::new(scene.serial),
-            count,
-        }
-    }
-}
-
-impl Load for Range {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
+pub(super) fn range(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
+    let [partition, from, to] = [0, 1, 2].map(Template::mark);
+    let filter =
+        format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
+    let keys = rows.clone();
+    query(scene, filter, &rows, TOGETHER, move |random| {
         // A first row far enough from the end of the partition.
-        let partition_rows = self.rows.partition_rows.min(self.count);
-        let partition = self.random.below(self.count / partition_rows);
-        let first = self.random.below(partition_rows - TOGETHER + 1);
+        let partition_rows = keys.partition_rows.min(count);
+        let partition = random.below(count / partition_rows);
+        let first = random.below(partition_rows - TOGETHER + 1);
         let from = partition * partition_rows + first;
-        let keys = [Rows::row_key(from), Rows::row_key(from + TOGETHER)];
-        self.template
-            .write(out, &[&self.rows.partition(from), &keys[0], &keys[1]], b"");
-        Some(Expected::status(200))
-    }
-
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        self.rows.check(answer, TOGETHER)
-    }
+        let [first, last] = [from, from + TOGETHER].map(Rows::row_key);
+        vec![keys.partition(from), first, last]
+    })
 }
 
 /// Asks for the entities of a partition of which one property has a value, which few have.
-pub(super) struct Scan {
-    template: Template,
-    rows: Rows,
-    random: Random,
-    count: u64,
-}
-
-impl Scan {
-    pub(super) fn new(scene: &Scene, rows: Rows, count: u64) -> Scan {
-        let filter = format!(
-            "PartitionKey eq '{}' and Count eq {}",
-            rows.partition(0),
-            Template::mark(0)
-        );
-        let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
-        Scan {
-            template: Template::new(scene.account, request),
-            rows,
-            random: Random::new(scene.serial),
-            count,
-        }
-    }
-}
-
-impl Load for Scan {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        let value = self.random.below(ONE_OF.min(self.count));
-        self.template.write(out, &[&value.to_string()], b"");
-        Some(Expected::status(200))
-    }
-
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        self.rows.check(answer, (self.count / ONE_OF).max(1))
-    }
+pub(super) fn scan(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
+    let (partition, mark) = (rows.partition(0), Template::mark(0));
+    let filter = format!("PartitionKey eq '{partition}' and Count eq {mark}");
+    let entities = (count / ONE_OF).max(1);
+    query(scene, filter, &rows, entities, move |random| {
+        vec![random.below(ONE_OF.min(count)).to_string()]
+    })
 }
 
 /// Entities that a range of RowKeys over several partitions has.
 const FEW: u64 = 5;
 
-/// Queries one entity by its RowKey alone, or the few entities of several partitions whose RowKey is below a bound.
-pub(super) struct ByRowKey {
-    template: Template,
-    rows: Rows,
-    random: Random,
-    count: u64,
-    is_range: bool,
+/// Queries one entity by its RowKey alone.
+pub(super) fn by_row_key(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
+    let filter = format!("RowKey eq '{}'", Template::mark(0));
+    query(scene, filter, &rows, 1, move |random| {
+        vec![Rows::row_key(random.below(count))]
+    })
 }
 
-impl ByRowKey {
-    pub(super) fn new(scene: &Scene, rows: Rows, count: u64, is_range: bool) -> ByRowKey {
-        let mark = Template::mark(0);
-        let filter = if is_range {
-            let [first, last] = [0, count - 1].map(|row| rows.partition(row));
-            format!("PartitionKey gt '{first}' and PartitionKey lt '{last}' and RowKey lt '{mark}'")
-        } else {
-            format!("RowKey eq '{mark}'")
-        };
-        let request = request("GET", format!("/{TABLE}()")).query("$filter", filter);
-        ByRowKey {
-            template: Template::new(scene.account, request),
-            rows,
-            random: Random::new(scene.serial),
-            count,
-            is_range,
-        }
-    }
-}
-
-impl Load for ByRowKey {
-    fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
-        // RowKeys rise from one partition to the next: only the second has some below this.
-        let row = if self.is_range {
-            self.rows.partition_rows + FEW
-        } else {
-            self.random.below(self.count)
-        };
-        self.template.write(out, &[&Rows::row_key(row)], b"");
-        Some(Expected::status(200))
-    }
-
-    fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
-        self.rows.check(answer, if self.is_range { FEW } else { 1 })
-    }
+/// Queries the few entities of several partitions whose RowKey is below a bound.
+pub(super) fn below_row_key(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
+    let [first, last] = [0, count - 1].map(|row| rows.partition(row));
+    // RowKeys rise from one partition to the next: only the second has some below this.
+    let bound = Rows::row_key(rows.partition_rows + FEW);
+    let filter = format!(
+        "PartitionKey gt '{first}' and PartitionKey lt '{last}' and RowKey lt '{}'",
+        Template::mark(0)
+    );
+    query(scene, filter, &rows, FEW, move |_| vec![bound.clone()])
 }
 
 /// Inserts entities in transactions of a hundred.

@@ -1,4 +1,5 @@
-//! The load beside the deletions: a steady mix of requests to all three services, whose answers are checked.
+//! The load beside the deletions: a steady mix of requests to all three services, whose answers are
+//! checked.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use serde_json::json;
 use lazurite_bench_common::Random;
 
 use crate::client::{Change, Client, Error, Write};
-use crate::space::curve::Scene;
+use crate::runner::space::scene::Scene;
 
 /// Between two cycles of a thread.
 const PAUSE: Duration = Duration::from_millis(40);
@@ -49,8 +50,8 @@ impl SideLoad<'_> {
         }
     }
 
-    /// Sends requests until the end. Returns their latencies in nanoseconds. Error: a refused request or a wrong answer. A reset of the
-    /// store is none.
+    /// Sends requests until the end. Returns their latencies in nanoseconds. Error: a refused
+    /// request or a wrong answer. A reset of the store is none.
     pub(super) fn run(mut self) -> (Histogram<u64>, Result<(), Error>) {
         let mut outcome = Ok(());
         while outcome.is_ok() && !self.scene.is_over() {

@@ -1,13 +1,15 @@
-//! The outcomes of writes: acknowledged, or in doubt because the response was lost, and then found done or not done.
+//! The outcomes of writes: acknowledged, or in doubt because the response was lost, and then found
+//! done or not done.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts for one kind of write. Threads share it.
 ///
-/// A write in doubt is looked up as soon as the server is back: it must be there whole or not at all. If it is not there it is
-/// sent again. So at the end of a phase every write is either acknowledged or was found, and all of them must be there for good.
-pub(crate) struct Ledger {
+/// A write in doubt is looked up as soon as the server is back: it must be there whole or not at
+/// all. If it is not there it is sent again. So at the end of a phase every write is either
+/// acknowledged or was found, and all of them must be there for good.
+pub(super) struct Ledger {
     what: &'static str,
     acknowledged: AtomicU64,
     found_done: AtomicU64,
@@ -17,7 +19,7 @@ pub(crate) struct Ledger {
 
 /// The outcome of a write whose response was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(super) enum Found {
     Done,
     NotDone,
     /// Part of a write that must be atomic: the defect this program looks for.
@@ -25,7 +27,7 @@ pub(crate) enum Found {
 }
 
 impl Ledger {
-    pub(crate) fn new(what: &'static str) -> Ledger {
+    pub(super) fn new(what: &'static str) -> Ledger {
         Ledger {
             what,
             acknowledged: AtomicU64::new(0),
@@ -36,12 +38,12 @@ impl Ledger {
     }
 
     /// The server acknowledged it.
-    pub(crate) fn acknowledged(&self) {
+    pub(super) fn acknowledged(&self) {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The answer was lost, and this is what a later look has shown.
-    pub(crate) fn settled(&self, found: Found) {
+    pub(super) fn settled(&self, found: Found) {
         let counter = match found {
             Found::Done => &self.found_done,
             Found::NotDone => &self.found_not_done,

@@ -1,4 +1,5 @@
-//! The plan of kills: moments drawn from the seed, spread over the three services, each a share of a phase's work.
+//! The plan of kills: moments drawn from the seed, spread over the three services, each a share of
+//! a phase's work.
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -27,20 +28,20 @@ struct KillTiming {
 
 /// The plan, the server it is carried out on, and the restarts under way.
 #[derive(Default)]
-pub(crate) struct Kills {
+pub(super) struct Kills {
     plan: Vec<Kill>,
     server: Option<Arc<Mutex<Server>>>,
     running: Mutex<Vec<JoinHandle<Outcome<Duration>>>>,
 }
 
 /// The kills of one phase, as numbers of items done at which they fall due. Sorted.
-pub(crate) struct Due {
+pub(super) struct Due {
     at: Mutex<Vec<(u64, KillTiming)>>,
 }
 
 impl Kills {
     /// Plans `count` kills of `server`; none if there is no server of our own.
-    pub(crate) fn plan(
+    pub(super) fn plan(
         count: usize,
         services: &[&[&'static str]],
         random: &mut Random,
@@ -58,7 +59,7 @@ impl Kills {
     }
 
     /// The kills that fall into `phase`, which has `total` items.
-    pub(crate) fn due_in(&self, phase: &str, total: usize) -> Due {
+    pub(super) fn due_in(&self, phase: &str, total: usize) -> Due {
         let mine = self.plan.iter().filter(|kill| kill.phase == phase);
         let at = |kill: &Kill| ((total as f64 * kill.share) as u64, kill.timing);
         let mut at: Vec<_> = mine.map(at).collect();
@@ -66,8 +67,9 @@ impl Kills {
         Due { at: Mutex::new(at) }
     }
 
-    /// Kills the server in the background, and starts it again, for every kill due now that `done` items are done.
-    pub(crate) fn kill_due(&self, due: &Due, done: u64) {
+    /// Kills the server in the background, and starts it again, for every kill due now that `done`
+    /// items are done.
+    pub(super) fn kill_due(&self, due: &Due, done: u64) {
         let mut at = due.at.lock().unwrap();
         while let Some((_, timing)) = at.first().copied().filter(|(items, _)| *items <= done) {
             at.remove(0);
@@ -79,7 +81,7 @@ impl Kills {
     }
 
     /// Waits until the server is up again after every kill so far; how long each start took.
-    pub(crate) fn wait_for_restarts(&self) -> Outcome<Vec<Duration>> {
+    pub(super) fn wait_for_restarts(&self) -> Outcome<Vec<Duration>> {
         let running = std::mem::take(&mut *self.running.lock().unwrap());
         let joined = running.into_iter().map(|restart| restart.join());
         joined
@@ -98,7 +100,8 @@ impl KillTiming {
     }
 }
 
-/// `services` names each service's phases, the one that writes first: each service is hit in that phase before any is hit again.
+/// `services` names each service's phases, the one that writes first: each service is hit in that
+/// phase before any is hit again.
 fn plan(count: usize, services: &[&[&'static str]], random: &mut Random) -> Vec<Kill> {
     let mut kill = |index: usize| {
         let phases = services[index % services.len()];

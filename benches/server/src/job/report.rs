@@ -1,18 +1,18 @@
-//! Phases of a run with their counts, latencies and mismatches: progress bars while they run, a table at the end.
+//! Phases of a run with their counts, latencies and mismatches: progress bars while they run, a
+//! table at the end.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lazurite_bench_common::page::{Section, buckets};
 use lazurite_bench_common::{Better, Measurement, number, thousands};
 
 /// Mismatches of one phase that are printed in words; beyond that they are only counted.
 const MISMATCHES_SHOWN_MAX: usize = 5;
 
 /// One phase while it runs. Threads share it.
-pub(crate) struct Phase {
+pub(super) struct Phase {
     name: &'static str,
     unit: &'static str,
     bar: ProgressBar,
@@ -25,7 +25,7 @@ pub(crate) struct Phase {
 
 impl Phase {
     /// Starts the clock of a phase of about `expected` items.
-    pub(crate) fn start(name: &'static str, unit: &'static str, expected: usize) -> Phase {
+    pub(super) fn start(name: &'static str, unit: &'static str, expected: usize) -> Phase {
         let style =
             ProgressStyle::with_template("{prefix:22} {bar:32} {pos:>7}/{len} {per_sec} {eta}");
         let bar = ProgressBar::new(expected as u64).with_prefix(name);
@@ -43,18 +43,18 @@ impl Phase {
     }
 
     /// Counts `count` items as done and returns how many are done now.
-    pub(crate) fn add(&self, count: usize) -> u64 {
+    pub(super) fn add(&self, count: usize) -> u64 {
         self.bar.inc(count as u64);
         self.items.fetch_add(count as u64, Ordering::Relaxed) + count as u64
     }
 
     /// Counts bytes of content moved; a phase that moves some shows MiB/s.
-    pub(crate) fn add_bytes(&self, count: u64) {
+    pub(super) fn add_bytes(&self, count: u64) {
         self.bytes.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Runs one request and records its latency if it was answered with success.
-    pub(crate) fn time<T, E>(&self, request: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub(super) fn time<T, E>(&self, request: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let sent = Instant::now();
         let answer = request();
         if answer.is_ok() {
@@ -65,20 +65,15 @@ impl Phase {
     }
 
     /// Records a wrong answer of the server.
-    pub(crate) fn mismatch(&self, what: impl Into<String>) {
+    pub(super) fn mismatch(&self, what: impl Into<String>) {
         self.mismatches.lock().unwrap().push(what.into());
     }
 
     /// Records a mismatch unless `holds`.
-    pub(crate) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
+    pub(super) fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.mismatch(what());
         }
-    }
-
-    /// Since its start.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
     }
 
     fn finish(self) -> Row {
@@ -109,7 +104,8 @@ struct Row {
 }
 
 impl Row {
-    /// The latency that `share` of the requests did not exceed, in milliseconds; `-` without requests.
+    /// The latency that `share` of the requests did not exceed, in milliseconds; `-` without
+    /// requests.
     fn quantile(&self, share: f64) -> String {
         let last = self.latencies_us.len().saturating_sub(1);
         let index = (last as f64 * share).round() as usize;
@@ -162,14 +158,14 @@ fn print_cells([name, count, unit, rest @ ..]: [String; 10]) {
 
 /// The finished phases, and remarks to print after them.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(super) struct Report {
     rows: Vec<Row>,
     remarks: Vec<String>,
 }
 
 impl Report {
     /// Ends `phase`, prints a line on standard error, and keeps its figures.
-    pub(crate) fn finish(&mut self, phase: Phase) {
+    pub(super) fn finish(&mut self, phase: Phase) {
         let row = phase.finish();
         let (items, seconds) = (thousands(row.items), row.elapsed.as_secs_f64());
         let seconds = number(seconds);
@@ -181,32 +177,17 @@ impl Report {
     }
 
     /// A line to be printed under the table.
-    pub(crate) fn remark(&mut self, line: impl Into<String>) {
+    pub(super) fn remark(&mut self, line: impl Into<String>) {
         self.remarks.push(line.into());
     }
 
     /// Mismatches of all phases.
-    pub(crate) fn mismatches(&self) -> usize {
+    pub(super) fn mismatches(&self) -> usize {
         self.rows.iter().map(|row| row.mismatches.len()).sum()
     }
 
-    /// The phases as a section of a page, with a histogram of each.
-    pub(crate) fn section(&self) -> Section {
-        let histograms = self.rows.iter().map(|row| {
-            let latencies = row.latencies_us.iter().map(|us| (f64::from(*us), 1));
-            (row.name.to_owned(), buckets(latencies))
-        });
-        Section {
-            title: "Phases".into(),
-            columns: COLUMNS.iter().map(|column| (*column).to_owned()).collect(),
-            rows: self.rows.iter().map(Row::cells).map(Vec::from).collect(),
-            histograms: histograms.filter(|(_, all)| !all.is_empty()).collect(),
-            ..Section::default()
-        }
-    }
-
     /// The rate and the median latency of each phase, one value for each of several runs.
-    pub(crate) fn measurements(reports: &[Report]) -> Vec<Measurement> {
+    pub(super) fn measurements(reports: &[Report]) -> Vec<Measurement> {
         let mut all: Vec<Measurement> = Vec::new();
         for row in reports.iter().flat_map(|report| &report.rows) {
             let rate = row.items as f64 / row.elapsed.as_secs_f64().max(1e-6);
@@ -234,7 +215,7 @@ impl Report {
     }
 
     /// Prints the table and the remarks on standard output.
-    pub(crate) fn print(&self) {
+    pub(super) fn print(&self) {
         if !self.rows.is_empty() {
             self.print_rows();
         }
@@ -250,13 +231,6 @@ impl Report {
             print_cells(row.cells());
         }
     }
-}
-
-/// The middle of `values` by size; zero for none.
-pub(crate) fn median(values: &[Duration]) -> Duration {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -290,8 +264,5 @@ mod tests {
         let names: Vec<_> = measured.iter().map(|one| &*one.name).collect();
         assert_eq!(names, ["a: rate", "a: p50"]);
         assert!(measured.iter().all(|one| one.values.len() == 2));
-        let section = reports[0].section();
-        assert_eq!(section.rows[0].len(), section.columns.len());
-        assert_eq!(section.histograms.len(), 1);
     }
 }
