@@ -12,9 +12,6 @@ use std::collections::HashMap;
 /// A segment is small if it has at most this part of its length.
 const SMALL_PART: u64 = 16;
 
-/// While writes go on, so many segments of garbage are left alone.
-const GARBAGE_SEGMENTS: u64 = 2;
-
 /// How many small segments are joined at once: each value is copied a few times at most until its segment is no longer small.
 const SMALL_MAX: usize = 16;
 
@@ -55,29 +52,6 @@ impl ValueLog {
             live > 0 && is_wasteful(live, meta.size, percent)
         });
         wasteful.map(|(number, _)| number).collect()
-    }
-
-    /// The segments that the next merge copies from, so that sealed segments hold no more garbage than values and
-    /// [`GARBAGE_SEGMENTS`]: the most wasteful first, and no more than fills one segment.
-    pub(crate) fn crowded(&self, references: &HashMap<u64, u64>) -> Vec<u64> {
-        let live = |number: &u64| references.get(number).copied().unwrap_or(0);
-        // One without values goes by itself.
-        let mut sealed = self.segments.sealed();
-        sealed.retain(|(number, _)| live(number) > 0);
-        sealed.sort_by_key(|(number, meta)| live(number) * 1000 / meta.size.max(1));
-        let bytes: u64 = sealed.iter().map(|(_, meta)| meta.size).sum();
-        let values: u64 = sealed.iter().map(|(number, _)| live(number)).sum();
-        let bytes_max = self.segments.segment_bytes();
-        let mut excess = bytes.saturating_sub(2 * values + GARBAGE_SEGMENTS * bytes_max);
-        let mut copied = 0;
-        let crowded = sealed.into_iter().take_while(|(number, meta)| {
-            let live = live(number);
-            copied += live;
-            let is_taken = excess > 0 && copied <= bytes_max;
-            excess = excess.saturating_sub(meta.size.saturating_sub(live));
-            is_taken
-        });
-        crowded.map(|(number, _)| number).collect()
     }
 
     /// The small sealed segments to be joined: as many as fill one segment, or none while there are

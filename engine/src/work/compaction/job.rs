@@ -59,24 +59,11 @@ impl Work {
         });
         for tree in trees {
             if let Some(plan) = self.pick(&tree, &retention)? {
-                self.run_plan(&tree, plan, &self.crowded_segments())?;
+                self.run_plan(&tree, plan, &[])?;
                 return Ok(true);
             }
         }
         self.rewrite_wasteful()
-    }
-
-    /// The value-log segments that a merge takes values out of while it is at them: see [`ValueLog::crowded`](crate::values).
-    fn crowded_segments(&self) -> Vec<u64> {
-        let value_log = &self.parts.value_log;
-        if value_log.bytes() == 0 {
-            return Vec::new();
-        }
-        let mut crowded = value_log.crowded(&self.parts.trees.value_references());
-        if !self.rewrites_inherited() {
-            crowded.retain(|&segment| !value_log.is_inherited(segment));
-        }
-        crowded
     }
 
     /// Whether there may be a merge in the keyspace: see [`Config::merges_inherited`].
@@ -406,44 +393,6 @@ mod tests {
         assert_eq!(sstables(), 2);
         db.step().unwrap();
         assert_eq!(sstables(), 1);
-    }
-
-    #[test]
-    fn values_that_are_overwritten_all_the_time_take_twice_the_live_bytes_and_a_few_segments() {
-        const SEGMENT: u64 = 64 << 10;
-        let environment = Environment::stepped(Arc::new(MemoryFs::volatile()));
-        let config = Config {
-            value_bytes_separated: 1 << 10,
-            value_segment_bytes: SEGMENT,
-            level_bytes_base: SEGMENT,
-            ..Config::default()
-        };
-        let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
-        let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
-        let (keys, mut random) = (640u64, 1u64);
-        for put in 0..20 * keys {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let key = if put < keys {
-                put
-            } else {
-                (random >> 33) % keys
-            };
-            let mut batch = Batch::new();
-            batch.put(&keyspace, &key.to_be_bytes(), &[put as u8; 1 << 10]);
-            drop(db.write(batch).unwrap());
-            // Time for a flush and a merge of each segment of values, and for nothing else.
-            if put % 32 == 0 {
-                db.step().unwrap();
-            }
-            let bytes = db.stats().value_log_bytes;
-            let allowed = 2 * (keys.min(put + 1) << 10) + 14 * SEGMENT;
-            assert!(
-                bytes <= allowed,
-                "{bytes} after {put} puts, {allowed} allowed"
-            );
-        }
     }
 
     #[test]
