@@ -83,7 +83,7 @@ pub struct Config {
     /// pages, so that a dump finds the next chunk behind a damaged one. Raised: more read for a small part.
     pub value_chunk_bytes: usize,
     /// Bytes of a value-log segment after which the next is begun, at most those of the reserve. Default: 64 MiB. Raised: space
-    /// comes back later: while values are overwritten, about six segments of garbage are not reclaimed.
+    /// comes back later.
     pub value_segment_bytes: u64,
     /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that deletions can be flushed, merged and
     /// collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
