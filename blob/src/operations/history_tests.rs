@@ -186,31 +186,6 @@ fn a_new_blob_inherits_no_snapshots_of_one_that_has_expired() {
 }
 
 #[test]
-fn snapshots_are_not_restored_without_a_blob() {
-    for deleted_before in [false, true] {
-        let store = keeping(soft_delete(3));
-        if deleted_before {
-            store.put("name", b"deleted").unwrap();
-            store.delete("name").unwrap();
-        }
-        store.put("name", b"overwritten").unwrap();
-        store.put("name", b"body").unwrap();
-        store.expire("name", 5, at(10));
-        let undeleted = store.undelete("name", at(20));
-        if deleted_before {
-            // The blob that was deleted before comes back, and what was kept with it.
-            undeleted.unwrap();
-            assert_eq!(store.read("name").unwrap(), b"deleted");
-        } else {
-            assert_err!(undeleted, Error::BlobNotFound);
-            assert_eq!(store.count("snapshot", at(20)), 0);
-            store.put("name", b"new").unwrap();
-            store.delete("name").unwrap();
-        }
-    }
-}
-
-#[test]
 fn a_snapshot_with_a_hold_does_not_expire() {
     let store = keeping(AccountPolicy::default());
     store.put("name", b"body").unwrap();

@@ -42,7 +42,6 @@ impl BlobService {
         let _long = self.begin_long_operation();
         let mut undeletion = Undeletion {
             from: FIRST,
-            has_blob: None,
             last: None,
             any: false,
         };
@@ -71,8 +70,6 @@ impl BlobService {
 /// The progress of an undeletion in bounded steps. One that a kill cuts short is completed by the next request.
 struct Undeletion {
     from: SnapshotTime,
-    /// Whether there is a blob, or one to restore: otherwise snapshots stay deleted. `None` before the first step.
-    has_blob: Option<bool>,
     /// The blob, neither snapshot nor version, that was deleted last among those seen. It is still deleted.
     last: Option<SnapshotTime>,
     any: bool,
@@ -81,10 +78,6 @@ struct Undeletion {
 impl BlobWrite<'_> {
     /// Restores some deleted records. Returns whether these were the last.
     fn undelete_step(&mut self, undeletion: &mut Undeletion) -> Result<bool> {
-        if undeletion.has_blob.is_none() {
-            let has_blob = self.current().is_some() || self.has_deleted_blob()?;
-            undeletion.has_blob = Some(has_blob);
-        }
         let moments = self.moments(History::Deleted, undeletion.from, HISTORY_STEP)?;
         let is_done = moments.len() < HISTORY_STEP;
         for moment in moments {
@@ -93,14 +86,12 @@ impl BlobWrite<'_> {
             let Some(mut blob) = self.past(place)? else {
                 continue;
             };
-            let was = blob.previous_state();
-            // The blob of a snapshot may have expired.
-            let is_alone =
-                matches!(was, PreviousState::Snapshot(_)) && undeletion.has_blob == Some(false);
-            if !self.is_restorable(&blob) || is_alone {
+            let gone = blob.deleted.is_none_or(|deleted| deleted.until <= self.now);
+            if gone || blob.is_expired(self.now) {
                 continue;
             }
             undeletion.any = true;
+            let was = blob.previous_state();
             blob.deleted = None;
             let place_before = match was {
                 PreviousState::Snapshot(snapshot) => RecordSlot::Past(History::Snapshot, snapshot),
@@ -117,30 +108,6 @@ impl BlobWrite<'_> {
             self.put(&permit, &blob);
         }
         Ok(is_done)
-    }
-
-    fn is_restorable(&self, blob: &Blob) -> bool {
-        let is_kept = blob.deleted.is_some_and(|deleted| deleted.until > self.now);
-        is_kept && !blob.is_expired(self.now)
-    }
-
-    /// Whether there is a deleted blob, neither snapshot nor version, to restore.
-    fn has_deleted_blob(&self) -> Result<bool> {
-        let mut from = FIRST;
-        loop {
-            let moments = self.moments(History::Deleted, from, HISTORY_STEP)?;
-            for moment in &moments {
-                let blob = self.past(RecordSlot::Past(History::Deleted, *moment))?;
-                let is_blob = |blob: &Blob| blob.previous_state() == PreviousState::Blob;
-                if blob.is_some_and(|blob| is_blob(&blob) && self.is_restorable(&blob)) {
-                    return Ok(true);
-                }
-                from = moment.next();
-            }
-            if moments.len() < HISTORY_STEP {
-                return Ok(false);
-            }
-        }
     }
 
     /// Makes the blob that was deleted last the current one, if there is none.
