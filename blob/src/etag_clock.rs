@@ -33,8 +33,8 @@ impl EtagClock {
         }
     }
 
-    /// Hands out no ETag from now on that `before` has handed out, the clock of a store whose place this one takes. As at the start, a
-    /// bound far ahead of the wall clock is not followed.
+    /// Hands out no ETag from now on that `before` has handed out, the clock of a store whose place
+    /// this one takes. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &EtagClock, now: SystemTime) {
         let bound = before.recorded.load(Ordering::SeqCst);
         if bound.saturating_sub(ticks(now)) <= LEAD_TICKS_MAX {

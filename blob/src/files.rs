@@ -1,8 +1,10 @@
 //! Files: ranges of blocks and contents that records name, and the counts that show when no record names them any more.
 //!
-//! A file that only one record has ever named has no row: the record's layer says so, and removing the record drops the file. When
-//! a second record names it, both layers are marked as shared and a row counts them. Invariants: the blocks of a file with more than
-//! one name are never changed; those of pages are counted one by one. Counts change under the lock of the file, taken after the locks of the blobs.
+//! A file that only one record has ever named has no row: the record's layer says so, and removing
+//! the record drops the file. When a second record names it, both layers are marked as shared and a
+//! row counts them. Invariants: the blocks of a file with more than one name are never changed;
+//! those of pages are counted one by one. Counts change under the lock of the file, taken after the
+//! locks of the blobs.
 //!
 //! A container counts foreign references: from its records to files of other containers, and from foreign records to its files.
 //! Only a container without any can be dropped by range.

@@ -212,7 +212,8 @@ pub struct Blob {
     pub legal_hold: bool,
     /// The encryption of its content, in addition to that of the whole store.
     pub encryption: Encryption,
-    /// The ETag, as a moment, that this page blob had when it was created or copied to: the same in its snapshots since then.
+    /// The ETag, as a moment, that this page blob had when it was created or copied to: the same in
+    /// its snapshots since then.
     pub(crate) replaced_at: Option<SnapshotTime>,
     /// Whether it is the current blob of its name, not a snapshot, an older version or deleted. Set by reads, not stored.
     pub is_current: bool,
@@ -384,7 +385,8 @@ pub struct CopyState {
     pub description: Option<String>,
     /// Of an incremental copy: the snapshot of the destination that it made last.
     pub destination_snapshot: Option<SnapshotTime>,
-    /// The snapshot of the source that it is of, if the blob is the destination of incremental copies.
+    /// The snapshot of the source that it is of, if the blob is the destination of incremental
+    /// copies.
     pub incremental: Option<SnapshotTime>,
 }
 
@@ -447,8 +449,8 @@ pub struct BlobBlock {
 /// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
 
-/// Bytes of a window, the part of a blob that a leaf has: large enough that a row has many extents, small enough that rewriting it
-/// costs little.
+/// Bytes of a window, the part of a blob that a leaf has: large enough that a row has many extents,
+/// small enough that rewriting it costs little.
 pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 
 /// A stretch of pages in a window.
@@ -458,7 +460,8 @@ pub(crate) struct Extent {
     pub(crate) pages: Pages,
 }
 
-/// The content of an extent. Other extents of its window, in any tree of the file, may share the content.
+/// The content of an extent. Other extents of its window, in any tree of the file, may share the
+/// content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,

@@ -1,7 +1,8 @@
-//! References to the nodes and contents of a file of pages: by branches, leaves and records. Only those with more than one have a
-//! row. Nodes of a file that one record names have none.
+//! References to the nodes and contents of a file of pages: by branches, leaves and records. Only
+//! those with more than one have a row. Nodes of a file that one record names have none.
 //!
-//! A node without references is dropped in the background with everything below it that has no others.
+//! A node without references is dropped in the background with everything below it that has no
+//! others.
 
 use crate::codec;
 use crate::error::{Error, Result, corrupt_record};
@@ -17,7 +18,8 @@ use std::time::SystemTime;
 /// Rows that a step of dropping nodes deletes, give or take those of one node.
 const DROPPED_ROWS: usize = 2000;
 
-/// The references in one file as a batch changes them. The caller holds the lock of the file, unless one record names it.
+/// The references in one file as a batch changes them. The caller holds the lock of the file,
+/// unless one record names it.
 pub(crate) struct References<'a> {
     service: &'a BlobService,
     file: File,
@@ -50,7 +52,8 @@ impl<'a> References<'a> {
         value.map_or(Ok(1), |value| codec::decode_count(&value))
     }
 
-    /// Adds references, or removes some. Returns how many there are then. Error: `InternalError` if there were less than none.
+    /// Adds references, or removes some. Returns how many there are then. Error: `InternalError` if
+    /// there were less than none.
     pub(crate) fn add(&mut self, rows: &mut FileRows<'_>, id: u128, change: i64) -> Result<u64> {
         let before = self.count(id)?;
         let after = before.checked_add_signed(change);
@@ -67,7 +70,8 @@ impl<'a> References<'a> {
         Ok(after)
     }
 
-    /// Removes a reference to a node. Returns whether it was the last: then the node is dropped in the background.
+    /// Removes a reference to a node. Returns whether it was the last: then the node is dropped in
+    /// the background.
     pub(crate) fn release(
         &mut self,
         rows: &mut FileRows<'_>,
@@ -116,7 +120,8 @@ impl<'a> References<'a> {
 }
 
 impl BlobService {
-    /// Adds to `batch` the changed references of records to roots of a file. The caller holds the lock of the file.
+    /// Adds to `batch` the changed references of records to roots of a file. The caller holds the
+    /// lock of the file.
     pub(crate) fn settle_roots(
         &self,
         batch: &mut Batch,
@@ -140,8 +145,9 @@ impl BlobService {
         Ok(())
     }
 
-    /// One step of dropping nodes of a file that have no references. The caller holds the lock of the file. Returns whether there
-    /// was nothing to do. Rows of leaves come first, so that few wait at a time.
+    /// One step of dropping nodes of a file that have no references. The caller holds the lock of
+    /// the file. Returns whether there was nothing to do. Rows of leaves come first, so that few
+    /// wait at a time.
     pub(crate) fn drop_nodes(&self, batch: &mut Batch, file: File) -> Result<bool> {
         let mut references = References::new(self, file, true);
         let snapshot = self.db.snapshot();

@@ -1,8 +1,9 @@
 //! A write to the tree of a page blob: replaces a stretch by other pages, or by zeros.
 //!
-//! The write goes down to the leaves that the stretch has a part of. Nodes on this way that only this blob refers to are changed in
-//! place. Others stay as they are: the write makes a copy, which refers to the same children and contents. Children that are in the
-//! stretch as a whole are left out without being read.
+//! The write goes down to the leaves that the stretch has a part of. Nodes on this way that only
+//! this blob refers to are changed in place. Others stay as they are: the write makes a copy, which
+//! refers to the same children and contents. Children that are in the stretch as a whole are left
+//! out without being read.
 
 use crate::codec::{self, contents};
 use crate::download::Piece;
@@ -17,8 +18,9 @@ use crate::upload::Uploaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// The largest ratio of a content's length to that of its parts in use. The rest of a content that is used less is copied to contents
-/// of its own. So stored bytes are at most four times the readable ones, and copied bytes at most a third of the overwritten ones.
+/// The largest ratio of a content's length to that of its parts in use. The rest of a content that
+/// is used less is copied to contents of its own. So stored bytes are at most four times the
+/// readable ones, and copied bytes at most a third of the overwritten ones.
 const UNUSED_MAX: u64 = 4;
 
 /// A write to the pages of one blob.

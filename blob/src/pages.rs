@@ -1,13 +1,15 @@
 //! Pages: the tree of a page blob.
 //!
-//! The record of a page blob names the root of a tree of fixed height. A leaf has the extents of one window of 128 KiB, a branch the
-//! ids of up to 64 children, a root of up to 256. Bytes without an extent are zeros and take no space. A tree has one state of one
-//! blob and nothing else: no older state is below it, and nothing is behind the end of the blob.
+//! The record of a page blob names the root of a tree of fixed height. A leaf has the extents of
+//! one window of 128 KiB, a branch the ids of up to 64 children, a root of up to 256. Bytes without
+//! an extent are zeros and take no space. A tree has one state of one blob and nothing else: no
+//! older state is below it, and nothing is behind the end of the blob.
 //!
-//! A snapshot or a copy names the root of its source. All blobs that may have nodes in common are in one file, which counts the
-//! references to each node and each content: see `page_references.rs`. A write copies the nodes on its way that others refer to,
-//! and changes the rest in place: see `page_write.rs`. Equal ids are equal pages, so the differences between two trees are found
-//! without reading what they have in common.
+//! A snapshot or a copy names the root of its source. All blobs that may have nodes in common are
+//! in one file, which counts the references to each node and each content: see
+//! `page_references.rs`. A write copies the nodes on its way that others refer to, and changes the
+//! rest in place: see `page_write.rs`. Equal ids are equal pages, so the differences between two
+//! trees are found without reading what they have in common.
 
 use crate::codec;
 use crate::error::{Result, missing};
@@ -67,7 +69,8 @@ impl Place {
         (number - (self.number << CHILD_BITS)) as u8
     }
 
-    /// The bytes of the blob that belong to the place. A root is asked for its children only: it has more of them.
+    /// The bytes of the blob that belong to the place. A root is asked for its children only: it
+    /// has more of them.
     pub(crate) fn range(self) -> Range<u64> {
         let start = self.number * self.bytes();
         start..start + self.bytes()
@@ -104,14 +107,16 @@ pub(crate) struct Change {
     pub(crate) stored: Option<Stored>,
 }
 
-/// The differences between two trees of one file, in order. Those between no tree and a tree are the extents of it.
+/// The differences between two trees of one file, in order. Those between no tree and a tree are
+/// the extents of it.
 #[derive(Debug)]
 pub(crate) struct Changes {
     keyspaces: Keyspaces,
     snapshot: Snapshot,
     file: File,
     range: Range<u64>,
-    /// Places that are still to be compared, the next one last, with the nodes that the two trees have there.
+    /// Places that are still to be compared, the next one last, with the nodes that the two trees
+    /// have there.
     places: Vec<(Place, [Option<u128>; 2])>,
     found: std::vec::IntoIter<Change>,
     /// Nodes that were read.
@@ -210,7 +215,8 @@ impl Changes {
     }
 }
 
-/// The pages that two leaves of one place do not have in common. Pages that were copied to another content did not change.
+/// The pages that two leaves of one place do not have in common. Pages that were copied to another
+/// content did not change.
 fn changed_pages(
     place: Place,
     before: &[Extent],

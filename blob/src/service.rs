@@ -51,8 +51,9 @@ impl BlobService {
         })
     }
 
-    /// Has the service hand out no ETag that `before` has handed out, the service of a store whose place this one takes: a client may
-    /// still have them. Call it once `before` takes no more writes.
+    /// Has the service hand out no ETag that `before` has handed out, the service of a store whose
+    /// place this one takes: a client may still have them. Call it once `before` takes no more
+    /// writes.
     pub fn follow(&self, before: &BlobService) {
         self.etags.follow(&before.etags, self.now());
     }

@@ -24,8 +24,8 @@ pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
 /// Most bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Pages are stored in contents of at most this many bytes, which end at multiples of it in the blob: an overwrite leaves at most two
-/// of them in part, and each is of one window.
+/// Pages are stored in contents of at most this many bytes, which end at multiples of it in the
+/// blob: an overwrite leaves at most two of them in part, and each is of one window.
 const PAGES_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES.is_multiple_of(PAGES_BYTES_MAX as u64));
 /// Bytes are encrypted in a buffer of at most this many.
@@ -295,9 +295,9 @@ impl Upload {
         }
     }
 
-    /// Takes the present part of a large body, if it is not empty: once it is full, or at the end of the body. A small part of pages is
-    /// one too if others follow. It must be written
-    /// and added before another one is taken.
+    /// Takes the present part of a large body, if it is not empty: once it is full, or at the end
+    /// of the body. A small part of pages is one too if others follow. It must be written and added
+    /// before another one is taken.
     pub fn take_part(&mut self) -> Option<UnwrittenPart> {
         if self.kind.is_pages() {
             let is_large = matches!(self.body, Body::Large(_));

@@ -26,9 +26,10 @@ pub fn address_of(service: ServiceKind, listener: &TcpListener) -> Result<Addres
     })
 }
 
-/// Refuses to open the store to every client of a network, unless a flag allows it. Under the names of Azurite it only warns: command lines
-/// for Azurite in containers listen on all addresses. Checks the addresses that the listeners have, not the flags that led to them: `0`,
-/// `[::]` and host names are public as well. The error is a sentence.
+/// Refuses to open the store to every client of a network, unless a flag allows it. Under the names
+/// of Azurite it only warns: command lines for Azurite in containers listen on all addresses.
+/// Checks the addresses that the listeners have, not the flags that led to them: `0`, `[::]` and
+/// host names are public as well. The error is a sentence.
 pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
     let public = addresses.iter().find(|address| !is_loopback(address.ip));
     if let Some(name) = accounts.with_weak_key() {

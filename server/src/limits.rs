@@ -1,6 +1,7 @@
 //! The limits of the operating system on this process.
 //!
-//! Its open files are shared by the store, forks of it and connections. Each has a part of its own, so that none takes those of another.
+//! Its open files are shared by the store, forks of it and connections. Each has a part of its own,
+//! so that none takes those of another.
 
 use crate::platform;
 use crate::state::{FORK_HANDLES_MAX, forks_by_open_files};

@@ -1,9 +1,10 @@
 //! The certificate authority of `--https`: made once in the user's configuration directory, it signs a certificate for this
 //! machine's names at every start.
 //!
-//! Its key can vouch to programs that trust it, so the file is for its owner alone. It vouches for names and addresses of this machine and
-//! of private networks alone: its certificate says so, for the case that the key is stolen. The certificate that people trust lies beside
-//! it without the key.
+//! Its key can vouch to programs that trust it, so the file is for its owner alone. It vouches for
+//! names and addresses of this machine and of private networks alone: its certificate says so, for
+//! the case that the key is stolen. The certificate that people trust lies beside it without the
+//! key.
 
 use crate::clock;
 use crate::{platform, private_files};
@@ -40,9 +41,11 @@ const NAMES: [&str; 8] = [
     "lazurite",
 ];
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
-/// Names that the authority vouches for, with all below them, beside those of the flags and of this machine at its making.
+/// Names that the authority vouches for, with all below them, beside those of the flags and of this
+/// machine at its making.
 const PERMITTED_NAMES: [&str; 4] = ["localhost", "host.docker.internal", "azurite", "lazurite"];
-/// Networks that it vouches for, with the lengths of their prefixes: this machine, private ones, and those of a link.
+/// Networks that it vouches for, with the lengths of their prefixes: this machine, private ones,
+/// and those of a link.
 const PERMITTED_NETWORKS: [(&str, u8); 8] = [
     ("127.0.0.0", 8),
     ("10.0.0.0", 8),
@@ -53,7 +56,8 @@ const PERMITTED_NETWORKS: [(&str, u8); 8] = [
     ("fc00::", 7),
     ("fe80::", 10),
 ];
-/// What the line with further names begins with. An authority without that line vouches for all names: older releases made such.
+/// What the line with further names begins with. An authority without that line vouches for all
+/// names: older releases made such.
 const PERMITS: &str = "# permits ";
 
 /// The certificate that programs have to trust, if there is one yet.
@@ -142,7 +146,8 @@ fn is_within(address: IpAddr, network: &str, bits: u8) -> bool {
 }
 
 impl LocalCa {
-    /// The user's authority, made if there is none, for these names beside those of this machine. The error is a sentence.
+    /// The user's authority, made if there is none, for these names beside those of this machine.
+    /// The error is a sentence.
     pub fn of_user(others: &[String]) -> Result<LocalCa, String> {
         let directory = directory(|name| std::env::var_os(name).map(PathBuf::from))?;
         LocalCa::open(&directory, others)
@@ -198,8 +203,8 @@ impl LocalCa {
                     self.path.display()
                 ));
             }
-            // The name of this machine may have changed since. Rustls takes no certificate with a `*` right below a name of one label, once
-            // names are constrained.
+            // The name of this machine may have changed since. Rustls takes no certificate with a
+            // `*` right below a name of one label, once names are constrained.
             names.retain(|name| permitted.covers(name) && name != "*.localhost");
         }
         let mut params = CertificateParams::new(names).map_err(failed)?;

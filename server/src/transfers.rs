@@ -1,8 +1,10 @@
 //! Exports and imports over HTTP: `lazurite export` and `lazurite import` within the running server, by the same requests.
 //!
-//! An export reads a fork, which shows one moment of the store and ends with the export. Files that it writes, and those of an archive that
-//! is imported, lie in a directory `.transfer-…` of the data directory, which is removed with the work; the next start removes what a kill
-//! leaves. When its client leaves, an export ends; an import ends only within its archive, or when somebody stops it.
+//! An export reads a fork, which shows one moment of the store and ends with the export. Files that
+//! it writes, and those of an archive that is imported, lie in a directory `.transfer-…` of the
+//! data directory, which is removed with the work; the next start removes what a kill leaves. When
+//! its client leaves, an export ends; an import ends only within its archive, or when somebody
+//! stops it.
 
 use crate::commands::{
     Existing, ImportError, TransferError, UnpackLimits, choices_about_existing, export_to,
@@ -242,7 +244,8 @@ impl Transfers {
         }
     }
 
-    /// Unpacks an archive as it comes. After an error, its files are gone. The turn goes with the files.
+    /// Unpacks an archive as it comes. After an error, its files are gone. The turn goes with the
+    /// files.
     async fn receive(
         &self,
         mut body: RequestBody,
@@ -283,7 +286,8 @@ impl Transfers {
     }
 }
 
-/// Bytes that the files of an archive may take: half of what the quota leaves, as the store needs as many again.
+/// Bytes that the files of an archive may take: half of what the quota leaves, as the store needs
+/// as many again.
 fn room(directory: Option<&Path>, quota: Option<u64>) -> u64 {
     match (directory, quota) {
         (Some(directory), Some(quota)) => quota.saturating_sub(bytes_below(directory)) / 2,

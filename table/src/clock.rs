@@ -81,8 +81,8 @@ impl Clock {
         })
     }
 
-    /// Issues no Timestamp from now on that `before` has issued, the clock of a store whose place this one takes. As at the start, a
-    /// bound far ahead of the wall clock is not followed.
+    /// Issues no Timestamp from now on that `before` has issued, the clock of a store whose place
+    /// this one takes. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &Clock) {
         let issued = before.recorded.load(SeqCst);
         if issued.saturating_sub(self.now().ticks()) <= CLOCK_AHEAD_TICKS_MAX {

@@ -16,6 +16,16 @@ pub struct Bar {
     pub expectation: Expectation,
 }
 
+/// A bar that the table calls by the name of its case.
+pub const fn bar(case: &'static str, figure: &'static str, expectation: Expectation) -> Bar {
+    Bar {
+        case,
+        figure,
+        label: case,
+        expectation,
+    }
+}
+
 /// The condition on a figure of ours.
 #[derive(Clone, Copy)]
 pub enum Expectation {

@@ -13,7 +13,8 @@ pub(crate) enum Timer {
     Container = 4,
     /// The rows of a removed container have to be removed one by one. Subject: its id.
     Purge = 5,
-    /// Nodes of a file of pages have no references. Subject: the key of the file in `blob.references`.
+    /// Nodes of a file of pages have no references. Subject: the key of the file in
+    /// `blob.references`.
     Pages = 6,
     /// The blob of these snapshots has expired. Subject: the key of the last of them in `blob.history`.
     Snapshots = 7,

@@ -119,8 +119,9 @@ impl BlobService {
         Ok((PutBlobOutcome { written, checksums }, ticket))
     }
 
-    /// Put Blob, and copies whose content was fetched: those have the URL that they are copied from, and keep an MD5 among the
-    /// headers unchecked. The body is complete and its checksums are right before the blob is looked at.
+    /// Put Blob, and copies whose content was fetched: those have the URL that they are copied
+    /// from, and keep an MD5 among the headers unchecked. The body is complete and its checksums
+    /// are right before the blob is looked at.
     pub(super) fn put_whole(
         &self,
         address: &BlobAddress<'_>,

@@ -1,5 +1,6 @@
-//! Copies within the server: the destination names the source's files. Also copies from other servers in one call, whose content
-//! was fetched before. Asynchronous copies from other servers are in `pending_copy.rs`, incremental ones in `incremental_copy.rs`.
+//! Copies within the server: the destination names the source's files. Also copies from other
+//! servers in one call, whose content was fetched before. Asynchronous copies from other servers
+//! are in `pending_copy.rs`, incremental ones in `incremental_copy.rs`.
 
 use crate::checksum::Checksums;
 use crate::conditions::{Conditions, Validators, WriteKind};
@@ -102,9 +103,10 @@ impl BlobService {
         self.copy_within(source, destination, request, CopyKind::Synchronous)
     }
 
-    /// Copy Blob From URL of a source on another server, whose content was fetched: as [`BlobService::put_blob`], with the properties
-    /// of a copy. An MD5 among the headers is the source's, and is stored unchecked. Returns the checksums of the content.
-    /// Errors: as there; `InvalidBlobType`.
+    /// Copy Blob From URL of a source on another server, whose content was fetched: as
+    /// [`BlobService::put_blob`], with the properties of a copy. An MD5 among the headers is the
+    /// source's, and is stored unchecked. Returns the checksums of the content. Errors: as there;
+    /// `InvalidBlobType`.
     pub fn copy_fetched_blob(
         &self,
         destination: &BlobAddress<'_>,
@@ -160,7 +162,8 @@ impl BlobService {
         Ok((outcome, to.commit()?))
     }
 
-    /// The content that [`BlobService::copy_blob_from_url`] would copy, to compute its checksums. Errors: those of its source.
+    /// The content that [`BlobService::copy_blob_from_url`] would copy, to compute its checksums.
+    /// Errors: those of its source.
     pub fn open_copied_blob(
         &self,
         source: &BlobAddress<'_>,
@@ -318,7 +321,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Marks the files of the source as named by more than one record. Returns the source as it is copied.
+    /// Marks the files of the source as named by more than one record. Returns the source as it is
+    /// copied.
     pub(super) fn share_source(
         &mut self,
         from: &mut BlobWrite<'_>,

@@ -1,5 +1,6 @@
-//! Merging layers. An append blob gets a layer with each append that follows a snapshot or a copy. Adjacent layers are copied into
-//! one, so that records, reads and later snapshots cost the same however many there were.
+//! Merging layers. An append blob gets a layer with each append that follows a snapshot or a copy.
+//! Adjacent layers are copied into one, so that records, reads and later snapshots cost the same
+//! however many there were.
 //!
 //! A write merges small layers itself. Everything else is left to the sweep: see `merge_in_steps.rs`.
 
@@ -105,7 +106,8 @@ impl BlobWrite<'_> {
         self.merge_at_once(blob, first)
     }
 
-    /// Copies the layers from `first` on to one file and puts that in their place, if one step is enough.
+    /// Copies the layers from `first` on to one file and puts that in their place, if one step is
+    /// enough.
     fn merge_at_once(&mut self, blob: &mut Blob, first: usize) -> Result<()> {
         if blob.layers.len() - first < 2 {
             return Ok(());
@@ -151,7 +153,8 @@ impl BlobWrite<'_> {
 }
 
 impl BlobService {
-    /// The next step of a merge, as of `snapshot`. Appends keep their ids, for which they may be encrypted.
+    /// The next step of a merge, as of `snapshot`. Appends keep their ids, for which they may be
+    /// encrypted.
     pub(super) fn copy_step(&self, snapshot: &Snapshot, merge: &LayerMerge) -> Result<MergeStep> {
         let keyspaces = &self.keyspaces;
         let mut step = MergeStep {

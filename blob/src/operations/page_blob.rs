@@ -55,7 +55,8 @@ pub struct SequenceConditions {
 )]
 #[derive(Debug)]
 pub enum PageUpdate {
-    /// A body as long as the stretch, begun as [`UploadKind::PutPage`] where the stretch begins. At most 4 MiB.
+    /// A body as long as the stretch, begun as [`UploadKind::PutPage`] where the stretch begins. At
+    /// most 4 MiB.
     Update(Upload),
     /// Zeros, which take no space.
     Clear,
@@ -327,7 +328,8 @@ impl BlobWrite<'_> {
 
     /// Other writers to the file wait, and so does the sweep.
     fn lock_pages(&mut self, file: File) -> Result<()> {
-        // Of two files the second could come before the first, and would be refused if another writer has it.
+        // Of two files the second could come before the first, and would be refused if another
+        // writer has it.
         assert!(!self.has_file_lock, "a write locks one file of pages");
         let references = &self.service.keyspaces.references;
         self.transaction

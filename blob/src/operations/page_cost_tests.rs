@@ -340,7 +340,8 @@ fn a_comparison_reads_only_what_changed() {
         found.push(change.range.start / WINDOW_BYTES);
     }
     assert_eq!(found, windows);
-    // Two roots, two children of them, two below, three branches of leaves on each side, and the leaves.
+    // Two roots, two children of them, two below, three branches of leaves on each side, and the
+    // leaves.
     assert_eq!(changes.nodes_read, 2 * (1 + 1 + 1 + 3 + 4));
 }
 

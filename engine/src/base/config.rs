@@ -222,8 +222,9 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 /// The threads that run flushes, compactions, collections and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
-    /// Four threads of the engine's own for each store: for flushes, for compaction, and for syncs of the log and of the value log. A
-    /// large merge runs in parts on up to three threads more, as many as there are processors.
+    /// Four threads of the engine's own for each store: for flushes, for compaction, and for syncs
+    /// of the log and of the value log. A large merge runs in parts on up to three threads more, at
+    /// most one part for each processor.
     Threads,
     /// Two: one for flushes and compaction, one for syncs. For processes that open very many stores. A flush waits for the merge under
     /// way, and so may writers.

@@ -24,7 +24,7 @@ impl Weighter<(u64, u64), Bytes> for BlockBytes {
     }
 }
 
-/// A block is kept when it is read.
+/// The block cache, and the SSTables that are open.
 #[derive(Debug)]
 pub(crate) struct Cache {
     directory: Directory,

@@ -188,7 +188,8 @@ impl ValueLog {
         self.segments.begin(fresh, room)
     }
 
-    /// A new segment. Writers wait for it, so its name becomes durable with the first of its values, not here.
+    /// A new segment. Writers wait for it, so its name becomes durable with the first of its
+    /// values, not here.
     fn create_segment(&self) -> Result<Writable> {
         let _guard = PanicGuard::new(&self.health, "the making of a segment of the value log");
         let number = self.edits.next_file();

@@ -31,7 +31,7 @@ const PANIC_NOTICED: Duration = Duration::from_secs(1);
 /// How often a writer looks whether the log is free before it sleeps.
 const LEAD_TRIES: usize = 50;
 
-/// After how many groups a leader makes way for the next.
+/// Most groups that a leader commits before another writer leads.
 const LED_GROUPS_MAX: usize = 16;
 
 /// A batch that can be queued.
@@ -60,7 +60,8 @@ pub(crate) trait Stages {
     fn apply(&self, group: &[Arc<Request<Self::Batch>>], first: SequenceNumber) -> Self::Applied;
     /// Makes everything up to `last` visible.
     fn publish(&self, last: SequenceNumber, applied: Self::Applied);
-    /// Whether the writers are about to wait for a sync, which the first of them begins: then the others have to be there soon.
+    /// Whether writers wait for a sync after their commit. The first of them begins it, so the
+    /// others must be woken at once to share it.
     fn awaits_sync(&self) -> bool {
         false
     }
@@ -99,8 +100,9 @@ impl<B> Request<B> {
     }
 }
 
-/// Answers a group, and wakes its writers but for the leader, who is awake. All later batches wait for the leader, so it wakes one
-/// writer, who wakes the others; or `wakes_all`. Writers that do not sleep yet return at once.
+/// Answers a group and wakes its writers. All later batches wait for the leader, so it wakes one
+/// writer, which wakes the others, unless `wakes_all`. A writer that is not parked yet sees its
+/// outcome before it parks.
 #[inline]
 fn answer<B>(
     leader: &Request<B>,
@@ -169,12 +171,14 @@ impl<S: Stages> CommitQueue<S> {
         }
     }
 
-    /// Commits queued batches, if the log is free and this one is not committed yet. The leader stays for a few groups more than
-    /// its own: a thread switch for each group would take longer than the group, but others would keep it for ever.
+    /// Commits queued batches, if the log is free and `request` is not committed yet. A leader
+    /// commits several groups, because a thread switch takes longer than a group; their number is
+    /// bounded, because otherwise other writers could keep it from returning.
     #[inline]
     fn try_to_lead(&self, stages: &S, request: &Request<S::Batch>) -> Result<()> {
         for _ in 0..LEAD_TRIES {
-            // Another thread has the line of the log, and this one that of its batch.
+            // The outcome stands in a cache line of this writer's own; that of the log is
+            // contended.
             if request.outcome.get().is_some() {
                 return Ok(());
             }

@@ -132,8 +132,8 @@ fn ends_value(text: &[u8]) -> bool {
         .is_some_and(|byte| is_end(byte) || *byte == b'%' && is_escaped())
 }
 
-/// The length of the escape of a character, by its code, with which a text begins. A URL that is a parameter of one that is a parameter is
-/// escaped twice.
+/// The length of the escape of a character, by its code, with which a text begins. A URL that is a
+/// parameter of one that is a parameter is escaped twice.
 fn escape_length(text: &[u8], code: &str) -> Option<usize> {
     let mut length = 1;
     while text[length..].starts_with(b"25") {

@@ -18,7 +18,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Most rows of Parquet that a query reads one by one: their number is not limited by the size of the content.
+/// Most rows of Parquet that a query reads one by one: their number is not limited by the size of
+/// the content.
 pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
 /// Why a query was refused.
@@ -351,8 +352,8 @@ impl Running {
                     return Err(Fatal::limit(limit.to_owned(), position));
                 }
                 if self.empty_rows > 0 {
-                    (self.empty_rows, self.parquet_rows) =
-                        (self.empty_rows - 1, self.parquet_rows + 1);
+                    self.empty_rows -= 1;
+                    self.parquet_rows += 1;
                     let row = Ok(Json::Object(Vec::new()));
                     self.pass.parquet_row(row, position, signal);
                     return Ok(Read::Something);

@@ -38,13 +38,14 @@ use axum::http::header::{CONNECTION, HeaderValue, LOCATION, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The parts of a running server, which `start.rs` makes. Nothing below this module knows it.
 #[derive(Debug)]
@@ -460,19 +461,24 @@ fn serve_operation(
     }
 }
 
-/// A number for the credential of a request; for the address of one without. Requests of one credential share a part of the memory.
+/// A number for the credential of a request, or for its address if it has none. Requests of one
+/// credential share a part of the memory.
 fn holder(context: &Context) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    match (context.query.get("sig"), context.header("authorization")) {
-        (Some(signature), _) => signature.hash(&mut hasher),
-        // What stands before the signature of a key names the account.
-        (None, Some(credentials)) => match credentials.rsplit_once(':') {
-            Some((account, _)) => account.hash(&mut hasher),
-            None => credentials.hash(&mut hasher),
+    let authorization = context.headers.get("authorization");
+    let hash = match (context.query.get_literal("sig"), authorization) {
+        (Some(signature), _) => xxh3_64(signature.as_bytes()),
+        (None, Some(credentials)) => {
+            // A signature changes with each request. Before it stands the account.
+            let credentials = credentials.as_bytes();
+            let account = memchr::memrchr(b':', credentials);
+            xxh3_64(&credentials[..account.unwrap_or(credentials.len())])
+        }
+        (None, None) => match context.peer.ip().to_canonical() {
+            IpAddr::V4(address) => xxh3_64(&address.octets()),
+            IpAddr::V6(address) => xxh3_64(&address.octets()),
         },
-        (None, None) => context.peer.ip().to_canonical().hash(&mut hasher),
-    }
-    hasher.finish().max(1)
+    };
+    hash.max(1)
 }
 
 /// Lets a request pass that the location, the faults, the targets and the memory for responses admit.

@@ -12,8 +12,9 @@
 //!   credential holds the least: a client that fills the memory makes itself wait.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -40,17 +41,10 @@ tokio::task_local! {
     pub static HOLDER: u64;
 }
 
-static BUDGET: Budget = Budget {
-    is_short: AtomicBool::new(false),
-    state: Mutex::new(None),
-};
+static BUDGET: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
 
-struct Budget {
-    /// Kept beside the state for those who only look.
-    is_short: AtomicBool,
-    /// `None` before the first use.
-    state: Mutex<Option<State>>,
-}
+/// [`State::is_short`] of the budget, readable without its lock.
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
 
 /// Who holds how many bytes, and who waits.
 struct State {
@@ -84,9 +78,9 @@ impl MemoryGrant {
             self.bytes = bytes;
             give_back(self.holder, rest);
         } else {
-            let mut budget = BUDGET.lock();
-            let more = (bytes - self.bytes).min(budget.state().room(self.holder));
-            budget.state().take(self.holder, more);
+            let mut state = Locked::new();
+            let more = (bytes - self.bytes).min(state.room(self.holder));
+            state.take(self.holder, more);
             self.bytes += more;
         }
         self
@@ -107,7 +101,7 @@ pub fn grant() -> Option<(usize, MemoryGrant)> {
     } else {
         READ_AHEAD_BYTES
     };
-    let grant = BUDGET.lock().state().grant(NONE, bytes)?;
+    let grant = Locked::new().grant(NONE, bytes)?;
     Some((bytes, grant))
 }
 
@@ -116,10 +110,10 @@ pub async fn reserve(bytes: usize) -> Result<MemoryGrant, MemoryExhausted> {
     let holder = HOLDER.try_with(|holder| *holder).unwrap_or(NONE);
     let bytes = bytes.min(HOLDER_BYTES_MAX);
     let waiting = {
-        let mut budget = BUDGET.lock();
-        match budget.state().grant(holder, bytes) {
+        let mut state = Locked::new();
+        match state.grant(holder, bytes) {
             Some(grant) => return Ok(grant),
-            None => budget.state().wait(holder, bytes),
+            None => state.wait(holder, bytes),
         }
     };
     match tokio::time::timeout(WAIT_MAX, waiting).await {
@@ -130,13 +124,12 @@ pub async fn reserve(bytes: usize) -> Result<MemoryGrant, MemoryExhausted> {
 
 /// Whether less than a quarter of the budget is left, or requests wait for more.
 pub fn is_short() -> bool {
-    BUDGET.is_short.load(Ordering::Relaxed)
+    IS_SHORT.load(Ordering::Relaxed)
 }
 
 fn give_back(holder: u64, bytes: usize) {
     let served = {
-        let mut budget = BUDGET.lock();
-        let state = budget.state();
+        let mut state = Locked::new();
         state.put_back(holder, bytes);
         state.serve()
     };
@@ -146,36 +139,44 @@ fn give_back(holder: u64, bytes: usize) {
     }
 }
 
-/// The state while it is locked. What others see of it follows.
-struct Locked<'a> {
-    state: MutexGuard<'a, Option<State>>,
-}
+/// The locked state. [`IS_SHORT`] is brought up to date when it is dropped.
+struct Locked(MutexGuard<'static, State>);
 
-impl Budget {
-    fn lock(&'static self) -> Locked<'static> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        Locked { state }
+impl Locked {
+    fn new() -> Locked {
+        Locked(BUDGET.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Locked<'_> {
-    fn state(&mut self) -> &mut State {
-        self.state.get_or_insert_with(|| State {
-            free: BUDGET_BYTES,
-            held: HashMap::new(),
-            waiting: VecDeque::new(),
-        })
+impl Deref for Locked {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
     }
 }
 
-impl Drop for Locked<'_> {
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
     fn drop(&mut self) {
-        let is_short = self.state().is_short();
-        BUDGET.is_short.store(is_short, Ordering::Relaxed);
+        IS_SHORT.store(self.0.is_short(), Ordering::Relaxed);
     }
 }
 
 impl State {
+    fn new() -> State {
+        State {
+            free: BUDGET_BYTES,
+            held: HashMap::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
     fn is_short(&self) -> bool {
         self.free < BUDGET_BYTES / 4 || !self.waiting.is_empty()
     }
@@ -260,17 +261,10 @@ impl State {
 mod tests {
     use super::*;
 
-    fn state() -> State {
-        State {
-            free: BUDGET_BYTES,
-            held: HashMap::new(),
-            waiting: VecDeque::new(),
-        }
-    }
-
     const PART: usize = 512 << 10;
 
-    /// Takes all that a holder gets. The grants are forgotten: they are of the budget of the process.
+    /// Takes all that a holder gets. The grants are forgotten: they are of the budget of the
+    /// process.
     fn fill(state: &mut State, holder: u64) -> usize {
         let grants = std::iter::from_fn(|| state.grant(holder, PART).map(std::mem::forget));
         grants.count() * PART
@@ -278,7 +272,7 @@ mod tests {
 
     #[test]
     fn one_holder_leaves_room_for_others() {
-        let mut state = state();
+        let mut state = State::new();
         assert_eq!(fill(&mut state, 1), HOLDER_BYTES_MAX);
         assert!(!state.is_short());
         let mut waits = state.wait(1, PART);
@@ -299,7 +293,7 @@ mod tests {
 
     #[test]
     fn holders_of_less_go_first_and_large_requests_are_not_passed_for_ever() {
-        let mut state = state();
+        let mut state = State::new();
         fill(&mut state, 1);
         fill(&mut state, 2);
         let many: Vec<_> = (0..900).map(|_| state.wait(1, PART)).collect();

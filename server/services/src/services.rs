@@ -26,7 +26,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// Issues no ETag and no Timestamp again that these services have issued, of a store whose place this one takes.
+    /// Issues no ETag and no Timestamp again that these services have issued, of a store whose
+    /// place this one takes.
     pub fn follow(&self, before: &Services) {
         self.blobs.follow(&before.blobs);
         self.tables.follow(&before.tables);

@@ -153,8 +153,9 @@ pub(super) async fn check_visitor(
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
 }
 
-/// Slows down clients that guess the password. A few wrong ones a minute cost nothing; after these, the refusals of a client come one
-/// after the other. The right password never waits, whatever others try.
+/// Slows down clients that guess the password. A few wrong ones a minute cost nothing; after these,
+/// the refusals of a client come one after the other. The right password never waits, whatever
+/// others try.
 #[derive(Debug, Default)]
 pub(super) struct Guesses(Mutex<HashMap<Option<IpAddr>, Guesser>>);
 
@@ -168,7 +169,8 @@ struct Guesser {
 }
 
 impl Guesses {
-    /// Waits until a wrong password of this client may be refused. Errors: `429` if too many of its own wait.
+    /// Waits until a wrong password of this client may be refused. Errors: `429` if too many of its
+    /// own wait.
     async fn delay(&self, client: IpAddr) -> Result<()> {
         let Some(due) = self.count(network(client), Instant::now()) else {
             let message = "Too many wrong passwords were tried. Wait for a moment.";

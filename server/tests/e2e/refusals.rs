@@ -1,5 +1,6 @@
-//! A refused request changes nothing: every operation that changes something, with every refusal that can be provoked. The whole state
-//! before and after is compared: what clients can set (`state diff`), and everything that listings and properties show.
+//! A refused request changes nothing: every operation that changes something, with every refusal
+//! that can be provoked. The whole state before and after is compared: what clients can set (`state
+//! diff`), and everything that listings and properties show.
 //!
 //! A unit test of the server sees to it that every such operation has a row here.
 
@@ -815,7 +816,8 @@ fn shown(server: &Server) -> String {
     text
 }
 
-/// Begins a request, breaks off before the end of its body, and waits until the server has closed the connection.
+/// Begins a request, breaks off before the end of its body, and waits until the server has closed
+/// the connection.
 fn break_off(server: &Server, request: &Request) {
     let bytes = request.bytes();
     let mut connection = Connection::open(server, request.service()).unwrap();
@@ -834,7 +836,8 @@ fn leave(server: &Server, row: &Row) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// The file with the requests that are not refused, because what is provoked has no meaning to the operation.
+/// The file with the requests that are not refused, because what is provoked has no meaning to the
+/// operation.
 const ACCEPTED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/e2e/refusals_accepted.txt"

@@ -17,7 +17,7 @@ use std::ptr;
 use std::time::Instant;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use lazurite_bench_common::bars::{self, Bar, Expectation};
+use lazurite_bench_common::bars::{self, Bar, bar};
 use lazurite_bench_common::{
     Better, MachineWatch, Outcome, ReportFiles, Results, RunReport, share,
 };
@@ -48,15 +48,6 @@ static WORKLOADS: [&Workload; 12] = [
     &space::RESET,
     &space::AZURITE,
 ];
-
-const fn bar(case: &'static str, figure: &'static str, expectation: Expectation) -> Bar {
-    Bar {
-        case,
-        figure,
-        label: case,
-        expectation,
-    }
-}
 
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {

@@ -1,21 +1,12 @@
 //! The bars of our server, mostly multiples of what a peer reaches in the same run.
 
-use lazurite_bench_common::bars::Bar;
-use lazurite_bench_common::bars::Expectation::{self, AtLeast, AtMost, TimesAtLeast, TimesAtMost};
+use lazurite_bench_common::bars::Expectation::{AtLeast, AtMost, TimesAtLeast, TimesAtMost};
 use lazurite_bench_common::bars::Reference::{self, OwnCase, Peers};
+use lazurite_bench_common::bars::{Bar, bar};
 
 const HANDLER: Reference = Peers(&["minimal-handler"]);
 const AZURITE: Reference = Peers(&["azurite"]);
 const DISK: Reference = Peers(&["disk"]);
-
-const fn bar(case: &'static str, figure: &'static str, expectation: Expectation) -> Bar {
-    Bar {
-        case,
-        figure,
-        label: case,
-        expectation,
-    }
-}
 
 #[rustfmt::skip]
 pub(super) const BARS: &[Bar] = &[

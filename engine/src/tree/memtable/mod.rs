@@ -1,8 +1,10 @@
 //! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
 //!
-//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys. One writer (the leader of a commit) applies changes; readers hold the lock for a lookup or for a bounded number of
-//! rows. Per key the versions are linked newest first. A version is unlinked as soon as no reader can see it any more: when a newer
-//! one exists at or below `floor`, the oldest sequence number at which anyone reads.
+//! `arena.rs` holds rows and bytes, `index.rs` the order of the keys. One writer (the leader of a
+//! commit) applies changes; readers hold the lock for a lookup or for a bounded number of rows. Per
+//! key the versions are linked newest first. A version is unlinked as soon as no reader can see it
+//! any more: when a newer one exists at or below `floor`, the oldest sequence number at which
+//! anyone reads.
 
 mod arena;
 mod index;

@@ -214,7 +214,8 @@ impl SstableReader {
         }
     }
 
-    /// Keys that divide the SSTable into stretches of about the same length, without reading any of it.
+    /// Keys that divide the SSTable into stretches of about the same length, without reading any of
+    /// it.
     pub(crate) fn separators(&self, cache: &Cache) -> Result<Vec<Vec<u8>>> {
         let Some(root) = &self.index else {
             return Ok(Vec::new());

@@ -57,7 +57,8 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// All versions at or behind `start`. Each of `runs`, and `below`, is a list of files in key order.
+    /// All versions at or behind `start`. Each of `runs`, and `below`, is a list of files in key
+    /// order.
     pub(crate) fn open(
         cache: &Cache,
         runs: &'a [Vec<Arc<LiveFile>>],

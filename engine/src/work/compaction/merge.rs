@@ -140,8 +140,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Runs the merge. Its outputs are durable once their names are, and the value log if they have pins. Returns what there is of
-    /// them if it fails, and notes the failure.
+    /// Runs the merge. Its outputs are durable once their names are, and the value log if they have
+    /// pins. Returns what there is of them if it fails, and notes the failure.
     pub(crate) fn run(mut self) -> Outputs {
         if let Err(error) = self.merge() {
             // The first failure is the one that counts.
@@ -217,9 +217,8 @@ impl<'a> Merge<'a> {
         Ok(all.fragments())
     }
 
-    /// Between keys an output is ended where it should, and the merge itself if the store wants to close or another part has
-    /// failed. `is_below`: the
-    /// key's newest version stands in the level itself.
+    /// Between keys, ends the output where it is due, and the merge if the store wants to close or
+    /// another part has failed. `is_below`: the newest version of the key is in the level itself.
     fn begin_key(&mut self, key: &[u8], is_below: bool) -> Result<()> {
         self.store.check_mergeable()?;
         if let Some(failure) = self.failure.get() {

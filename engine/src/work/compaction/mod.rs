@@ -1,8 +1,8 @@
 //! Compaction: merges SSTables downwards, and drops versions that no reader can see.
 //!
-//! `picker.rs` plans the next compaction and touches nothing; `job.rs` runs it; `overlap_split.rs` chooses which files of the lower
-//! level take part in a merge; `parts.rs` divides a merge by key range among threads; `merge.rs` merges the versions that `inputs.rs`
-//! reads in order.
+//! `picker.rs` plans the next compaction and touches nothing; `job.rs` runs it; `overlap_split.rs`
+//! chooses which files of the lower level take part in a merge; `parts.rs` divides a merge by key
+//! range among threads; `merge.rs` merges the versions that `inputs.rs` reads in order.
 
 mod inputs;
 mod job;

@@ -1,6 +1,8 @@
-//! A merge in parts: ranges of keys that several threads merge side by side. One edit installs the outputs of all of them.
+//! A merge in parts: ranges of keys that several threads merge side by side. One edit installs the
+//! outputs of all of them.
 //!
-//! Where background work is stepped, the parts run one after the other, and there are as many on every machine.
+//! Where background work is stepped, the parts run one after the other, and there are as many on
+//! every machine.
 
 use crate::base::config::Background;
 use crate::base::health::PanicGuard;
@@ -20,8 +22,8 @@ const PARTS_MAX: usize = 4;
 /// How many full SSTables a part reads at least: its last one may be small.
 const PART_SSTABLES_MIN: u64 = 2;
 
-/// The output of a merge. Its pins protect relocated values that no installed SSTable refers to yet, so the files can only be
-/// had together with them: by installing.
+/// The output of a merge. Its pins protect relocated values that no installed SSTable refers to
+/// yet, so the files can only be had together with them: by installing.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Merged {
@@ -69,8 +71,8 @@ impl Work {
         })
     }
 
-    /// Merges the first range on this thread and the others on threads of their own, which inherit its priority. Returns the
-    /// outputs in the order of the ranges.
+    /// Merges the first range on this thread and the others on threads of their own, which inherit
+    /// its priority. Returns the outputs in the order of the ranges.
     fn side_by_side<'a>(
         &self,
         ranges: &'a [KeyRange],
@@ -151,7 +153,8 @@ impl Work {
     }
 }
 
-/// Where to begin further parts of about the same size, at most `parts` with the first: in the order of keys.
+/// Where to begin further parts of about the same size, at most `parts` with the first: in the
+/// order of keys.
 fn divide(mut stretches: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     stretches.sort_unstable();
     let total: u64 = stretches.iter().map(|(_, bytes)| bytes).sum();
@@ -201,8 +204,8 @@ mod tests {
         assert_eq!(starts(&[], 4), []);
     }
 
-    /// A store whose level 0 has four files with much to merge: versions that a snapshot sees, deleted spans across all parts, and
-    /// large values.
+    /// A store whose level 0 has four files with much to merge: versions that a snapshot sees,
+    /// deleted spans across all parts, and large values.
     struct Store {
         files: MemoryFs,
         disk: FaultFs,

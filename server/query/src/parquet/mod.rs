@@ -1,8 +1,10 @@
 //! Reads Parquet row by row, with random access to the content, and only the columns that a statement names.
 //!
-//! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages` checks the size and the encoding of a
-//! page before it allocates memory for it, the numbers of rows and values have to agree, and a panic of the decoder ends only the query.
-//! Supported are columns with one value per row, in structs or not; lists and maps are refused. Source: Apache Parquet, File format.
+//! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages`
+//! checks the size and the encoding of a page before it allocates memory for it, the numbers of
+//! rows and values have to agree, and a panic of the decoder ends only the query. Supported are
+//! columns with one value per row, in structs or not; lists and maps are refused. Source: Apache
+//! Parquet, File format.
 
 mod content;
 mod pages;
@@ -262,8 +264,9 @@ impl ParquetReader {
         }
     }
 
-    /// The number of rows that a group declares, if its columns agree and have room for them. A column of nulls takes next to no bytes,
-    /// so that their number cannot be told from the size of the content.
+    /// The number of rows that a group declares, if its columns agree and have room for them. A
+    /// column of nulls takes next to no bytes, so that their number cannot be told from the size of
+    /// the content.
     fn row_count(&self, group: &RowGroupMetaData) -> Result<u64> {
         let rows = u64::try_from(group.num_rows())
             .map_err(|_| failed("a row group has a negative number of rows"))?;
@@ -310,7 +313,8 @@ thread_local! {
     static IS_DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread decodes a file. A panic of the decoder is then an error of the file, and ends the query alone.
+/// Whether this thread decodes a file. A panic of the decoder is then an error of the file, and
+/// ends the query alone.
 pub fn is_decoding() -> bool {
     IS_DECODING.get()
 }

@@ -1,7 +1,8 @@
-//! Reads the pages of a column chunk in order. Sizes that a file declares are checked before memory is allocated: all pages in
-//! memory count against one limit, and a compressed page may not expand beyond its declared size. The decoder is handed no encoding that
-//! it cannot decode, and as many values as the column chunk declares.
-//! Source: Apache Parquet, parquet.thrift, "PageHeader"; Encodings; Compression.
+//! Reads the pages of a column chunk in order. Sizes that a file declares are checked before memory
+//! is allocated: all pages in memory count against one limit, and a compressed page may not expand
+//! beyond its declared size. The decoder is handed no encoding that it cannot decode, and as many
+//! values as the column chunk declares. Source: Apache Parquet, parquet.thrift, "PageHeader";
+//! Encodings; Compression.
 
 use crate::parquet::content::{Content, failed};
 use crate::parquet::thrift::{Cursor, Error, Kind};
@@ -112,7 +113,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Reads `window_bytes` at a time. Errors: the chunk is not within the content, or has a negative size.
+    /// Reads `window_bytes` at a time. Errors: the chunk is not within the content, or has a
+    /// negative size.
     pub fn new(
         content: Arc<dyn Content>,
         memory: Memory,
@@ -321,7 +323,8 @@ impl Pages {
 }
 
 impl Pages {
-    /// Fails for an encoding that pages of this kind and type do not have. The decoder panics on some of them.
+    /// Fails for an encoding that pages of this kind and type do not have. The decoder panics on
+    /// some of them.
     fn check_encoding(&self, kind: usize, encoding: Encoding) -> Result<()> {
         use Encoding as E;
         let is_one = match (kind, encoding) {
@@ -437,7 +440,8 @@ impl Header {
     }
 }
 
-/// The encodings whose decoders allocate no memory by a size in the page alone. The decoders of the deltas of lengths and texts do.
+/// The encodings whose decoders allocate no memory by a size in the page alone. The decoders of the
+/// deltas of lengths and texts do.
 fn encoding(number: usize) -> Result<Encoding> {
     Ok(match number {
         0 => Encoding::PLAIN,
@@ -498,8 +502,9 @@ fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Resu
     Ok(content)
 }
 
-/// Decompresses blocks of LZ4 with their sizes before and after, in four bytes each, big-endian. The older of the two forms of LZ4 is
-/// not specified; this is what Hadoop writes. `None` if it is something else, or longer than `bytes`.
+/// Decompresses blocks of LZ4 with their sizes before and after, in four bytes each, big-endian.
+/// The older of the two forms of LZ4 is not specified; this is what Hadoop writes. `None` if it is
+/// something else, or longer than `bytes`.
 fn hadoop_lz4(mut compressed: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     let size = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes) as usize;

@@ -1,5 +1,6 @@
-//! Whether the matrix of rights (`tests/e2e/matrix.rs`) has a row for every operation of every service, and the matrix of refusals
-//! (`tests/e2e/refusals.rs`) one for every operation that changes something.
+//! Whether the matrix of rights (`tests/e2e/matrix.rs`) has a row for every operation of every
+//! service, and the matrix of refusals (`tests/e2e/refusals.rs`) one for every operation that
+//! changes something.
 
 use crate::request::operation::Operation;
 use crate::{blob, queue, table};

@@ -272,8 +272,8 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// Checks the user that the SAS is for, whose rights its signer vouches for (`saoid`) or wants to be checked (`suoid`).
-    /// Source: Create a user delegation SAS, "Specify a signed object ID".
+    /// Checks the user that the SAS is for, whose rights its signer vouches for (`saoid`) or wants
+    /// to be checked (`suoid`). Source: Create a user delegation SAS, "Specify a signed object ID".
     fn check_agent(&self) -> Result<()> {
         let (vouched, checked) = (self.optional("saoid"), self.optional("suoid"));
         if vouched.is_some() && checked.is_some() {

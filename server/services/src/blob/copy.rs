@@ -60,7 +60,8 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     }
 }
 
-/// Copy Blob From URL within this server. The source is read for its checksum alone: the copy shares its content.
+/// Copy Blob From URL within this server. The source is read for its checksum alone: the copy
+/// shares its content.
 async fn copy_own_blob(
     request: Request,
     source: Source,
@@ -105,8 +106,8 @@ fn copy_checked(
     }
 }
 
-/// Reads the source and compares its checksums with those claimed. Returns them with the conditions under which the source still has
-/// that content.
+/// Reads the source and compares its checksums with those claimed. Returns them with the conditions
+/// under which the source still has that content.
 fn checked_source(
     blobs: &BlobService,
     source: &Source,
@@ -127,7 +128,8 @@ fn checked_source(
     Ok((unchanged, computed))
 }
 
-/// Copy Blob From URL from another server: the content is here before the destination is looked at, as in Put Blob From URL.
+/// Copy Blob From URL from another server: the content is here before the destination is looked at,
+/// as in Put Blob From URL.
 async fn copy_remote_blob(
     request: Request,
     foreign: RemoteSource,
@@ -149,7 +151,8 @@ async fn copy_remote_blob(
     Ok(response_with_checksum(&outcome, &claimed, computed))
 }
 
-/// A copy as the blob that is put: the metadata and tags of the source where the request has none of its own.
+/// A copy as the blob that is put: the metadata and tags of the source where the request has none
+/// of its own.
 fn put_request(fetched: Fetched, copy: CopyBlob) -> PutBlob {
     let mut settings = copy.settings;
     if let Some(tags) = fetched.tags {
@@ -169,7 +172,8 @@ fn put_request(fetched: Fetched, copy: CopyBlob) -> PutBlob {
     }
 }
 
-/// The response shows the MD5 if the request claims one, else the CRC-64. Source: Copy Blob From URL, "Response headers".
+/// The response shows the MD5 if the request claims one, else the CRC-64. Source: Copy Blob From
+/// URL, "Response headers".
 fn response_with_checksum(
     outcome: &CopyOutcome,
     claimed: &Checksums,
@@ -284,15 +288,17 @@ struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
     metadata: Metadata,
-    /// `None` of a source on another server unless the request copies them, because they need a request of their own.
+    /// `None` of a source on another server unless the request copies them, because they need a
+    /// request of their own.
     tags: Option<Tags>,
 }
 
 /// The tags of a source on another server, if the request copies them.
 async fn remote_tags(request: &Request, foreign: &RemoteSource) -> Result<Option<Tags>> {
-    match copies_tags(request)? {
-        true => foreign.get_tags().await.map(Some),
-        false => Ok(None),
+    if copies_tags(request)? {
+        foreign.get_tags().await.map(Some)
+    } else {
+        Ok(None)
     }
 }
 
@@ -303,11 +309,10 @@ async fn fetch_remote(
     kind: (UploadKind, u64),
     tags: Option<Tags>,
 ) -> Result<Fetched> {
-    let (claimed, key) = (
-        source_checksums(request)?,
-        customer_key(&request.context, OWN)?,
-    );
-    let (headers, metadata) = (found.blob_headers(), found.metadata());
+    let claimed = source_checksums(request)?;
+    let key = customer_key(&request.context, OWN)?;
+    let headers = found.blob_headers();
+    let metadata = found.metadata();
     let blobs = &request.state.services.blobs;
     let upload = found.store(blobs, kind, claimed, key).await?;
     Ok(Fetched {

@@ -1,5 +1,5 @@
-//! Asynchronous copies from other servers: pending until the content has come, failed if it does not, and aborted if a
-//! client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
+//! Asynchronous copies from other servers: pending until the content has come, failed if it does
+//! not, and aborted if a client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
 use crate::blob::block_blob::refuse_overwrite;
 use crate::blob::copy::{copy_request, copy_response};

@@ -30,15 +30,18 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
-/// Bytes that are read, and time that passes, between two records of progress. After each the query waits for its next turn.
+/// Bytes that are read, and time that passes, between two records of progress. After each the query
+/// waits for its next turn.
 const PROGRESS_BYTES: usize = 4 << 20;
 const PROGRESS_TIME: Duration = Duration::from_millis(100);
 
-/// How long a query may compute without a row of its result: this long, and longer for each MiB that it has read.
+/// How long a query may compute without a row of its result: this long, and longer for each MiB
+/// that it has read.
 const FRUITLESS_TIME_MAX: Duration = Duration::from_secs(60);
 const FRUITLESS_TIME_MAX_PER_MIB: Duration = Duration::from_secs(1);
 
-/// Turns of all queries after their first: they leave half of the processors, and most threads, to other work.
+/// Turns of all queries after their first: they leave half of the processors, and most threads, to
+/// other work.
 static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Arc::new(Semaphore::new(processors.div_ceil(2)))

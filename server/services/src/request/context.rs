@@ -323,7 +323,8 @@ fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
     Ok(Some(version))
 }
 
-/// The host that a request is for. That of a URL in its first line replaces the header. Source: RFC 9112, section 3.2.2.
+/// The host that a request is for. That of a URL in its first line replaces the header. Source: RFC
+/// 9112, section 3.2.2.
 pub fn host(parts: &Parts) -> Result<String> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let header = hosts.next().map(text_of);
@@ -345,20 +346,6 @@ pub fn host(parts: &Parts) -> Result<String> {
 
 #[cfg(test)]
 pub mod tests {
-    #[test]
-    fn host_of_the_target_replaces_the_header() {
-        let of = |target: &str| {
-            let request = axum::http::Request::get(target).header(HOST, "127.0.0.1:1");
-            host(&request.body(()).unwrap().into_parts().0).unwrap()
-        };
-        assert_eq!(of("/a/b"), "127.0.0.1:1");
-        assert_eq!(of("http://evil.example/a/b"), "evil.example");
-        assert_eq!(
-            of("http://127.0.0.1:1@evil.example:2/a/b"),
-            "evil.example:2"
-        );
-    }
-
     use super::*;
 
     /// The accounts of the published signature vectors: `myaccount` has the bytes 0 to 63 as its key.
@@ -406,6 +393,20 @@ pub mod tests {
             request_id: "id".to_owned(),
         };
         *Context::new(&arrival, &accounts(), &parts).unwrap()
+    }
+
+    #[test]
+    fn host_of_the_target_replaces_the_header() {
+        let of = |target: &str| {
+            let request = axum::http::Request::get(target).header(HOST, "127.0.0.1:1");
+            host(&request.body(()).unwrap().into_parts().0).unwrap()
+        };
+        assert_eq!(of("/a/b"), "127.0.0.1:1");
+        assert_eq!(of("http://evil.example/a/b"), "evil.example");
+        assert_eq!(
+            of("http://127.0.0.1:1@evil.example:2/a/b"),
+            "evil.example:2"
+        );
     }
 
     #[test]

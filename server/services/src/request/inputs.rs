@@ -208,8 +208,9 @@ pub struct Inputs {
 /// Headers of which a request may have several: a row stands for all metadata, and the others are lists.
 const REPEATABLE: Inputs = headers(&[METADATA_PREFIX, "prefer"]);
 
-/// Inputs that are refused without a value, by operations that read them or change something. They decide what a request is about, or
-/// whether it happens at all: a client whose variable is empty would overwrite or delete what it did not mean.
+/// Inputs that are refused without a value, by operations that read them or change something. They
+/// decide what a request is about, or whether it happens at all: a client whose variable is empty
+/// would overwrite or delete what it did not mean.
 const NEVER_EMPTY: Inputs = union(&[
     headers(&[
         "if-match",
@@ -390,9 +391,11 @@ pub fn check_part(
     unread.check_unread(changes_state)
 }
 
-/// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter without one is not. Errors:
-/// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that stands twice: a handler would see one;
-/// `InvalidHeaderValue` or `InvalidQueryParameterValue` for one of [`NEVER_EMPTY`] that is. Names of headers are in lower case.
+/// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter
+/// without one is not. Errors: `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a
+/// header in `reads` that stands twice: a handler would see one; `InvalidHeaderValue` or
+/// `InvalidQueryParameterValue` for one of [`NEVER_EMPTY`] that is. Names of headers are in lower
+/// case.
 fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl Iterator<Item = (N, V)>,
     query: &Query,

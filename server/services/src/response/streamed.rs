@@ -31,7 +31,8 @@ pub trait ChunkSource: Send + Unpin + 'static {
         false
     }
 
-    /// The turns that reads of this kind share, if they must not take all threads. The first chunk is read without one.
+    /// The turns that reads of this kind share, if they must not take all threads. The first chunk
+    /// is read without one.
     fn turns(&self) -> Option<Arc<Semaphore>> {
         None
     }
@@ -260,7 +261,8 @@ impl<S: ChunkSource> Streamed<S> {
     }
 }
 
-/// Reads ahead on the blocking pool, once it is the turn of the source. Waiting for it takes no thread.
+/// Reads ahead on the blocking pool, once it is the turn of the source. Waiting for it takes no
+/// thread.
 fn start_reading<S: ChunkSource>(source: S, room: Room, left: Option<u64>) -> JoinHandle<Read<S>> {
     let turns = source.turns();
     let read = move || read_ahead(source, room, None, left);

@@ -378,7 +378,8 @@ impl Stores {
     }
 }
 
-/// How many forks there can be beside the store and connections: they have a quarter of the open files that the system allows.
+/// How many forks there can be beside the store and connections: they have a quarter of the open
+/// files that the system allows.
 pub fn forks_by_open_files(files: Option<u64>) -> usize {
     let forks = files.unwrap_or(u64::MAX) / 4 / FORK_HANDLES_MAX;
     usize::try_from(forks).unwrap_or(usize::MAX).max(1)

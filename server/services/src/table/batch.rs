@@ -263,7 +263,8 @@ fn parts_of(target: &str) -> Parts<'_> {
     }
 }
 
-/// Refuses an operation whose target names another account, or another fork, than that of the batch.
+/// Refuses an operation whose target names another account, or another fork, than that of the
+/// batch.
 fn check_account(request: &Request, target: &str) -> Result<()> {
     let (context, accounts) = (&request.context, &request.state.services.accounts);
     let Parts { host, place, .. } = parts_of(target);

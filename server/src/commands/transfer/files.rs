@@ -134,7 +134,8 @@ impl Target<'_> {
         Target { root }
     }
 
-    /// A new file; its directories are made. Both are for their owner alone. Error: the path leads out of the directory.
+    /// A new file; its directories are made. Both are for their owner alone. Error: the path leads
+    /// out of the directory.
     pub fn create(&self, path: &str) -> Result<BufWriter<TargetFile>> {
         check_inside(path)?;
         let path = self.root.join(path);

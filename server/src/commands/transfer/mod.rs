@@ -200,7 +200,8 @@ pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>> {
     export::write_to(&Client::new(Some(connection_string))?, root)
 }
 
-/// Imports a directory that [`unpack`] has made into the store of a connection string. Ends once `stop` is true.
+/// Imports a directory that [`unpack`] has made into the store of a connection string. Ends once
+/// `stop` is true.
 pub fn import_unpacked(
     connection_string: &str,
     root: &Path,

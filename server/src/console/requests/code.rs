@@ -19,8 +19,8 @@ const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 /// A longer body is that of a file.
 const BODY_BYTES_MAX: usize = 2 << 10;
 
-/// The request as curl, sent to `origin`, which is this server: the host name of a request is its client's choice, and no signature
-/// covers it.
+/// The request as curl, sent to `origin`, which is this server: the host name of a request is its
+/// client's choice, and no signature covers it.
 pub fn curl(record: &Record, origin: &str) -> String {
     // `-g`: brackets and braces of a target are no pattern.
     let mut command = format!(
@@ -51,7 +51,8 @@ pub fn curl(record: &Record, origin: &str) -> String {
     command
 }
 
-/// A target at this server, whatever it is: another first letter than a slash could make the host a user or a part of a port.
+/// A target at this server, whatever it is: another first letter than a slash could make the host a
+/// user or a part of a port.
 fn url_at(origin: &str, target: &str) -> String {
     let slash = if target.starts_with('/') { "" } else { "/" };
     format!("{origin}{slash}{target}")

@@ -1,4 +1,5 @@
-//! Pages of large containers, tables and queues stay short. Their times are measured by `lazurite-bench run pages`.
+//! Pages of large containers, tables and queues stay short. Their times are measured by
+//! `lazurite-bench run pages`.
 
 use super::*;
 
