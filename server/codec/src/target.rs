@@ -19,14 +19,29 @@ pub fn without_credentials(target: &str) -> Cow<'_, str> {
     }
     let target = target.split('#').next().unwrap_or_default();
     let target = without_user(target);
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if is_secret(&decode(name)) => format!("{name}=REDACTED"),
-        _ => pair.to_owned(),
-    });
-    let query = pairs.collect::<Vec<_>>().join("&");
-    let separator = if query.is_empty() { "" } else { "?" };
-    without_secret_parameters(&format!("{path}{separator}{query}")).into()
+    let query_at = memchr(b'?', target.as_bytes()).unwrap_or(target.len());
+    let mut shown = String::with_capacity(target.len());
+    push_without_secret_parameters(&mut shown, &target[..query_at]);
+    let mut rest = &target[query_at..];
+    // An empty query is left out.
+    while rest.len() > 1 || rest == "&" {
+        // With its separator, which may be part of an escape that makes it one.
+        let end = memchr(b'&', &rest.as_bytes()[1..]).map_or(rest.len(), |end| end + 1);
+        push_pair(&mut shown, &rest[..end]);
+        rest = &rest[end..];
+    }
+    shown.into()
+}
+
+/// Appends a separator and a parameter without its secret.
+fn push_pair(shown: &mut String, pair: &str) {
+    let name = pair[1..].split('=').next().unwrap_or_default();
+    if name.len() + 1 < pair.len() && is_secret(&decode(name)) {
+        shown.push_str(&pair[..=name.len()]);
+        shown.push_str("=REDACTED");
+    } else {
+        push_without_secret_parameters(shown, pair);
+    }
 }
 
 /// Whether a target certainly stays as it is: it begins with a path, and has no fragment, no secret parameter, and no escape in its query,
@@ -97,8 +112,13 @@ fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str
 /// A text in which each value of a secret parameter is cut, wherever it stands: in a query, in one that is a parameter of another, in a
 /// connection string, or in a sentence. It ends at the next ampersand, semicolon, quote, bracket, backslash or white space.
 pub fn without_secret_parameters(text: &str) -> String {
-    let bytes = text.as_bytes();
     let mut cut = String::with_capacity(text.len());
+    push_without_secret_parameters(&mut cut, text);
+    cut
+}
+
+fn push_without_secret_parameters(cut: &mut String, text: &str) {
+    let bytes = text.as_bytes();
     let mut kept_to = 0;
     for at in memchr2_iter(b'=', b'%', bytes) {
         // Not inside a value that was cut.
@@ -117,7 +137,7 @@ pub fn without_secret_parameters(text: &str) -> String {
         cut.push_str("=REDACTED");
         kept_to = value_at + end.unwrap_or(value.len());
     }
-    cut + &text[kept_to..]
+    cut.push_str(&text[kept_to..]);
 }
 
 /// Whether a value ends before this text. Neither Base64 nor percent-encoding has these letters.
@@ -208,6 +228,8 @@ mod tests {
             ("/a/c#s3cret", "/a/c"),
             ("/a/c?#s3cret", "/a/c"),
             ("/a/c?", "/a/c"),
+            ("/a/c?&", "/a/c?&"),
+            ("/a/c?&&x=1&", "/a/c?&&x=1&"),
             ("//user:s3cret@host/a", "//host/a"),
             ("http://host/a@b?c=d@e", "http://host/a@b?c=d@e"),
             ("/account/c//a@b", "/account/c//a@b"),
@@ -306,6 +328,7 @@ mod tests {
     fn a_signature_is_cut_wherever_it_stands() {
         for (text, cut) in [
             ("/a?sv=x&amp;sig=S", "/a?sv=x&amp;sig=REDACTED"),
+            ("/a?x&amp;code=S&amp;y", "/a?x&amp;code=REDACTED&amp;y"),
             ("/a?sv=x;sig=S", "/a?sv=x;sig=REDACTED"),
             ("not a url sig=S of mine", "not a url sig=REDACTED of mine"),
             (
@@ -322,6 +345,9 @@ mod tests {
             ("\u{e9}sig=\u{e9}", "\u{e9}sig=REDACTED"),
         ] {
             assert_eq!(without_secret_parameters(text), cut, "{text}");
+            if text.starts_with('/') {
+                assert_eq!(without_credentials(text), cut, "{text}");
+            }
         }
     }
 }
