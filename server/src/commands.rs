@@ -25,8 +25,6 @@ pub use transfer::{
 };
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
-use crate::codec::date;
-use crate::console::requests::{Record, is_history, read_history};
 use crate::state::Directories;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
 use std::fmt;
@@ -201,9 +199,6 @@ fn print_verified(path: &Path, label: &str, verified: &Verified) -> io::Result<(
 }
 
 fn dump(file: &Path) -> Result<ExitCode, String> {
-    if is_history(file) {
-        return dump_history(file);
-    }
     let fs = Environment::system(Durability::Process).fs;
     let mut out = BufWriter::new(std::io::stdout().lock());
     match dump_file(&fs, file, &mut out) {
@@ -215,31 +210,6 @@ fn dump(file: &Path) -> Result<ExitCode, String> {
         }
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// Prints a line for each request of the history, with the offset behind it.
-fn dump_history(file: &Path) -> Result<ExitCode, String> {
-    let cannot_read = |error| format!("{}: {error}", file.display());
-    let bytes = file
-        .metadata()
-        .map_err(|error| cannot_read(error.to_string()))?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    let mut written = writeln!(out, "{}, {} bytes", file.display(), bytes.len());
-    let print = |end: u64, record: Record| {
-        if written.is_ok() {
-            let (at, id) = (date::iso8601(record.at), &record.request_id);
-            let (method, target) = (record.method(), record.target());
-            let line = format!("{end} {at} {id} {} {method} {target}", record.status);
-            written = writeln!(out, "{}", plain(&line));
-        }
-    };
-    let (end, damage) = read_history(file, print).map_err(cannot_read)?;
-    if let Some(reason) = damage {
-        written = written.and_then(|()| writeln!(out, "{end} {reason}"));
-    }
-    let damages = usize::from(damage.is_some());
-    written = written.and_then(|()| writeln!(out, "{damages} places are damaged"));
-    finish(written.and_then(|()| out.flush()), damages == 0)
 }
 
 /// The exit status. A reader that has seen enough, such as `head`, closes the pipe: that is no failure.

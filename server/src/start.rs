@@ -9,7 +9,7 @@ use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
 use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
-use crate::console::requests::{History, Ring};
+use crate::console::requests::Ring;
 use crate::console::{self, Console};
 use crate::faults::Faults;
 use crate::layers::access_log::{AccessLog, Form};
@@ -165,15 +165,6 @@ impl Host<'_> {
         }
     }
 
-    /// Whether files can be kept beside the store.
-    fn has_directory(&self, cli: &Cli) -> bool {
-        let is_on_disk = match self {
-            Host::Program(_) => true,
-            Host::Process(guest) => guest.environment.is_none(),
-        };
-        is_on_disk && !cli.in_memory
-    }
-
     /// The environment of the store; `None` chooses by the flags.
     fn take_environment(&mut self) -> Option<Environment> {
         match self {
@@ -200,9 +191,7 @@ async fn serve_until_stopped(
         .map(|(service, listener)| announce::address_of(*service, listener));
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     announce::check_exposure(cli, &accounts, &addresses)?;
-    let keeps_history = host.has_directory(cli) && cli.requests_kept > 0;
     let (app, console) = open_app(cli, accounts, &mut host, out)?;
-    let history = keeps_history.then(|| History::start(&cli.location, app.requests.clone()));
     let threads = connection_threads()?;
     fill(cli, &app, &host, &threads).await?;
     if let Some(seconds) = cli.secondary_lag {
@@ -220,9 +209,6 @@ async fn serve_until_stopped(
     announce::closing(&services, "service is closing...", out);
     console.close();
     serving.stop().await;
-    if let Some(history) = history.flatten() {
-        history.end().await;
-    }
     let exported = export_on_exit(cli, &app).await;
     // What is not removed in time is removed at the next start.
     let _ = tokio::time::timeout(CLOSE_OTHERS_MAX, app.stores.close_others()).await;

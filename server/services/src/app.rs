@@ -177,7 +177,7 @@ impl OuterLayers {
         facts.report(app, store, &mut response);
         let ending = facts.ending.take();
         let refusal = refusal.or_else(|| response.extensions_mut().remove());
-        self.end(app, store, origin, facts, refusal, &mut response);
+        self.end(app, origin, facts, refusal, &mut response);
         if let Some(ending) = ending {
             ending.put(&mut response);
         }
@@ -233,7 +233,6 @@ impl OuterLayers {
     fn end(
         self,
         app: &App,
-        store: &Store,
         origin: &RequestOrigin,
         facts: ResponseFacts,
         refusal: Option<Box<WhyRefused>>,
@@ -246,7 +245,6 @@ impl OuterLayers {
             begun.copy_response(operation, response);
             let answer = Answer {
                 account: facts.account,
-                is_of_fork: store.fork.is_some(),
                 operation,
                 refusal,
                 response,

@@ -19,7 +19,7 @@ pub enum Command {
     },
     /// Show one file of a store as text: what it holds, where, and whether its checksums are right
     ///
-    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT, REQUESTS.log. Keys and values of users
+    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users
     /// stand in what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
     Dump {
         /// The file

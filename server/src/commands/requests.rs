@@ -99,10 +99,6 @@ fn line(request: &Value) -> String {
             _ => line.push_str(&format!(" ({value})")),
         }
     }
-    if request["earlier_run"] == true {
-        let date = at.split('T').next().unwrap_or_default();
-        line.push_str(&format!(" [earlier run, {date}]"));
-    }
     line
 }
 
@@ -120,14 +116,6 @@ mod tests {
         assert_eq!(
             line(&request),
             "19:00:00.123 404 GetBlob 1.2 ms GET /a/c/b BlobNotFound: The specified\u{fffd}blob does not exist. (storage-blob \u{fffd}[2J)"
-        );
-        let earlier = serde_json::json!({
-            "at": "2026-11-25T19:00:00.1234567Z", "status": 200, "operation": "GetBlob", "duration_ms": 1, "method": "GET",
-            "target": "/a/c/b", "earlier_run": true,
-        });
-        assert_eq!(
-            line(&earlier),
-            "19:00:00.123 200 GetBlob 1.0 ms GET /a/c/b [earlier run, 2026-11-25]"
         );
     }
 }

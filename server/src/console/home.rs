@@ -137,9 +137,9 @@ fn endpoints(console: &Console, visit: &Visit, account: &str) -> Markup {
 }
 
 fn errors(console: &Console) -> Markup {
-    let failed = console.requests.latest_errors(ERRORS_SHOWN, |record| {
-        !record.is_earlier && requests::is_shown(console, record)
-    });
+    let failed = console
+        .requests
+        .latest_errors(ERRORS_SHOWN, |record| requests::is_shown(console, record));
     html! {
         section {
             h2 { "Last errors" }

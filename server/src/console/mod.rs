@@ -21,7 +21,6 @@ mod layout;
 mod lists;
 mod names;
 mod open_pages;
-mod openapi;
 mod preview;
 mod queues;
 pub mod requests;
@@ -197,7 +196,6 @@ pub fn router(console: Arc<Console>) -> Router {
         let pages = Router::new()
             .route("/_lazurite/", get(home::page))
             .route("/_lazurite/connect/{account}", get(connect::page))
-            .route("/_lazurite/openapi.json", get(openapi::document))
             .route("/_lazurite/engine", get(engine::page))
             .route("/_lazurite/sas/{account}", get(sas::page))
             .route("/_lazurite/api/engine", get(engine::figures))

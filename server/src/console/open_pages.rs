@@ -89,7 +89,7 @@ pub async fn unknown(State(console): State<Arc<Console>>, request: Request) -> R
 fn nothing_there(console: &Console, path: &str) -> Failure {
     let pages = if console.settings.is_on {
         "/_lazurite/ (the console), /_lazurite/blobs, /_lazurite/queues, /_lazurite/tables, /_lazurite/requests, /_lazurite/advisor, \
-         /_lazurite/state, /_lazurite/engine, /_lazurite/api/requests, /_lazurite/api/status, /_lazurite/openapi.json (all that is JSON), "
+         /_lazurite/state, /_lazurite/engine, /_lazurite/api/requests, /_lazurite/api/status (all that is JSON), "
     } else {
         ""
     };

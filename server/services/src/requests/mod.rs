@@ -108,15 +108,11 @@ pub struct Record {
     /// Whose resource the request names; `None` if it was refused before that was known.
     pub account: Option<String>,
     /// The REST name; empty if the request got no further.
-    pub operation: Cow<'static, str>,
+    pub operation: &'static str,
     pub status: u16,
     pub refusal: Option<Box<WhyRefused>>,
     pub request_bytes: Option<u64>,
     pub response_bytes: Option<u64>,
-    /// Whether the request was for a fork, which ends with the process.
-    pub is_of_fork: bool,
-    /// Whether an earlier run of the server has answered the request: it counts in no figure of this one.
-    pub is_earlier: bool,
     /// A number for the container, queue or table; 0 if the request names none. Set by the ring.
     pub resource: u64,
     /// The request line, the headers, an empty line, and the headers of the response.
@@ -138,7 +134,7 @@ pub struct WhyRefused {
     /// In one phrase.
     pub reason: String,
     /// All that the response says, name by name.
-    pub details: Vec<(Cow<'static, str>, String)>,
+    pub details: Vec<(&'static str, String)>,
     /// The string that the client signed instead, if it is known.
     pub client_signed: Option<Box<ClientSigned>>,
 }
@@ -243,7 +239,7 @@ impl Record {
         let account = self.account.as_ref().map_or(0, String::capacity);
         let texts = self.head.capacity() + self.request_id.capacity() + account;
         let refusal = self.refusal.as_ref().map_or(0, |why| why.bytes());
-        RECORD_BYTES + texts + self.operation.len() + refusal
+        RECORD_BYTES + texts + refusal
     }
 }
 
@@ -327,8 +323,6 @@ pub struct Totals {
     /// Requests that were only counted.
     pub skipped: u64,
     pub kept: u64,
-    /// Those among the kept ones that earlier runs have answered.
-    pub kept_earlier: u64,
     /// The position of the newest.
     pub newest: u64,
 }
@@ -367,8 +361,6 @@ struct Kept {
     bytes: usize,
     /// The position of the newest record.
     newest: u64,
-    /// The position of the newest record of an earlier run.
-    newest_earlier: u64,
     /// The position behind which records may have their bodies.
     bodies_behind: u64,
 }
@@ -523,7 +515,6 @@ impl Ring {
     pub fn end(&self, begun: Begun, origin: &RequestOrigin, log: &RequestLog, answer: Answer<'_>) {
         let Answer {
             account,
-            is_of_fork,
             operation,
             refusal,
             response,
@@ -551,13 +542,11 @@ impl Ring {
             secure: origin.secure,
             request_id: origin.request_id.clone(),
             account,
-            operation: operation.into(),
+            operation,
             status: response.status().as_u16(),
             refusal,
             request_bytes: log.request_bytes(),
             response_bytes: response.body().size_hint().exact(),
-            is_of_fork,
-            is_earlier: false,
             resource: 0,
             head,
             bodies: begun.bodies,
@@ -588,25 +577,14 @@ impl Ring {
         drop((dropped, bodies));
     }
 
-    /// Keeps a record of an earlier run. Before the first request of this one.
-    pub fn restore(&self, record: Record) {
-        self.push(Record {
-            is_earlier: true,
-            ..record
-        });
-        let mut kept = self.kept();
-        kept.newest_earlier = kept.newest;
-    }
-
     pub fn totals(&self) -> Totals {
         let kept = self.kept();
         let skipped = self.skipped.0.load(Ordering::Relaxed);
         Totals {
-            seen: kept.newest - kept.newest_earlier + skipped,
+            seen: kept.newest + skipped,
             errors: self.errors.load(Ordering::Relaxed),
             skipped,
             kept: kept.len() as u64,
-            kept_earlier: (kept.len() - kept.behind(kept.newest_earlier).count()) as u64,
             newest: kept.newest,
         }
     }
@@ -675,8 +653,6 @@ impl Ring {
 /// How a request was answered.
 pub struct Answer<'a> {
     pub account: Option<String>,
-    /// Whether the request was for a fork.
-    pub is_of_fork: bool,
     pub operation: &'static str,
     pub refusal: Option<Box<WhyRefused>>,
     pub response: &'a Response<Body>,
@@ -762,7 +738,7 @@ impl WhyRefused {
     fn bytes(&self) -> usize {
         let texts = self.details.iter();
         let texts = texts.map(|(name, text)| name.len() + text.capacity());
-        let details = self.details.capacity() * size_of::<(Cow<'static, str>, String)>();
+        let details = self.details.capacity() * size_of::<(&'static str, String)>();
         let signed = self.client_signed.as_ref().map_or(0, |signed| {
             size_of::<ClientSigned>() + signed.text.capacity() + signed.mistake.len()
         });
@@ -775,7 +751,7 @@ impl WhyRefused {
         let details: Vec<_> = failure
             .details
             .iter()
-            .map(|(name, text)| (Cow::Borrowed(*name), without_secrets(text)))
+            .map(|(name, text)| (*name, without_secrets(text)))
             .collect();
         let detail = REASONS
             .into_iter()

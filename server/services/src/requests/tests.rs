@@ -26,7 +26,6 @@ fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u
     *response.status_mut() = status.try_into().unwrap();
     let answer = Answer {
         account: Some("a".to_owned()),
-        is_of_fork: false,
         operation: "GetBlob",
         refusal: None,
         response: &response,
@@ -138,7 +137,6 @@ fn resources_that_are_many_keep_a_share_of_the_ring() {
     assert_eq!((none.totals().kept, none.totals().newest), (1, 3));
 }
 
-/// A record as it is read from a file of the history.
 fn record(account: &str, service: ServiceKind, head: &str) -> Record {
     Record {
         number: 0,
@@ -149,13 +147,11 @@ fn record(account: &str, service: ServiceKind, head: &str) -> Record {
         secure: false,
         request_id: "id".to_owned(),
         account: Some(account.to_owned()),
-        operation: "GetBlob".into(),
+        operation: "GetBlob",
         status: 200,
         refusal: None,
         request_bytes: None,
         response_bytes: None,
-        is_of_fork: false,
-        is_earlier: true,
         resource: 0,
         head: head.into(),
         bodies: None,
@@ -206,7 +202,7 @@ fn a_resource_is_the_same_however_its_account_is_addressed() {
 }
 
 #[test]
-fn restored_requests_stay_within_the_bytes() {
+fn requests_stay_within_the_bytes() {
     let long = || "x".repeat(4000);
     let refusal = |details, mistake: String| {
         Some(Box::new(WhyRefused {
@@ -220,21 +216,17 @@ fn restored_requests_stay_within_the_bytes() {
         }))
     };
     let plain = || record("a", ServiceKind::Blob, "GET /a/c/b\n\n");
-    let texts: [&dyn Fn() -> Record; 5] = [
-        &|| Record {
-            operation: long().into(),
-            ..plain()
-        },
+    let texts: [&dyn Fn() -> Record; 4] = [
         &|| Record {
             account: Some(long()),
             ..plain()
         },
         &|| Record {
-            refusal: refusal(vec![(long().into(), String::new())], String::new()),
+            refusal: refusal(vec![("", long())], String::new()),
             ..plain()
         },
         &|| Record {
-            refusal: refusal(vec![(Cow::Borrowed(""), String::new()); 100], String::new()),
+            refusal: refusal(vec![("", String::new()); 100], String::new()),
             ..plain()
         },
         &|| Record {
@@ -245,7 +237,7 @@ fn restored_requests_stay_within_the_bytes() {
     for (field, text) in texts.iter().enumerate() {
         let ring = Ring::new(1000, 64 << 10);
         for _ in 0..100 {
-            ring.restore(text());
+            ring.push(text());
         }
         let kept = ring.totals().kept;
         assert!((1..=16).contains(&kept), "{field}: {kept}");
@@ -286,7 +278,7 @@ fn counts_hold_whatever_comes_and_each_resource_keeps_its_newest() {
             let name = if next(2) == 0 { 0 } else { next(12) };
             let length = next(3000) as usize;
             let head = format!("GET /a/c{name}/{}\n\n", "x".repeat(length));
-            ring.restore(record("a", ServiceKind::Blob, &head));
+            ring.push(record("a", ServiceKind::Blob, &head));
             let resource = ring.kept().records.back().unwrap().resource;
             served.entry(resource).or_default().push(number);
             check_counts(&ring);
@@ -310,7 +302,6 @@ fn bodies_of_the_oldest_go_before_requests_do() {
         let response = Response::new(Body::empty());
         let answer = Answer {
             account: Some("a".to_owned()),
-            is_of_fork: false,
             operation: "PutBlob",
             refusal: None,
             response: &response,
@@ -324,30 +315,6 @@ fn bodies_of_the_oldest_go_before_requests_do() {
     assert_eq!(newest.count(), 4, "half of the bytes");
     assert!(!records[4..].iter().any(has_body));
     assert_eq!(records[9].bodies().unwrap()[0].passed, 8 << 10);
-}
-
-#[test]
-fn restored_requests_are_dropped_first_and_never_counted() {
-    let ring = Ring::new(4, usize::MAX);
-    for _ in 0..3 {
-        ring.restore(Record {
-            status: 500,
-            ..record("a", ServiceKind::Blob, "GET /a\n\n")
-        });
-    }
-    let counts = || {
-        let totals = ring.totals();
-        (totals.seen, totals.errors, totals.kept, totals.kept_earlier)
-    };
-    assert_eq!(counts(), (0, 0, 3, 3));
-    serve(&ring, 1, "/a?comp=list", &[], 404);
-    assert_eq!(counts(), (1, 1, 4, 3));
-    serve(&ring, 2, "/a?comp=list", &[], 200);
-    assert_eq!(counts(), (2, 1, 4, 2));
-    for id in 3..10 {
-        serve(&ring, id, "/a?comp=list", &[], 200);
-    }
-    assert_eq!(counts(), (9, 1, 4, 0));
 }
 
 #[test]

@@ -186,7 +186,7 @@ export const size = (bytes) => (bytes === null ? "" : bytes < 1000 ? `${bytes} B
 /** A request, in the form of the server's JSON, as a row of a table of requests. */
 export const requestRow = (request) =>
   element("tr", { class: "new", "data-number": request.number },
-    element("td", {}, element("time", { datetime: request.at, title: request.at }, request.at.slice(11, 23)), request.earlier_run ? element("small", {}, ` earlier run, ${request.at.slice(0, 10)}`) : null),
+    element("td", {}, element("time", { datetime: request.at, title: request.at }, request.at.slice(11, 23))),
     element("td", {}, element("span", { class: `status s${Math.floor(request.status / 100)}` }, String(request.status))),
     element("td", {}, element("a", { href: request.href ?? `/_lazurite/requests/${encodeURIComponent(request.request_id)}` }, request.operation || request.method), request.plan ? element("small", {}, ` ${request.plan}`) : null),
     element("td", { class: "resource" },

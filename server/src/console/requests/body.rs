@@ -114,9 +114,6 @@ pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
 
 /// The section of the page of a request.
 pub fn section(record: &Record) -> Markup {
-    if record.is_earlier {
-        return html! { p.limits { "Bodies are kept as long as the server runs." } };
-    }
     let Some(bodies) = shown(record) else {
         return html! { p.limits { "Bodies are not kept: " code { "--requests-body-kib" } " is 0, or there was no room, or the client brought a key of its own." } };
     };

@@ -128,7 +128,7 @@ fn facts(record: &Record) -> Markup {
     let secure = if record.secure { " over HTTPS" } else { "" };
     html! {
         dl.facts {
-            div { dt { "Time" } dd { (date::iso8601(record.at)) @if record.is_earlier { ", in an earlier run of the server" } } }
+            div { dt { "Time" } dd { (date::iso8601(record.at)) } }
             div { dt { "Duration" } dd { (milliseconds(record)) } }
             div { dt { "Service" } dd { (record.service.title()) (secure) } }
             div { dt { "Client" } dd { (cut(&client(record), 300)) " at " (record.peer) } }

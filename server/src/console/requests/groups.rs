@@ -18,14 +18,14 @@ struct Group {
 
 fn key(record: &Record) -> (&str, u16, &str) {
     let code = record.refusal.as_ref().map_or("", |why| &*why.code);
-    (&record.operation, record.status, code)
+    (record.operation, record.status, code)
 }
 
 /// The most frequent kinds first, and how many kinds there are.
 fn groups(console: &Console) -> (Vec<Group>, usize) {
-    let errors = console.requests.latest_errors(usize::MAX, |record| {
-        !record.is_earlier && is_shown(console, record)
-    });
+    let errors = console
+        .requests
+        .latest_errors(usize::MAX, |record| is_shown(console, record));
     let mut places = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     // Newest first: the first of a kind is its newest.

@@ -1,8 +1,7 @@
-//! Requests as a file of other tools, and the page that opens such a file. Source: HTTP Archive (HAR) 1.2.
+//! Requests as a file of other tools. Source: HTTP Archive (HAR) 1.2.
 
 use crate::codec::date;
 use crate::console::Console;
-use crate::console::layout;
 use crate::console::requests::body::{self, Content, Shown};
 use crate::console::requests::{Record, Wanted, held, is_shown, url};
 use crate::console::respond::{Page, Visit, text};
@@ -13,7 +12,6 @@ use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use maud::html;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -97,35 +95,6 @@ fn content(body: Shown) -> Value {
         }
     }
     content
-}
-
-/// `/_lazurite/requests/open`: shows the requests of a file. The file is read in the page and sent nowhere.
-pub async fn open(State(console): State<Arc<Console>>) -> Page {
-    let content = html! {
-        (layout::trail(&[("Requests", layout::path(&["requests"], &[]))], "Open a HAR"))
-        h1 { "Requests of a file" }
-        p { "A HAR file, from this console or from another tool. It is read in this page and sent nowhere." }
-        section data-har hidden {
-            label { "File " input type="file" accept=".har,.json,application/json"; }
-            p.limits data-har-state role="status" {}
-            div.scroll tabindex="0" role="region" aria-label="Requests of the file" hidden {
-                div data-above {}
-                table.requests data-list {
-                    caption.hidden { "Requests of the file" }
-                    thead { tr {
-                        th scope="col" { "Time" } th scope="col" { "Status" } th scope="col" { "Operation" } th scope="col" { "Resource" }
-                        th.number scope="col" { "Duration" } th.number scope="col" { "Bytes" } th scope="col" { "Client" }
-                    } }
-                    tbody {}
-                }
-                div data-below {}
-            }
-            div data-har-entry {}
-        }
-        noscript { p.limits { "Opening a file needs JavaScript." } }
-        (layout::script("har.js"))
-    };
-    Ok(layout::page(&console, "Requests", "Open a HAR", content))
 }
 
 fn pairs(headers: &[Header]) -> Vec<Value> {

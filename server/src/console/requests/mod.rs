@@ -8,12 +8,10 @@ mod code;
 mod detail;
 mod groups;
 mod har;
-mod history;
 mod live;
 mod related;
 
 pub use crate::requests::{Record, Ring};
-pub use history::{History, is_history, read as read_history};
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
@@ -49,7 +47,6 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/requests", get(page))
         .route("/_lazurite/requests/live", get(live::events))
         .route("/_lazurite/requests.har", get(har::export))
-        .route("/_lazurite/requests/open", get(har::open))
         .route("/_lazurite/requests/{id}", get(detail::page))
         .route("/_lazurite/requests/{id}/again", post(again::send))
         .route("/_lazurite/requests/{id}/body/{side}", get(body::page))
@@ -265,7 +262,6 @@ fn requests_page(console: &Console, visit: &Visit) -> Html {
         p.limits {
             "Showing the last " span data-shown { (rows.len()) } ". " span data-seen { (count(totals.seen)) } " came since the start. "
             (count(totals.kept)) " are kept"
-            @if totals.kept_earlier > 0 { ", " (count(totals.kept_earlier)) " of them from earlier runs" }
             ": the newest, and up to " (crate::requests::OF_RESOURCE_MAX) " of each container, queue and table that busier ones push out."
             @if totals.skipped > 0 { " " (count(totals.skipped)) " came too fast to be kept." }
             span data-live-state role="status" {}
@@ -299,7 +295,6 @@ fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
             button { "Filter" }
             button type="button" data-act="pause" aria-pressed="false" hidden { "Pause" }
             a.quiet.button href=(har) download { "Save as HAR" }
-            a.quiet.button href=(layout::path(&["requests", "open"], &[])) { "Open a HAR" }
         }
     }
 }
@@ -345,7 +340,7 @@ fn row(record: &Record) -> Markup {
     let why = record.refusal.as_ref();
     html! {
         tr data-number=(record.number) {
-            td { (layout::time_of_day(record.at)) @if record.is_earlier { " " small { "earlier run, " (date(record)) } } }
+            td { (layout::time_of_day(record.at)) }
             td { span.status.{ "s" (record.status / 100) } { (record.status) } }
             td {
                 a href=(layout::path(&["requests", &record.request_id], &[])) { @if record.operation.is_empty() { (record.method()) } @else { (record.operation) } }
@@ -365,12 +360,6 @@ fn row(record: &Record) -> Markup {
             }
         }
     }
-}
-
-/// The date of a request of an earlier run, which may have come on another day.
-fn date(record: &Record) -> String {
-    let at = crate::codec::date::iso8601(record.at);
-    at.split('T').next().unwrap_or_default().to_owned()
 }
 
 /// A target without its percent encoding, so that filters and names can be read; as it was sent if decoding would hide something.
@@ -415,7 +404,6 @@ fn summary(record: &Record) -> Value {
         "version": version(record),
         "partition": partition(record),
         "peer": record.peer.to_string(),
-        "earlier_run": record.is_earlier,
         "plan": plan(record),
     })
 }

@@ -5,7 +5,7 @@ const http = require("node:http");
 const { after, before, describe, it } = require("node:test");
 const { BlobServiceClient } = require("@azure/storage-blob");
 const { eventually } = require("../harness.js");
-const { EVIL, account, all, base, blobs, connection, once, opened, orders, photos, queues, sales, seeded, start, stop, table } = require("./setup.js");
+const { account, all, base, blobs, connection, once, opened, orders, photos, queues, sales, seeded, start, stop, table } = require("./setup.js");
 
 describe("the console", () => {
   before(start);
@@ -38,18 +38,8 @@ describe("the console", () => {
     await context.close();
   });
 
-  it("opens a HAR file in the page, markup in it included, and draws the engine's charts", async () => {
-    const { page, context, complaints } = await opened("requests/open");
-    const archive = JSON.parse(await (await fetch(`${base}requests.har`)).text());
-    archive.log.entries.unshift({ startedDateTime: "2026-11-26T00:00:00Z", time: 1, comment: `Bad: ${EVIL}`, _operation: EVIL, request: { method: EVIL, url: `http://h/${EVIL}`, headers: [{ name: "user-agent", value: EVIL }], postData: { text: EVIL } }, response: { status: 400, headers: [] } });
-    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "saved.har", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(archive)) });
-    await page.getByText(/^Showing .* of saved.har/).waitFor();
-    await page.locator("tbody tr a").first().click();
-    await page.getByRole("region", { name: "Request body" }).waitFor();
-    assert.equal(await page.evaluate(() => document.documentElement.dataset.ran), undefined);
-    await page.getByLabel("File", { exact: true }).setInputFiles({ name: "no.har", mimeType: "application/json", buffer: Buffer.from("[") });
-    await page.getByText("no.har is not a HAR file").waitFor();
-    await page.goto(`${base}engine`);
+  it("draws the engine's charts", async () => {
+    const { page, context, complaints } = await opened("engine");
     await page.waitForFunction(() => document.querySelector('[data-chart="put"] polyline').getAttribute("points").split(" ").length >= 2);
     assert.deepEqual(complaints, []);
     await context.close();

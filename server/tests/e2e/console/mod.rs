@@ -3,7 +3,6 @@
 
 mod blobs;
 mod bodies;
-mod history;
 mod queues;
 mod sas;
 mod sizes;
