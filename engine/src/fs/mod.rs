@@ -80,6 +80,9 @@ pub trait Fs: Send + Sync + Debug {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogWrites {
     /// When the write returns: the death of the process takes nothing.
+/// Zeros that a write to a log ends with at most. The next write replaces them.
+pub(crate) const LOG_TAIL_BYTES: usize = 16;
+
     AtOnce,
     /// When a sync returns that began after the write. Bytes behind a write may become zeros, to the end of its page.
     AtSync,
@@ -126,7 +129,8 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` is not cut below its length.
+    /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` whose blocks
+    /// are allocated is not cut below its length, but may have zeros there.
     fn set_length(&self, length: u64) -> io::Result<()>;
     /// For models of disks: a sync has failed. Unsynced changes stay readable and never become durable, not even by a later sync.
     /// Does nothing on a real disk.

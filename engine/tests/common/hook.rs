@@ -13,6 +13,7 @@ type Hook = dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync;
 pub struct HookFs {
     inner: Arc<dyn Fs>,
     hook: Arc<Hook>,
+    writes_at_once: bool,
 }
 
 impl fmt::Debug for HookFs {
@@ -29,6 +30,16 @@ impl HookFs {
         HookFs {
             inner: Arc::new(inner),
             hook: Arc::new(hook),
+            writes_at_once: false,
+        }
+    }
+
+    /// Writes logs at once, as a disk that refuses `O_DIRECT`, whatever the store asks for.
+    pub fn at_once(self) -> HookFs {
+        let writes_at_once = true;
+        HookFs {
+            writes_at_once,
+            ..self
         }
     }
 
@@ -59,6 +70,11 @@ impl Fs for HookFs {
     }
 
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
+        let writes = if self.writes_at_once {
+            LogWrites::AtOnce
+        } else {
+            writes
+        };
         Ok(self.wrap(path, self.inner.open_log(path, length, writes)?))
     }
 

@@ -30,7 +30,8 @@ pub enum Operation {
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It answers this error. A failed write has written its first half; the changes that a failed sync was for are lost.
+    /// It answers this error. A failed write has written its first half, but nothing if the disk was full before; the changes that a
+    /// failed sync was for are lost.
     Error(io::ErrorKind),
     /// It panics.
     Panic,
@@ -71,7 +72,7 @@ struct Holds {
 struct State {
     fault: Option<Fault>,
     counted: u64,
-    fired: bool,
+    failed: u64,
 }
 
 impl FaultFs {
@@ -133,7 +134,7 @@ impl FaultFs {
     /// How many calls counted since [`FaultFs::set`], and whether one has failed.
     pub fn seen(&self) -> (u64, bool) {
         let state = self.state();
-        (state.counted, state.fired)
+        (state.counted, state.failed > 0)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -153,7 +154,7 @@ impl FaultFs {
         }
         state.counted += 1;
         let fails = state.counted == fault.nth || (fault.sticky && state.counted > fault.nth);
-        state.fired |= fails;
+        state.failed += u64::from(fails);
         let failure = fails.then_some(fault.failure);
         drop(guard);
         match failure {
@@ -252,7 +253,9 @@ impl File for FaultFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Err(error) = self.fs.check(Operation::Write, &self.path) {
-            self.file.write_at(&bytes[..bytes.len() / 2], offset)?;
+            let was_full = error.kind() == io::ErrorKind::StorageFull && self.fs.state().failed > 1;
+            let written = if was_full { 0 } else { bytes.len() / 2 };
+            self.file.write_at(&bytes[..written], offset)?;
             return Err(error);
         }
         self.file.write_at(bytes, offset)
