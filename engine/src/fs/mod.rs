@@ -60,8 +60,12 @@ pub trait Fs: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory that is empty; an error if it is not.
     fn remove_directory(&self, path: &Path) -> io::Result<()>;
+    /// Opens a directory, to sync it.
+    fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>>;
     /// Makes creations, renames and removals in the directory durable.
-    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.open_directory(path)?.sync()
+    }
     /// How much space there is where `path` lies; `None` where that is not known or not limited.
     fn space(&self, path: &Path) -> Option<Space> {
         let _ = path;
@@ -76,13 +80,13 @@ pub trait Fs: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 
+/// Zeros that a write to a log ends with at most. The next write replaces them.
+pub(crate) const LOG_TAIL_BYTES: usize = 16;
+
 /// When the bytes written to a log have to be with the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogWrites {
     /// When the write returns: the death of the process takes nothing.
-/// Zeros that a write to a log ends with at most. The next write replaces them.
-pub(crate) const LOG_TAIL_BYTES: usize = 16;
-
     AtOnce,
     /// When a sync returns that began after the write. Bytes behind a write may become zeros, to the end of its page.
     AtSync,
@@ -114,6 +118,12 @@ pub enum Lock {
     Taken(Box<dyn LockGuard>),
     /// Another holder has it: its process id, 0 when unknown.
     Held(u32),
+}
+
+/// A directory that is open, so that syncing it takes no file handle.
+pub trait OpenDirectory: Send + Sync + Debug {
+    /// Makes creations, renames and removals in it durable.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// Holds a lock file until dropped.

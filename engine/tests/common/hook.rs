@@ -1,6 +1,6 @@
 //! A file system that calls a hook before each sync and each write: to count them, to hold them up, to fail them.
 
-use lazurite_engine::fs::{File, Fs, Lock, LogWrites, Operation, Space};
+use lazurite_engine::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Operation, Space};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -94,9 +94,12 @@ impl Fs for HookFs {
         self.inner.remove_directory(path)
     }
 
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        (self.hook)(Operation::SyncDirectory, path)?;
-        self.inner.sync_directory(path)
+    fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>> {
+        Ok(Arc::new(HookDirectory {
+            hook: self.hook.clone(),
+            path: path.to_path_buf(),
+            inner: self.inner.open_directory(path)?,
+        }))
     }
 
     fn space(&self, path: &Path) -> Option<Space> {
@@ -105,6 +108,25 @@ impl Fs for HookFs {
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         self.inner.lock(path)
+    }
+}
+
+struct HookDirectory {
+    hook: Arc<Hook>,
+    path: PathBuf,
+    inner: Arc<dyn OpenDirectory>,
+}
+
+impl fmt::Debug for HookDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
+}
+
+impl OpenDirectory for HookDirectory {
+    fn sync(&self) -> io::Result<()> {
+        (self.hook)(Operation::SyncDirectory, &self.path)?;
+        self.inner.sync()
     }
 }
 
