@@ -274,7 +274,8 @@ impl Db {
         self.parts().health.failure().cloned()
     }
 
-    /// `Some` while background work fails for lack of space or of file handles; it is tried again every second.
+    /// `Some` while background work fails for lack of space or of file handles; it is tried again
+    /// every second.
     pub fn space_failure(&self) -> Option<Error> {
         self.work().shortage()
     }

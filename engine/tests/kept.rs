@@ -287,7 +287,8 @@ fn reusing_config(choices: &mut Choices, durability: Durability) -> Config {
     }
 }
 
-/// Writes a batch, and flushes now and then: then the log segments before the last one are used again.
+/// Writes a batch, and flushes now and then: then the log segments before the last one are used
+/// again.
 fn write_and_flush(db: &Db, choices: &mut Choices) {
     let a = keyspace(db, "a");
     let is_long = choices.one_in(30);

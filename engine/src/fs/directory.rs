@@ -27,7 +27,8 @@ struct Owner {
     /// Held for reading while names are changed.
     is_owner: RwLock<bool>,
     guard: Mutex<Option<Box<dyn LockGuard>>>,
-    /// Open all the time, because there may be no file handle left when a name has to become durable. `None` where nothing is synced.
+    /// Open all the time, because there may be no file handle left when a name has to become
+    /// durable. `None` where nothing is synced.
     open: Option<Arc<dyn OpenDirectory>>,
 }
 

@@ -153,7 +153,8 @@ const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 /// How often one is asked for.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
-/// Opens something, and waits while the process or the system has no file descriptor left: connections may have them all, and close.
+/// Opens something, and waits while the process or the system has no file descriptor left:
+/// connections may have them all, and close.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {

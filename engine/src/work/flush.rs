@@ -251,8 +251,9 @@ impl Work {
         next.map_err(|number| overlap(&self.parts.directory, number))
     }
 
-    /// Appends an edit that adds the SSTables `added`. After a failure that passes the edit is certainly not there, and neither
-    /// need they be. After any other one they may be referenced: they stay, and writing stops.
+    /// Appends an edit that adds the SSTables `added`. After a failure that passes the edit is
+    /// certainly not there, and neither need they be. After any other one they may be referenced:
+    /// they stay, and writing stops.
     pub(crate) fn append_or_remove(
         &self,
         manifest: &mut Manifest,

@@ -105,7 +105,8 @@ impl Work {
         self.run_maintenance()
     }
 
-    /// A lack of space or of file handles passes; any other failure of background work stops writing.
+    /// A lack of space or of file handles passes; any other failure of background work stops
+    /// writing.
     pub(super) fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
         match &result {
             Ok(_) => lock(&self.shortages)[job as usize] = None,

@@ -145,7 +145,8 @@ impl WalWriter {
         let length = self.segment.length;
         let room = length.saturating_sub(self.end) as usize;
         let zeroed = self.segment.file.write(&vec![0; room.min(bytes)], self.end);
-        // A file system that never writes in place has no space for the zeros either. There the segment is cut short.
+        // A file system that never writes in place has no space for the zeros either. There the
+        // segment is cut short.
         let kept = match zeroed {
             Err(Error::NoSpace { .. }) => self.end,
             zeroed => zeroed.map(|()| self.end.max(length))?,
