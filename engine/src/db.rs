@@ -118,11 +118,7 @@ impl Db {
         let id = trees.len() as u32;
         let fields = vec![Field::Keyspace(id, name.to_owned())];
         let appended = manifest.append(VersionEdit { fields });
-        appended.inspect_err(|error| {
-            if !matches!(error, Error::NoSpace { .. }) {
-                parts.health.fail(error);
-            }
-        })?;
+        appended.inspect_err(|error| parts.health.note(error))?;
         let tree = Arc::new(Tree::new(
             parts.trees.instance(),
             id,
@@ -278,7 +274,8 @@ impl Db {
         self.parts().health.failure().cloned()
     }
 
-    /// `Some` while background work fails for lack of space; it is tried again every second.
+    /// `Some` while background work fails for lack of space or of file handles; it is tried again
+    /// every second.
     pub fn space_failure(&self) -> Option<Error> {
         self.work().shortage()
     }

@@ -45,7 +45,7 @@ pub use dump::dump_file;
 pub use fs::environment::Environment;
 pub use fs::ids::{IdSource, RandomIds};
 #[cfg(any(test, feature = "testing"))]
-pub use fs::testing::{CountingIds, test_seeds};
+pub use fs::testing::{Choices, CountingIds, test_seeds};
 pub use snapshot::{Scan, Snapshot};
 pub use stats::Stats;
 pub use transaction::Transaction;

@@ -112,6 +112,7 @@ impl Script {
             }
             // These promise that nothing was written.
             Err(Error::NoSpace { .. } | Error::ReadOnly { .. } | Error::Closed) => {}
+            Err(error) if lacks_handle(&error) => {}
             Err(_) => self.history.push((changes, Outcome::InDoubt)),
         }
     }
@@ -130,6 +131,27 @@ impl Script {
             }
         }
         states.contains(found)
+    }
+
+    /// Ends the fault, and writes: the store takes it and has lost nothing.
+    fn check_resumes(&mut self, store: &Store, context: &str) {
+        self.faults.set(None);
+        let failure = store.db.failure();
+        assert!(failure.is_none(), "{context}: {failure:?}");
+        let before = self.history.len();
+        for _ in 0..20 {
+            self.write(store);
+            store.db.step().unwrap();
+        }
+        let writes = self.history.len() - before;
+        assert_eq!(writes, 20, "{context}: writes do not resume");
+        let found = store.dump().unwrap();
+        assert!(
+            self.explains(&found, self.history.len()),
+            "{context}: wrong after the fault"
+        );
+        self.check_after_crash(context, Keep::Nothing, 1);
+        self.check_after_crash(context, Keep::Everything, 1);
     }
 
     /// Cuts the power, opens what is left, and compares.
@@ -200,6 +222,11 @@ fn at_every_call(
         }
         check(script, ended, &context);
     }
+}
+
+/// Whether a call was refused because no file handle was left.
+fn lacks_handle(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.raw_os_error().is_some())
 }
 
 fn fault(operation: Option<Operation>, error: ErrorKind, sticky: bool) -> Fault {
@@ -474,23 +501,31 @@ fn a_full_disk_loses_nothing_and_passes() {
                         "{context}: {:?}",
                         store.db.failure()
                     );
-                    script.faults.set(None);
-                    let before = script.history.len();
-                    for _ in 0..20 {
-                        script.write(&store);
-                        store.db.step().unwrap();
+                    script.check_resumes(&store, context);
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn a_process_without_a_file_handle_refuses_work_and_loses_nothing() {
+    for seed in seeds() {
+        for (durability, sticky) in [(Durability::Disk, true), (Durability::Process, false)] {
+            let fault = Fault {
+                failure: Failure::NoHandle,
+                ..fault(None, ErrorKind::Other, sticky)
+            };
+            at_every_call(
+                seed,
+                durability,
+                &fault,
+                |mut script, ended, context| match ended {
+                    Ok(store) => script.check_resumes(&store, context),
+                    Err(error) => {
+                        assert!(lacks_handle(&error), "{context}: {error}");
+                        script.check_after_crash(context, Keep::Everything, 1);
                     }
-                    assert_eq!(
-                        script.history.len(),
-                        before + 20,
-                        "{context}: writes do not resume"
-                    );
-                    let found = store.dump().unwrap();
-                    assert!(
-                        script.explains(&found, script.history.len()),
-                        "{context}: wrong after it was full"
-                    );
-                    script.check_after_crash(context, Keep::Nothing, 1);
                 },
             );
         }

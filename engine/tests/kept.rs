@@ -4,13 +4,13 @@
 mod common;
 
 use common::hook::HookFs;
-use common::{DIRECTORY, environment};
+use common::{Choices, DIRECTORY, environment, scale};
 use lazurite_engine::fs::{
-    Failure, Fault, FaultFs, Fs, Keep, ManualClock, MemoryFs, Operation, SystemClock,
+    DiskFs, Failure, Fault, FaultFs, Fs, Keep, ManualClock, MemoryFs, Operation, SystemClock,
 };
 use lazurite_engine::{
     Background, Batch, Config, CutReason, Db, Direction, Durability, Environment, Error, KeyRange,
-    Keyspace, KeyspaceOptions, remove_store,
+    Keyspace, KeyspaceOptions, remove_store, test_seeds,
 };
 use std::future::Future;
 use std::io;
@@ -273,6 +273,78 @@ fn a_group_that_was_refused_leaves_no_records() {
     let db = stepped(&after, Durability::Process).unwrap();
     assert!(db.get(&keyspace(&db, "a"), b"refused").unwrap().is_none());
     assert!(db.recovered().cut_off.is_empty(), "{:?}", db.recovered());
+}
+
+/// A store with short log segments, which are soon used again.
+fn reusing(path: &Path, fs: impl Fs + 'static, config: &Config) -> Db {
+    Db::open_with(path, config.clone(), environment(Arc::new(fs))).unwrap()
+}
+
+fn reusing_config(choices: &mut Choices, durability: Durability) -> Config {
+    Config {
+        wal_segment_bytes: 5000 + choices.below(10_000) as usize,
+        ..config(durability)
+    }
+}
+
+/// Writes a batch, and flushes now and then: then the log segments before the last one are used
+/// again.
+fn write_and_flush(db: &Db, choices: &mut Choices) {
+    let a = keyspace(db, "a");
+    let is_long = choices.one_in(30);
+    let length = choices.below(if is_long { 20_000 } else { 300 });
+    let value = vec![choices.below(256) as u8; length as usize];
+    write(db, |batch| batch.put(&a, &choices.key(), &value));
+    if choices.one_in(20) {
+        db.flush(&a).unwrap();
+    }
+}
+
+#[test]
+fn the_death_of_the_process_cuts_nothing_off_a_log_segment_that_was_used_before() {
+    let modes = [
+        (Durability::Process, false),
+        (Durability::Disk, false),
+        (Durability::Disk, true),
+    ];
+    for seed in test_seeds((8.0 * scale()) as u64) {
+        for (durability, at_once) in modes {
+            let choices = &mut Choices(seed);
+            let config = reusing_config(choices, durability);
+            let memory = MemoryFs::crashable();
+            let mut disk = HookFs::new(memory.clone(), |_, _| Ok(()));
+            if at_once {
+                disk = disk.at_once();
+            }
+            let db = reusing(DIRECTORY.as_ref(), disk, &config);
+            for write in 0..300 {
+                write_and_flush(&db, choices);
+                let left = memory.crash(seed, Keep::Everything);
+                let next = reusing(DIRECTORY.as_ref(), left, &config);
+                let cut_off = &next.recovered().cut_off;
+                let context = format!("seed {seed}, {durability:?}, {at_once}, write {write}");
+                assert!(cut_off.is_empty(), "{context}: {cut_off:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_abandoned_store_on_a_disk_cuts_nothing_off_a_log_segment_that_was_used_before() {
+    for seed in test_seeds((3.0 * scale()) as u64) {
+        let choices = &mut Choices(seed);
+        let place = tempfile::tempdir().unwrap();
+        let config = reusing_config(choices, Durability::Disk);
+        for life in 0..3 {
+            let db = reusing(place.path(), DiskFs::default(), &config);
+            let cut_off = &db.recovered().cut_off;
+            assert!(cut_off.is_empty(), "seed {seed}, {life}: {cut_off:?}");
+            for _ in 0..100 + choices.below(100) {
+                write_and_flush(&db, choices);
+            }
+            db.abandon();
+        }
+    }
 }
 
 #[test]

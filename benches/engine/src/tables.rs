@@ -132,6 +132,15 @@ pub(crate) const GROUPS: &[(&str, &[Line])] = &[
         line("overwrite", "write_amplification", "... write amplification", Less),
         line("overwrite", "space", "... space / logical, idle", Less),
     ]),
+    ("two writers that never pause, not synced", &[
+        line("sustained", "per_s", "rows of 100 B, puts/s", More),
+        line("sustained", "slowest_second", "... slowest second / mean", More),
+        line("sustained", "worst_us", "... worst us", Less),
+        line("sustained-large", "per_s", "values of 48 KiB, puts/s", More),
+        line("sustained-large", "slowest_second", "... slowest second / mean", More),
+        line("sustained-large", "worst_us", "... worst us", Less),
+        line("sustained-large", "space_most", "... most space / logical, meanwhile", Less),
+    ]),
     ("reads", &[
         line("readrandom", "t1_per_s", "readrandom hot, gets/s", More),
         line("readrandom", "t1_p50_us", "... p50 us", Less),

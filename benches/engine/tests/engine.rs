@@ -24,7 +24,7 @@ fn every_workload_is_right_on_every_engine_and_survives_a_kill() {
         "F: 50 reads, 50 read-modify-writes, /s",
         "open after a kill, ms",
         "bars",
-        "24 workloads, every answer was right",
+        "26 workloads, every answer was right",
     ] {
         assert!(out.contains(line), "no line `{line}` in\n{out}");
     }

@@ -1,6 +1,6 @@
 //! Kind: what a life is made of.
 
-use crate::choices::Choices;
+use lazurite_engine::Choices;
 
 /// What a life is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

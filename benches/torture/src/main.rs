@@ -6,7 +6,6 @@
 
 mod access;
 mod actors;
-mod choices;
 mod cli;
 mod finding;
 mod kind;

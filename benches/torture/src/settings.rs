@@ -1,7 +1,7 @@
 //! Settings: random options of a store, mostly absurdly small ones, so that minutes cover hours.
 
-use crate::choices::Choices;
 use crate::model::KEYSPACES;
+use lazurite_engine::Choices;
 use lazurite_engine::{Compression, Config, Durability, KeyspaceOptions};
 
 /// Shorter values of a batch are never in the value log.

@@ -12,7 +12,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of the engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused; reads may be retried, a failed write leaves the `Db` read-only.
+    /// The operating system refused; reads may be retried, a failed write leaves the `Db`
+    /// read-only. A process without a free file handle is refused only the work that needs one: it
+    /// may be tried again.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The attempt, as a verb: `open`, `read`, `sync`.
@@ -109,6 +111,22 @@ pub enum Error {
     Closed,
 }
 
+/// The numbers of the operating system's errors about a process, and a system, with too many open
+/// files: `EMFILE` and `ENFILE`.
+#[cfg(unix)]
+pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[24, 23];
+/// The number of the operating system's error about too many open files:
+/// `ERROR_TOO_MANY_OPEN_FILES`.
+#[cfg(windows)]
+pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[4];
+
+/// Whether nothing was opened because no file handle was left. Only calls that open something
+/// answer that.
+pub(crate) fn lacks_handle(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    number.is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number))
+}
+
 impl Error {
     /// The operating system's refusal of `action` on `path`. A full disk is a variant of its own, because it is temporary.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
@@ -131,6 +149,16 @@ impl Error {
             action: "sync",
             path: path.to_path_buf(),
             source: Arc::new(source),
+        }
+    }
+
+    /// Whether the work may be tried again once there is space, or a free file handle. A lack of
+    /// either is noticed before anything has changed, or what has changed is undone.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Error::NoSpace { .. } => true,
+            Error::Io { source, .. } => lacks_handle(source),
+            _ => false,
         }
     }
 

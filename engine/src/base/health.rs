@@ -72,7 +72,7 @@ impl Health {
 
     /// As `fail`, unless the failure passes.
     pub(crate) fn note(&self, error: &Error) {
-        if !matches!(error, Error::NoSpace { .. } | Error::Closed) {
+        if !error.is_passing() && !matches!(error, Error::Closed) {
             self.fail(error);
         }
     }

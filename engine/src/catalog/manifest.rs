@@ -66,7 +66,7 @@ impl Manifest {
     pub(crate) fn write_new(&mut self) -> Result<()> {
         let number = self.next_file();
         let written = self.write_numbered(number);
-        if matches!(written, Err(Error::NoSpace { .. })) {
+        if written.as_ref().is_err_and(Error::is_passing) {
             // Not yet the current one: an orphan that only takes space.
             let name = FileName::Numbered(FileKind::Manifest, number);
             let _ = self.directory.remove(name);
@@ -118,8 +118,9 @@ impl Manifest {
         self.ended.get_or_insert(Error::Closed);
     }
 
-    /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the disk is full; after any other failure
-    /// the edit may or may not be found, every later one is refused with the same error, and the caller must stop writing.
+    /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the failure
+    /// passes; after any other one the edit may or may not be found, every later one is refused
+    /// with the same error, and the caller must stop writing.
     pub(crate) fn append(&mut self, edit: VersionEdit) -> Result<()> {
         self.try_edit(|manifest| manifest.try_append(edit))
     }
@@ -130,7 +131,7 @@ impl Manifest {
         }
         let done = edit(self);
         if let Err(error) = &done
-            && !matches!(error, Error::NoSpace { .. })
+            && !error.is_passing()
         {
             self.ended = Some(error.clone());
         }
@@ -169,8 +170,9 @@ impl Manifest {
         let before = self.state.clone();
         apply(&mut self.state, edit);
         if let Err(error) = self.write_new() {
-            // If the disk is full CURRENT was not switched: the old manifest is in force, and the new one an orphan whose number is
-            // skipped. After any other failure it may have been, and the caller stops writing.
+            // If the failure passes CURRENT was not switched: the old manifest is in force, and the
+            // new one an orphan whose number is skipped. After any other failure it may have been,
+            // and the caller stops writing.
             let next_file = self.state.next_file;
             self.state = State {
                 next_file,

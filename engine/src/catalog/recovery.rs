@@ -60,7 +60,7 @@ fn recover(
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path).at(config.durability);
     let (found, lock) = occupy(&directory, environment.is_tolerated)?;
-    let directory = directory.owned(lock);
+    let directory = directory.owned(lock)?;
     let (store_id, mut state) = if found.has_current {
         manifest::read(&directory)?
     } else {
@@ -146,7 +146,7 @@ pub(crate) fn inspect(
     config.check()?;
     let directory = Directory::new(environment.fs.clone(), path);
     let lock = take_lock(&directory)?;
-    let directory = directory.owned(lock);
+    let directory = directory.owned(lock)?;
     let found = Found::list(&directory, environment.is_tolerated)?;
     let (store_id, mut state) =
         manifest::read(&directory).map_err(|error| explain(error, &State::default()))?;

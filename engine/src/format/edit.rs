@@ -117,8 +117,8 @@ pub(crate) struct LogMark {
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;
-    /// Makes the edit durable and applies it. After `NoSpace` it is not there; after any other failure it may be, and the
-    /// caller must stop writing.
+    /// Makes the edit durable and applies it. After a failure that passes it is not there; after
+    /// any other one it may be, and the caller must stop writing.
     fn append(&self, fields: Vec<Field>) -> Result<()>;
     /// As `append`; the same edit notes how far the log is durable, unless that is known or the segment of the mark is not listed
     /// any more. Does nothing if there is nothing to note.

@@ -2,7 +2,7 @@
 
 use crate::base::mutex::lock;
 use crate::fs::name::FileName;
-use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, Space};
+use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, OpenDirectory, Space};
 use crate::{Durability, Error, Result};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,9 @@ struct Owner {
     /// Held for reading while names are changed.
     is_owner: RwLock<bool>,
     guard: Mutex<Option<Box<dyn LockGuard>>>,
+    /// Open all the time, because there may be no file handle left when a name has to become
+    /// durable. `None` where nothing is synced.
+    open: Option<Arc<dyn OpenDirectory>>,
 }
 
 impl Directory {
@@ -41,14 +44,18 @@ impl Directory {
     }
 
     /// The same directory for the store that has taken its lock. See [`Directory::release`].
-    pub(crate) fn owned(self, guard: Box<dyn LockGuard>) -> Directory {
-        Directory {
+    pub(crate) fn owned(self, guard: Box<dyn LockGuard>) -> Result<Directory> {
+        let open = self.syncs.then(|| self.fs.open_directory(&self.path));
+        let open = open.transpose();
+        let open = open.map_err(|error| Error::io("open", &self.path, error))?;
+        Ok(Directory {
             owner: Some(Arc::new(Owner {
                 is_owner: RwLock::new(true),
                 guard: Mutex::new(Some(guard)),
+                open,
             })),
             ..self
-        }
+        })
     }
 
     /// Gives up the lock, after changes of names that are under way. Later ones are refused.
@@ -229,7 +236,11 @@ impl Directory {
         if !self.syncs {
             return Ok(());
         }
-        let synced = self.fs.sync_directory(&self.path);
+        let owner = self.owner.as_ref();
+        let synced = match owner.and_then(|owner| owner.open.as_ref()) {
+            Some(open) => open.sync(),
+            None => self.fs.sync_directory(&self.path),
+        };
         synced.map_err(|error| Error::sync(&self.path, error))
     }
 

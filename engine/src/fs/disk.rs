@@ -5,8 +5,10 @@
     reason = "this is the seam that the rest of the engine goes through"
 )]
 
+use crate::base::error::lacks_handle;
 use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
-use crate::fs::{Clock, File, Fs, Lock, LockGuard, LogWrites, Space, platform, write_paths};
+use crate::fs::{Clock, File, Fs, Lock, LockGuard, LogWrites, OpenDirectory, Space};
+use crate::fs::{platform, write_paths};
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -60,13 +62,12 @@ impl Fs for DiskFs {
         fs::remove_dir(path)
     }
 
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+    fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>> {
         // Where a relative path begins.
         let is_here = path.as_os_str().is_empty();
         let path = if is_here { Path::new(".") } else { path };
         let directory = patiently(|| platform::open_directory(path))?;
-        // Not repeated: after a failed sync a second one may succeed without the data.
-        directory.map_or(Ok(()), |directory| directory.sync_all())
+        Ok(Arc::new(DiskDirectory(directory)))
     }
 
     fn space(&self, path: &Path) -> Option<Space> {
@@ -105,6 +106,18 @@ impl Fs for DiskFs {
     }
 }
 
+/// `None` where names need no sync.
+#[derive(Debug)]
+struct DiskDirectory(Option<fs::File>);
+
+impl OpenDirectory for DiskDirectory {
+    fn sync(&self) -> io::Result<()> {
+        let directory = self.0.as_ref();
+        // Not repeated: after a failed sync a second one may succeed without the data.
+        directory.map_or(Ok(()), |directory| directory.sync_all())
+    }
+}
+
 /// The lock goes when the file is closed, also by the death of the process.
 #[derive(Debug)]
 struct DiskLock {
@@ -140,14 +153,14 @@ const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 /// How often one is asked for.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
-/// Opens something, and waits while the process or the system has no file descriptor left: connections may have them all, and close. A
-/// store that failed for that would have to be opened anew.
+/// Opens something, and waits while the process or the system has no file descriptor left:
+/// connections may have them all, and close.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {
         match open() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if platform::is_out_of_descriptors(&error) && Instant::now() < deadline => {
+            Err(error) if lacks_handle(&error) && Instant::now() < deadline => {
                 std::thread::sleep(DESCRIPTOR_STEP);
             }
             opened => return opened,

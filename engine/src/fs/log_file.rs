@@ -5,19 +5,24 @@
 //! dirty pages, protect them again and interrupt the other processors for that, and a page that is not in the cache is read
 //! before it is written. Eight writers on two cores: 42,000 to 48,000 commits/s instead of 34,400.
 //!
-//! The last page of a write is written again by the next one, with the same bytes in front, as from the cache: a disk that
-//! writes sectors whole harms nothing that was synced.
+//! The last page of a write is written again by the next one, with the same bytes in front, as from
+//! the cache: a disk that writes sectors whole harms nothing that was synced. The zeros that a
+//! write ends with stay in memory, because the next one replaces them.
 
 use crate::base::mutex::lock;
-use crate::fs::File;
 use crate::fs::direct::DirectFile;
 use crate::fs::pages::{PAGE_BYTES, PageBuffer};
+use crate::fs::{File, LOG_TAIL_BYTES};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 /// Bytes that go to the disk in one write.
 const PIECE_BYTES: usize = 256 << 10;
+
+/// Bytes that are added to the pending ones at once: beside them a page and the zeros at its end
+/// may be pending.
+const PART_BYTES: usize = PIECE_BYTES - 2 * PAGE_BYTES;
 
 /// A log segment for writers that sync.
 #[derive(Debug)]
@@ -87,7 +92,7 @@ impl GatheredFile {
         let filled = buffer.len();
         buffer.extend_zeros(filled.next_multiple_of(PAGE_BYTES) - filled);
         let start = pending.start;
-        let whole = pending.bytes.len() / PAGE_BYTES * PAGE_BYTES;
+        let whole = filled.saturating_sub(LOG_TAIL_BYTES) / PAGE_BYTES * PAGE_BYTES;
         pending.bytes.drain(..whole);
         pending.start += whole as u64;
         drop(pending);
@@ -105,6 +110,24 @@ impl GatheredFile {
         (pending.start, pending.bytes) = (start, bytes);
         Ok(())
     }
+
+    /// The pending bytes before `offset`, with room behind them. Later ones are to be replaced.
+    fn pending_until(&self, offset: u64, room: usize) -> io::Result<MutexGuard<'_, Pending>> {
+        let mut pending = lock(&self.pending);
+        if !(pending.start..=pending.end()).contains(&offset) {
+            drop(pending);
+            self.begin_at(offset)?;
+            pending = lock(&self.pending);
+        }
+        let kept = (offset - pending.start) as usize;
+        pending.bytes.truncate(kept);
+        if kept + room > PIECE_BYTES {
+            drop(pending);
+            self.write_out()?;
+            pending = lock(&self.pending);
+        }
+        Ok(pending)
+    }
 }
 
 impl File for GatheredFile {
@@ -118,17 +141,10 @@ impl File for GatheredFile {
             self.begin_at(offset)?;
             return self.file.through.write_at(bytes, offset);
         }
-        if lock(&self.pending).end() != offset {
-            self.begin_at(offset)?;
-        }
-        for piece in bytes.chunks(PIECE_BYTES - PAGE_BYTES) {
-            let mut pending = lock(&self.pending);
-            if pending.bytes.len() + piece.len() > PIECE_BYTES {
-                drop(pending);
-                self.write_out()?;
-                pending = lock(&self.pending);
-            }
-            pending.bytes.extend_from_slice(piece);
+        let parts = bytes.chunks(PART_BYTES);
+        for (offset, part) in (offset..).step_by(PART_BYTES).zip(parts) {
+            let mut pending = self.pending_until(offset, part.len())?;
+            pending.bytes.extend_from_slice(part);
             pending.is_dirty = true;
         }
         Ok(())
@@ -144,6 +160,11 @@ impl File for GatheredFile {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
+        {
+            let mut pending = lock(&self.pending);
+            let kept = length.saturating_sub(pending.start) as usize;
+            pending.bytes.truncate(kept);
+        }
         self.write_out()?;
         self.file.through.set_length(length.max(self.length))
     }

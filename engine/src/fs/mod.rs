@@ -60,8 +60,12 @@ pub trait Fs: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory that is empty; an error if it is not.
     fn remove_directory(&self, path: &Path) -> io::Result<()>;
+    /// Opens a directory, to sync it.
+    fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>>;
     /// Makes creations, renames and removals in the directory durable.
-    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.open_directory(path)?.sync()
+    }
     /// How much space there is where `path` lies; `None` where that is not known or not limited.
     fn space(&self, path: &Path) -> Option<Space> {
         let _ = path;
@@ -75,6 +79,9 @@ pub trait Fs: Send + Sync + Debug {
     /// Takes the lock file at `path` for this process, until the guard is dropped; otherwise returns its owner.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
+
+/// Zeros that a write to a log ends with at most. The next write replaces them.
+pub(crate) const LOG_TAIL_BYTES: usize = 16;
 
 /// When the bytes written to a log have to be with the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +120,12 @@ pub enum Lock {
     Held(u32),
 }
 
+/// A directory that is open, so that syncing it takes no file handle.
+pub trait OpenDirectory: Send + Sync + Debug {
+    /// Makes creations, renames and removals in it durable.
+    fn sync(&self) -> io::Result<()>;
+}
+
 /// Holds a lock file until dropped.
 pub trait LockGuard: Send + Sync + Debug {}
 
@@ -126,7 +139,8 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` is not cut below its length.
+    /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` whose blocks
+    /// are allocated is not cut below its length, but may have zeros there.
     fn set_length(&self, length: u64) -> io::Result<()>;
     /// For models of disks: a sync has failed. Unsynced changes stay readable and never become durable, not even by a later sync.
     /// Does nothing on a real disk.

@@ -3,6 +3,7 @@
 //! Order: the log is synced up to the memtable's last change (else a power cut could keep these changes and lose older
 //! ones of other keyspaces), the SSTable is synced, then the manifest names it and lets the log go.
 
+use crate::Result;
 use crate::base::config::Compression;
 use crate::base::counter::count;
 use crate::catalog::manifest::Manifest;
@@ -17,7 +18,6 @@ use crate::tree::retention::Retention;
 use crate::tree::sstable::{SstableOptions, SstableWriter};
 use crate::tree::version::Version;
 use crate::work::Work;
-use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -251,8 +251,9 @@ impl Work {
         next.map_err(|number| overlap(&self.parts.directory, number))
     }
 
-    /// Appends an edit that adds the SSTables `added`. If the disk is full the edit is certainly not there, and neither
-    /// need they be. After any other failure they may be referenced: they stay, and writing stops.
+    /// Appends an edit that adds the SSTables `added`. After a failure that passes the edit is
+    /// certainly not there, and neither need they be. After any other one they may be referenced:
+    /// they stay, and writing stops.
     pub(crate) fn append_or_remove(
         &self,
         manifest: &mut Manifest,
@@ -261,7 +262,7 @@ impl Work {
     ) -> Result<()> {
         let appended = manifest.append(edit);
         match &appended {
-            Err(Error::NoSpace { .. }) => {
+            Err(error) if error.is_passing() => {
                 added.iter().for_each(|&number| self.remove_sstable(number))
             }
             Err(error) => self.parts.health.fail(error),

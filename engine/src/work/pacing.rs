@@ -150,13 +150,9 @@ impl Work {
     /// A merge took SSTables of so many bytes off level 0.
     pub(crate) fn note_merge(&self, level0_bytes: u64, took: Duration) {
         let counters = self.parts.log.counters();
-        let logged = match counters.logged_bytes.load(Ordering::Relaxed) {
-            // A store in memory has no log.
-            0 => counters.put_bytes.load(Ordering::Relaxed),
-            logged => logged,
-        };
+        let charged = counters.batch_bytes.load(Ordering::Relaxed);
         let flushed = self.counters.flushed_bytes.load(Ordering::Relaxed).max(1);
-        let put = u128::from(level0_bytes) * u128::from(logged) / u128::from(flushed);
+        let put = u128::from(level0_bytes) * u128::from(charged) / u128::from(flushed);
         lock(&self.throttle).note_merge(u64::try_from(put).unwrap_or(u64::MAX), took);
     }
 
@@ -225,4 +221,48 @@ impl Work {
 fn share(value: u64, from: u64, to: u64) -> u64 {
     let over = value.saturating_sub(from).saturating_mul(DEBT_MAX);
     (over / to.saturating_sub(from).max(1)).min(DEBT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemoryFs;
+    use crate::{Batch, Config, Db, Durability, Environment, KeyspaceOptions};
+    use std::sync::Arc;
+
+    #[test]
+    fn merges_are_measured_in_the_bytes_that_writers_are_charged_with() {
+        for durability in [Durability::Memory, Durability::Process] {
+            let config = Config {
+                durability,
+                level0_files_max: 2,
+                ..Config::default()
+            };
+            let environment = Environment::stepped(Arc::new(MemoryFs::volatile()));
+            let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
+            let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
+            let mut charged = 0;
+            for _ in 0..2 {
+                // Rows so short that the heads of their records would count.
+                for row in 0..100_000u32 {
+                    let mut batch = Batch::new();
+                    batch.put(&keyspace, &row.to_be_bytes(), b"value");
+                    charged += batch.payload.len() as u64;
+                    drop(db.write(batch).unwrap());
+                }
+                let mut batch = Batch::new();
+                batch.put(&keyspace, b"large", &[1; 8 << 20]);
+                drop(db.write(batch).unwrap());
+                db.flush(&keyspace).unwrap();
+            }
+            assert_eq!(db.step().unwrap(), Some(Job::Compaction));
+            // Time stands still, so that the merge counts as one of a microsecond.
+            let measured = lock(&db.work().throttle).capacity[Lag::Merge as usize] / 1_000_000;
+            let bounds = charged - charged / 100..charged + charged / 100;
+            assert!(
+                bounds.contains(&measured),
+                "{durability:?}: {measured} of {charged}"
+            );
+        }
+    }
 }

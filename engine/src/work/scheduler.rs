@@ -82,7 +82,7 @@ impl Work {
         self.remove_obsolete();
         let compacted = self.note(Job::Compaction, compacted);
         let mut collected = false;
-        if matches!(compacted, Ok(_) | Err(Error::NoSpace { .. })) {
+        if compacted.as_ref().err().is_none_or(Error::is_passing) {
             collected = self.note(Job::Collection, self.collect())?;
         }
         match compacted {
@@ -105,11 +105,12 @@ impl Work {
         self.run_maintenance()
     }
 
-    /// A lack of space passes; any other failure of background work stops writing.
+    /// A lack of space or of file handles passes; any other failure of background work stops
+    /// writing.
     pub(super) fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
         match &result {
             Ok(_) => lock(&self.shortages)[job as usize] = None,
-            Err(error @ Error::NoSpace { .. }) => {
+            Err(error) if error.is_passing() => {
                 lock(&self.shortages)[job as usize] = Some(error.clone());
                 self.notify();
             }

@@ -44,7 +44,7 @@ pub(super) struct Debt {
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     /// By [`Lag`]: bytes that the work can take in a second; 0 while that is not known.
-    capacity: [u64; 2],
+    pub(super) capacity: [u64; 2],
     /// For how long merges have run since the last of level 0: they take turns.
     merged: Duration,
     owed: u64,

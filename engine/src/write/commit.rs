@@ -88,6 +88,8 @@ pub(crate) struct CommitParts {
 /// Counted since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    /// Bytes of committed batches, without large values: those that writers are charged with.
+    pub(crate) batch_bytes: AtomicU64,
     /// Bytes of keys and values in committed batches, large values included.
     pub(crate) put_bytes: AtomicU64,
     pub(crate) logged_bytes: AtomicU64,
@@ -373,6 +375,7 @@ impl Stages for CommitLog {
             full.extend(self.apply_changes(changes, last, Applied::Live));
             next += batch.count;
             count(&self.counters.put_bytes, batch.put_bytes);
+            count(&self.counters.batch_bytes, batch.payload.len() as u64);
         }
         full
     }

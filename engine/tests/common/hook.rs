@@ -1,6 +1,6 @@
 //! A file system that calls a hook before each sync and each write: to count them, to hold them up, to fail them.
 
-use lazurite_engine::fs::{File, Fs, Lock, LogWrites, Operation, Space};
+use lazurite_engine::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Operation, Space};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ type Hook = dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync;
 pub struct HookFs {
     inner: Arc<dyn Fs>,
     hook: Arc<Hook>,
+    writes_at_once: bool,
 }
 
 impl fmt::Debug for HookFs {
@@ -29,6 +30,16 @@ impl HookFs {
         HookFs {
             inner: Arc::new(inner),
             hook: Arc::new(hook),
+            writes_at_once: false,
+        }
+    }
+
+    /// Writes logs at once, as a disk that refuses `O_DIRECT`, whatever the store asks for.
+    pub fn at_once(self) -> HookFs {
+        let writes_at_once = true;
+        HookFs {
+            writes_at_once,
+            ..self
         }
     }
 
@@ -59,6 +70,11 @@ impl Fs for HookFs {
     }
 
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
+        let writes = if self.writes_at_once {
+            LogWrites::AtOnce
+        } else {
+            writes
+        };
         Ok(self.wrap(path, self.inner.open_log(path, length, writes)?))
     }
 
@@ -78,9 +94,12 @@ impl Fs for HookFs {
         self.inner.remove_directory(path)
     }
 
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        (self.hook)(Operation::SyncDirectory, path)?;
-        self.inner.sync_directory(path)
+    fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>> {
+        Ok(Arc::new(HookDirectory {
+            hook: self.hook.clone(),
+            path: path.to_path_buf(),
+            inner: self.inner.open_directory(path)?,
+        }))
     }
 
     fn space(&self, path: &Path) -> Option<Space> {
@@ -89,6 +108,25 @@ impl Fs for HookFs {
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         self.inner.lock(path)
+    }
+}
+
+struct HookDirectory {
+    hook: Arc<Hook>,
+    path: PathBuf,
+    inner: Arc<dyn OpenDirectory>,
+}
+
+impl fmt::Debug for HookDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
+}
+
+impl OpenDirectory for HookDirectory {
+    fn sync(&self) -> io::Result<()> {
+        (self.hook)(Operation::SyncDirectory, &self.path)?;
+        self.inner.sync()
     }
 }
 

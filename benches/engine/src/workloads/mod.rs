@@ -10,6 +10,7 @@ mod open;
 mod queue;
 mod read;
 mod scan;
+mod sustained;
 mod ycsb;
 
 use std::ptr;
@@ -88,6 +89,14 @@ pub(crate) static WORKLOADS: &[Workload] = &[
     Workload {
         name: "overwrite", help: "Rows overwritten, some far more often than others (Zipf)", store: Shared,
         steps: &[step("overwrite", fill::overwrite)],
+    },
+    Workload {
+        name: "sustained", help: "Two writers of small rows that never pause", store: Own,
+        steps: &[step("sustained", sustained::small)],
+    },
+    Workload {
+        name: "sustained-large", help: "Two writers that overwrite values of 48 KiB and never pause", store: Own,
+        steps: &[step("sustained-large", sustained::large)],
     },
     Workload {
         name: "readwhilewriting", help: "Rows read at random during 20,000 writes a second", store: Shared,

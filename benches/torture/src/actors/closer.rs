@@ -1,11 +1,11 @@
 //! Closer: stores are closed, abandoned or dropped, and opened again with other settings.
 
 use super::number;
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Leftover, Life, Slot, Store, is_brief};
 use crate::model::History;
 use crate::settings;
+use lazurite_engine::Choices;
 
 /// A step of the closer.
 #[derive(Debug, Clone)]

@@ -3,11 +3,11 @@
 
 use super::number;
 use crate::access::unexpected;
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::life::{Life, SLOTS, Slot, is_brief};
 use crate::model::History;
 use crate::settings;
+use lazurite_engine::Choices;
 use lazurite_engine::{Durability, copy_store};
 
 /// A step of the forker.

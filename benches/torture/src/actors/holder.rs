@@ -3,10 +3,10 @@
 
 use super::{direction, key, keyspace, number, range};
 use crate::access::{known_value, read_row, read_whole, unexpected};
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{HeldScan, Leftover, Life, Store};
 use crate::settings::VALUE_BYTES_SEPARATED_MIN;
+use lazurite_engine::Choices;
 use lazurite_engine::{Direction, Error, KeyRange};
 
 /// Most snapshots, scans and readers that are held of a store.

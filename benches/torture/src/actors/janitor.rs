@@ -2,9 +2,9 @@
 //! sync; time passes.
 
 use super::{keyspace, number};
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life, Store};
+use lazurite_engine::Choices;
 use lazurite_engine::Job;
 use lazurite_engine::fs::Keep;
 use std::time::Duration;

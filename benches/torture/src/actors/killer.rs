@@ -1,9 +1,9 @@
 //! Killer: the process dies, or the power fails, with every store; perhaps once more while they are
 //! opened again. Or the same happens to a copy of the disk only.
 
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life};
+use lazurite_engine::Choices;
 use lazurite_engine::fs::Keep;
 
 /// A step of the killer.

@@ -13,11 +13,11 @@ mod reader;
 mod saboteur;
 mod writer;
 
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::kind::Kind;
 use crate::life::Life;
 use crate::model::KEYSPACES;
+use lazurite_engine::Choices;
 use lazurite_engine::{Direction, KeyRange};
 
 /// Who makes a step.

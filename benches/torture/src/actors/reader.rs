@@ -2,10 +2,10 @@
 
 use super::{direction, key, keyspace, number, range};
 use crate::access::{known_value, read_row};
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Store};
 use crate::model::{Row, Rows, Value};
+use lazurite_engine::Choices;
 use lazurite_engine::{Direction, KeyRange};
 
 /// A step of the reader.

@@ -1,8 +1,8 @@
 //! Saboteur: calls on the disk fail, once or from then on; or the power fails at a call.
 
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life};
+use lazurite_engine::Choices;
 use lazurite_engine::fs::{Failure, Fault, Keep, Operation};
 use std::io::ErrorKind;
 

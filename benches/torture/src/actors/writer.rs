@@ -3,10 +3,10 @@
 
 use super::{key, keyspace, number, range};
 use crate::access::unexpected;
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Store};
 use crate::model::{Change, Value, Way};
+use lazurite_engine::Choices;
 use lazurite_engine::{Batch, Durability, Error, Keyspace, LargeValue, Result, Ticket};
 
 /// Most values that wait for their batch, of a store.

@@ -1,11 +1,11 @@
 //! Crash: the process dies, or the power fails, with every store of a life; perhaps once more
 //! during the recovery.
 
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::life::{Life, SLOTS, Slot, Store, is_brief};
 use crate::model::History;
 use crate::settings;
+use lazurite_engine::Choices;
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep};
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -11,10 +11,10 @@ pub use crash::{KEEPS, POWER_CUTS};
 pub use store::{HeldScan, Store};
 
 use crate::access::{does_not_open, unexpected};
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::model::{History, Rows};
 use crate::settings;
+use lazurite_engine::Choices;
 use lazurite_engine::fs::{FaultFs, Fs, Keep, ManualClock, MemoryFs};
 use lazurite_engine::{
     Background, Config, CountingIds, Durability, Environment, Keyspace, Scan, Snapshot,

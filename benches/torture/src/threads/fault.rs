@@ -1,6 +1,6 @@
 //! Fault: the call that fails in a session of threads, and how slow the syncs of its disk are.
 
-use crate::choices::Choices;
+use lazurite_engine::Choices;
 use lazurite_engine::fs::{self, Failure, FaultFs, Operation};
 use std::io::ErrorKind;
 use std::time::Duration;

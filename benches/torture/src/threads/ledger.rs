@@ -4,9 +4,9 @@
 //! keyspaces, and notes how far the other writers were when it began. So the rows say how many
 //! batches of each writer there are, and then what all of them must be.
 
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::model::{Change, Rows, Value, Way};
+use lazurite_engine::Choices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 

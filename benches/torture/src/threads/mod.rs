@@ -9,10 +9,10 @@ mod session;
 mod writer;
 
 use crate::access;
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::settings;
 use fault::Fault;
+use lazurite_engine::Choices;
 use lazurite_engine::fs::{DiskFs, FaultFs, Fs, Keep, MemoryFs};
 use lazurite_engine::{Background, Config, Db, Environment, Keyspace};
 use ledger::{Counts, Ledgers};

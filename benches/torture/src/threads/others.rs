@@ -2,11 +2,11 @@
 //! writers are done.
 
 use crate::access;
-use crate::choices::Choices;
 use crate::finding::Checked;
 use crate::settings;
 use crate::threads::open_with;
 use crate::threads::session::Session;
+use lazurite_engine::Choices;
 use lazurite_engine::fs::Fs;
 use lazurite_engine::remove_store;
 use std::sync::Arc;

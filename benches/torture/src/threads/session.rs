@@ -1,11 +1,11 @@
 //! Session: one opening of a store, from its first thread to its end.
 
 use crate::access::unexpected;
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::threads::fault::Fault;
 use crate::threads::ledger::{Counts, Ledgers};
 use crate::threads::{Opened, others, writer};
+use lazurite_engine::Choices;
 use lazurite_engine::fs::{FaultFs, Keep};
 use lazurite_engine::{Batch, Durability, Error};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,11 +1,11 @@
 //! Writer: writes the batches of its ledger, and awaits some of them, until a call fails.
 
 use crate::access;
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::model::Change;
 use crate::threads::ledger::WRITERS;
 use crate::threads::session::Session;
+use lazurite_engine::Choices;
 use lazurite_engine::{Batch, Durability, Result, Ticket};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

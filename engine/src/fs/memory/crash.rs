@@ -4,6 +4,7 @@ use crate::base::mutex::lock;
 use crate::fs::memory::{
     Change, Contents, Directory, Image, MemoryFs, Names, Node, State, apply_name,
 };
+use crate::fs::testing::Choices;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
@@ -23,39 +24,25 @@ pub enum Keep {
     Everything,
 }
 
-/// A small generator of reproducible choices (splitmix64).
-#[derive(Debug)]
-struct Choices(u64);
-
-impl Choices {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % bound.max(1)
-    }
-
-    /// Whether a directory that is not durable survives.
-    fn keeps_directory(&mut self, keep: Keep) -> bool {
-        match keep {
-            Keep::Nothing => false,
-            Keep::Everything => true,
-            Keep::Prefix | Keep::Sectors => self.below(2) == 0,
-        }
+/// Whether a directory that is not durable survives.
+fn keeps_directory(keep: Keep, choices: &mut Choices) -> bool {
+    match keep {
+        Keep::Nothing => false,
+        Keep::Everything => true,
+        Keep::Prefix | Keep::Sectors => choices.one_in(2),
     }
 }
 
 impl MemoryFs {
     /// A copy as a power cut now would leave it. The same seed makes the same choices. No lock survives.
     pub fn crash(&self, seed: u64, keep: Keep) -> MemoryFs {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let state = lock(&self.state);
         let mut copies = HashMap::new();
         let mut directories = BTreeMap::new();
         // In the order of paths, parents come first.
         for (path, directory) in &state.directories {
-            let is_kept = directory.is_durable || choices.keeps_directory(keep);
+            let is_kept = directory.is_durable || keeps_directory(keep, &mut choices);
             let is_reachable = |parent| directories.contains_key(parent);
             if !is_kept || !path.parent().is_none_or(is_reachable) {
                 continue;

@@ -14,7 +14,7 @@ mod unsynced_log;
 pub use crash::Keep;
 
 use crate::base::mutex::lock;
-use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, Space};
+use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, OpenDirectory, Space};
 use image::Image;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -304,18 +304,12 @@ impl Fs for MemoryFs {
         Ok(())
     }
 
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        let mut state = lock(&self.state);
-        for (inner, directory) in &mut state.directories {
-            directory.is_durable |= inner.parent() == Some(path);
-        }
-        let directory = state.directories.get_mut(path);
-        let directory = directory.ok_or(io::ErrorKind::NotFound)?;
-        if self.crashable {
-            directory.durable = directory.now.clone();
-            directory.unsynced.clear();
-        }
-        Ok(())
+    fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>> {
+        Ok(Arc::new(MemoryDirectory {
+            crashable: self.crashable,
+            state: self.state.clone(),
+            path: path.to_path_buf(),
+        }))
     }
 
     fn space(&self, _: &Path) -> Option<Space> {
@@ -358,6 +352,29 @@ impl Directory {
         if crashable {
             self.unsynced.push(change);
         }
+    }
+}
+
+#[derive(Debug)]
+struct MemoryDirectory {
+    crashable: bool,
+    state: Arc<Mutex<State>>,
+    path: PathBuf,
+}
+
+impl OpenDirectory for MemoryDirectory {
+    fn sync(&self) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        for (inner, directory) in &mut state.directories {
+            directory.is_durable |= inner.parent() == Some(&self.path);
+        }
+        let directory = state.directories.get_mut(&self.path);
+        let directory = directory.ok_or(io::ErrorKind::NotFound)?;
+        if self.crashable {
+            directory.durable = directory.now.clone();
+            directory.unsynced.clear();
+        }
+        Ok(())
     }
 }
 

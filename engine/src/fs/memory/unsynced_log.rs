@@ -55,7 +55,7 @@ impl File for UnsyncedLog {
         let end = pending.start + pending.bytes.len() as u64;
         let whole_pages = self.length / PAGE_BYTES as u64 * PAGE_BYTES as u64;
         let is_behind = offset + bytes.len() as u64 > whole_pages;
-        if is_behind || end != offset {
+        if is_behind || !(pending.start..=end).contains(&offset) {
             self.write_out(&mut pending)?;
         }
         if is_behind {
@@ -64,6 +64,8 @@ impl File for UnsyncedLog {
         if pending.bytes.is_empty() {
             pending.start = offset;
         }
+        let kept = (offset - pending.start) as usize;
+        pending.bytes.truncate(kept);
         pending.bytes.extend_from_slice(bytes);
         Ok(())
     }
@@ -78,7 +80,10 @@ impl File for UnsyncedLog {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.write_out(&mut lock(&self.pending))?;
+        let mut pending = lock(&self.pending);
+        let kept = length.saturating_sub(pending.start) as usize;
+        pending.bytes.truncate(kept);
+        self.write_out(&mut pending)?;
         self.file.set_length(length.max(self.length))
     }
 

@@ -31,11 +31,11 @@ pub(crate) use portable::lower_priority;
 pub(super) use portable::{lengthen, open};
 #[cfg(unix)]
 pub(super) use unix::{
-    create_private_directory, is_out_of_descriptors, open_directory, open_unlinked, owner_only,
-    read_at, space, used_by, write_all_at,
+    create_private_directory, open_directory, open_unlinked, owner_only, read_at, space, used_by,
+    write_all_at,
 };
 #[cfg(windows)]
 pub(super) use windows::{
-    create_private_directory, is_out_of_descriptors, open_directory, open_unlinked, owner_only,
-    read_at, space, used_by, write_all_at,
+    create_private_directory, open_directory, open_unlinked, owner_only, read_at, space, used_by,
+    write_all_at,
 };

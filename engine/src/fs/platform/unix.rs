@@ -7,7 +7,6 @@
 
 use crate::fs::Space;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -56,10 +55,4 @@ pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
 pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     found.len().max(found.blocks() * BLOCK_BYTES)
-}
-
-/// Whether the process or the system has no file descriptor left.
-pub(in crate::fs) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let errors = [Errno::MFILE, Errno::NFILE].map(|error| Some(error.raw_os_error()));
-    errors.contains(&error.raw_os_error())
 }

@@ -11,8 +11,6 @@ use std::io::{self, ErrorKind};
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// `ERROR_TOO_MANY_OPEN_FILES`.
-const TOO_MANY_OPEN_FILES: i32 = 4;
 /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link itself instead of its target.
 const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 
@@ -70,9 +68,4 @@ pub(in crate::fs) fn space(_: &Path) -> Option<Space> {
 
 pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {
     found.len()
-}
-
-/// Whether the process has no handle left.
-pub(in crate::fs) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(TOO_MANY_OPEN_FILES)
 }

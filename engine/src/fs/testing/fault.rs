@@ -1,7 +1,8 @@
 //! A file system that fails on cue, the n-th call of a kind, once or from then on; or that holds calls up.
 
+use crate::base::error::TOO_MANY_OPEN_FILES;
 use crate::base::mutex::lock;
-use crate::fs::{File, Fs, Lock, LogWrites, Space};
+use crate::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Space};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,11 +28,22 @@ pub enum Operation {
     SetLength,
 }
 
+impl Operation {
+    /// Whether the call takes a file handle.
+    fn opens(self) -> bool {
+        use Operation::{Create, List, Lock, Open};
+        matches!(self, Create | List | Lock | Open)
+    }
+}
+
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It answers this error. A failed write has written its first half; the changes that a failed sync was for are lost.
+    /// It answers this error. A failed write has written its first half, but nothing if the disk
+    /// was full before; the changes that a failed sync was for are lost.
     Error(io::ErrorKind),
+    /// No file handle is left. Only calls that open something count and fail.
+    NoHandle,
     /// It panics.
     Panic,
 }
@@ -71,7 +83,7 @@ struct Holds {
 struct State {
     fault: Option<Fault>,
     counted: u64,
-    fired: bool,
+    failed: u64,
 }
 
 impl FaultFs {
@@ -133,7 +145,7 @@ impl FaultFs {
     /// How many calls counted since [`FaultFs::set`], and whether one has failed.
     pub fn seen(&self) -> (u64, bool) {
         let state = self.state();
-        (state.counted, state.fired)
+        (state.counted, state.failed > 0)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,18 +159,20 @@ impl FaultFs {
         let Some(fault) = &state.fault else {
             return Ok(());
         };
-        let other = fault.operation.is_some_and(|wanted| wanted != operation);
+        let other = fault.operation.is_some_and(|wanted| wanted != operation)
+            || fault.failure == Failure::NoHandle && !operation.opens();
         if other || !path.to_string_lossy().contains(&fault.path) {
             return Ok(());
         }
         state.counted += 1;
         let fails = state.counted == fault.nth || (fault.sticky && state.counted > fault.nth);
-        state.fired |= fails;
+        state.failed += u64::from(fails);
         let failure = fails.then_some(fault.failure);
         drop(guard);
         match failure {
             None => Ok(()),
             Some(Failure::Error(kind)) => Err(kind.into()),
+            Some(Failure::NoHandle) => Err(io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES[0])),
             Some(Failure::Panic) => panic!("{operation:?} of {} panics on cue", path.display()),
         }
     }
@@ -218,9 +232,13 @@ impl Fs for FaultFs {
         self.inner.remove_directory(path)
     }
 
-    fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        self.check(Operation::SyncDirectory, path)?;
-        self.inner.sync_directory(path)
+    fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>> {
+        self.check(Operation::Open, path)?;
+        Ok(Arc::new(FaultDirectory {
+            fs: self.clone(),
+            path: path.to_path_buf(),
+            directory: self.inner.open_directory(path)?,
+        }))
     }
 
     fn space(&self, path: &Path) -> Option<Space> {
@@ -234,6 +252,20 @@ impl Fs for FaultFs {
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         self.check(Operation::Lock, path)?;
         self.inner.lock(path)
+    }
+}
+
+#[derive(Debug)]
+struct FaultDirectory {
+    fs: FaultFs,
+    path: PathBuf,
+    directory: Arc<dyn OpenDirectory>,
+}
+
+impl OpenDirectory for FaultDirectory {
+    fn sync(&self) -> io::Result<()> {
+        self.fs.check(Operation::SyncDirectory, &self.path)?;
+        self.directory.sync()
     }
 }
 
@@ -252,7 +284,9 @@ impl File for FaultFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Err(error) = self.fs.check(Operation::Write, &self.path) {
-            self.file.write_at(&bytes[..bytes.len() / 2], offset)?;
+            let was_full = error.kind() == io::ErrorKind::StorageFull && self.fs.state().failed > 1;
+            let written = if was_full { 0 } else { bytes.len() / 2 };
+            self.file.write_at(&bytes[..written], offset)?;
             return Err(error);
         }
         self.file.write_at(bytes, offset)

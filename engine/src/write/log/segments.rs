@@ -189,7 +189,7 @@ impl LogSegments {
         }
         let begun = self.begin_wal(log);
         if let Err(error) = &begun
-            && !matches!(error, Error::NoSpace { .. })
+            && !error.is_passing()
         {
             self.health.fail(error);
         }
@@ -285,7 +285,7 @@ impl LogSegments {
             .inspect_err(|error| self.health.fail(error))?;
         let fields = vec![Field::AddWal(number, WalMeta::default())];
         let appended = self.edits.append(fields);
-        if matches!(appended, Err(Error::NoSpace { .. })) {
+        if appended.as_ref().is_err_and(Error::is_passing) {
             self.remove_wals(&[number]);
         }
         appended?;

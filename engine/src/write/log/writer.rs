@@ -5,10 +5,15 @@ use crate::format::frame::{
     Beginning, FAR, FRAME_BATCH, FRAME_BEGINNING, FRAME_HEADER_BYTES, encode_frame,
 };
 use crate::format::header::{HEADER_BYTES, encode_header, store_key};
-use crate::fs::LogWrites;
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
+use crate::fs::{LOG_TAIL_BYTES, LogWrites};
 use crate::{Error, Result};
+
+const _: () = assert!(
+    LOG_TAIL_BYTES >= FRAME_HEADER_BYTES,
+    "a reader looks for zeros where the next frame would begin"
+);
 
 /// A segment that waits to be used.
 #[derive(Debug)]
@@ -17,7 +22,6 @@ pub(crate) struct Prepared {
     key: u64,
     file: OpenFile,
     length: u64,
-    writes: LogWrites,
 }
 
 impl Prepared {
@@ -35,6 +39,8 @@ impl Prepared {
             directory.rename(FileName::Numbered(FileKind::Wal, old), name)?;
         }
         let file = directory.open_log(name, length, writes)?;
+        // Records that stood behind the length of the old one.
+        file.set_length(length)?;
         file.write(&encode_header(FileKind::Wal, store, number), 0)?;
         file.sync()?;
         Ok(Prepared {
@@ -42,7 +48,6 @@ impl Prepared {
             key: store_key(store, number),
             file,
             length,
-            writes,
         })
     }
 
@@ -128,11 +133,8 @@ impl WalWriter {
     pub(crate) fn append(&mut self, group: &mut Vec<u8>) -> Result<()> {
         let end = self.end + group.len() as u64;
         // A segment that is used again holds old frames behind the end. Zeros there tell a clean end from a torn frame.
-        // Writes that are gathered until a sync have zeros to the end of their page anyway.
-        if self.segment.writes == LogWrites::AtOnce {
-            let room = self.segment.length.saturating_sub(end) as usize;
-            group.resize(group.len() + room.min(FRAME_HEADER_BYTES), 0);
-        }
+        let room = self.segment.length.saturating_sub(end) as usize;
+        group.resize(group.len() + room.min(LOG_TAIL_BYTES), 0);
         self.segment.file.write(group, self.end)?;
         self.end = end;
         Ok(())
@@ -143,10 +145,52 @@ impl WalWriter {
         let length = self.segment.length;
         let room = length.saturating_sub(self.end) as usize;
         let zeroed = self.segment.file.write(&vec![0; room.min(bytes)], self.end);
-        // Space is no reason to fail: the bytes are allocated, unless the file system cannot do that.
-        if !matches!(zeroed, Err(Error::NoSpace { .. })) {
-            zeroed?;
+        // A file system that never writes in place has no space for the zeros either. There the
+        // segment is cut short.
+        let kept = match zeroed {
+            Err(Error::NoSpace { .. }) => self.end,
+            zeroed => zeroed.map(|()| self.end.max(length))?,
+        };
+        self.segment.file.set_length(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
+    use crate::write::log::reader::{self, Found};
+    use std::io::ErrorKind;
+    use std::sync::Arc;
+
+    #[test]
+    fn nothing_is_left_of_an_append_that_failed_where_zeros_take_space_too() {
+        for writes in [LogWrites::AtOnce, LogWrites::AtSync] {
+            let disk = FaultFs::new(Arc::new(MemoryFs::crashable()));
+            let directory = Directory::new(Arc::new(disk.clone()), "/data".as_ref());
+            directory.make().unwrap();
+            let prepared = Prepared::create(&directory, 1, 7, 8192, None, writes).unwrap();
+            let mut wal = prepared.writer(0);
+            wal.begin(Beginning::default()).unwrap();
+            let mut group = Vec::new();
+            wal.frame(&mut group, 1, 0, b"");
+            wal.frame(&mut group, 2, 0, &[1; 100]);
+            let bytes = group.len();
+            disk.set(Some(Fault {
+                operation: Some(Operation::Write),
+                path: String::new(),
+                nth: 1,
+                failure: Failure::Error(ErrorKind::StorageFull),
+                sticky: true,
+            }));
+            wal.append(&mut group).unwrap_err();
+            wal.undo(bytes).unwrap();
+            let found = reader::read(&directory, 1, 7, None, Vec::new()).unwrap();
+            let Found::Segment(segment) = found else {
+                panic!("{found:?}");
+            };
+            assert!(segment.frames.is_empty(), "{writes:?}: {segment:?}");
+            assert!(segment.torn.is_none(), "{writes:?}: {segment:?}");
         }
-        self.segment.file.set_length(self.end.max(length))
     }
 }

@@ -6,11 +6,11 @@ mod seen;
 
 use super::number;
 use crate::access::unexpected;
-use crate::choices::Choices;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Slot, Store};
 use crate::model::History;
 use crate::settings;
+use lazurite_engine::Choices;
 use lazurite_engine::fs::{FaultFs, Fs, Keep, MemoryFs};
 use lazurite_engine::{Config, Db, Environment, Error};
 use seen::Seen;

@@ -1,5 +1,5 @@
-//! Choices: reproducible random numbers. One root seed gives each actor a sequence of its own, so
-//! that a change of one actor leaves the choices of the others as they are.
+//! Choices: reproducible random numbers. One root seed gives each part of a run a sequence of its
+//! own, so that a change of one part leaves the choices of the others as they are.
 
 /// Reproducible choices (splitmix64).
 #[derive(Debug, Clone)]
@@ -21,6 +21,10 @@ impl Choices {
     }
 
     /// Any number.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "there is always a next one, and it is no option"
+    )]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
