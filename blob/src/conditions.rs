@@ -27,6 +27,8 @@ pub struct Conditions {
     pub if_tags: Option<TagCondition>,
     /// `x-ms-lease-id`.
     pub lease_id: Option<Guid>,
+    /// The caller may create blobs and blocks, and replace none.
+    pub must_be_new: bool,
     /// The key that the content is encrypted with, where a request needs it: it must be the blob's.
     pub customer_key: Option<CustomerKey>,
     /// `x-ms-encryption-scope` of writes: a new blob is in that scope, and a change must name the blob's. `None` is the container's

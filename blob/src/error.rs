@@ -9,8 +9,7 @@ use std::time::SystemTime;
 /// The result of every call of the service.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A protocol error. The variant's name is the code on the wire, but for [`Error::NotModified`], [`Error::ResourceNameLength`]
-/// and [`Error::Engine`].
+/// A protocol error. The variant's name is the code on the wire, unless its comment names another.
 #[derive(Debug, Clone, thiserror::Error)]
 #[allow(missing_docs, reason = "the display text of each variant documents it")]
 pub enum Error {
@@ -97,6 +96,10 @@ pub enum Error {
     ResourceNameLength,
     #[error("The request includes an unsatisfiable condition for this operation.")]
     UnsatisfiableCondition,
+    #[error(
+        "The condition specified using access tier change time conditional header(s) is not met."
+    )]
+    AccessTierChangeTimeConditionNotMet,
     #[error("The append position condition specified was not met.")]
     AppendPositionConditionNotMet,
     #[error("This operation is not permitted on an archived blob.")]
@@ -163,6 +166,9 @@ pub enum Error {
     InvalidSourceBlobType,
     #[error("The tags specified are invalid. They contain characters that are not permitted.")]
     InvalidTag { reason: &'static str },
+    /// Code `InvalidQueryParameterValue` too, of `where`: the message says why it is no search.
+    #[error("{message}")]
+    InvalidTagQuery { value: String, message: String },
     #[error("There is already a lease present.")]
     LeaseAlreadyPresent,
     #[error("The lease ID specified did not match the lease ID for the blob.")]
@@ -199,7 +205,7 @@ pub enum Error {
     NoPendingCopyOperation,
     #[error("The specified operation is not allowed on an incremental copy blob.")]
     OperationNotAllowedOnIncrementalCopyBlob,
-    #[error("The specified operation is not allowed on the current version of a blob.")]
+    #[error("The specified operation is not allowed on root blob.")]
     OperationNotAllowedOnRootBlob,
     #[error("There is currently a pending copy operation.")]
     PendingCopyOperation,

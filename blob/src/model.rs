@@ -259,6 +259,20 @@ impl Blob {
         stored.unwrap_or(PreviousState::Blob)
     }
 
+    /// Whether it was this snapshot or version before it was deleted.
+    pub(crate) fn was(&self, state: BlobState) -> bool {
+        match (self.previous_state(), state) {
+            (PreviousState::Snapshot(was), BlobState::Snapshot(named)) => was == named,
+            (PreviousState::Version(was), BlobState::Version(named)) => was == named,
+            _ => false,
+        }
+    }
+
+    /// Whether it was deleted and can still be restored.
+    pub(crate) fn is_kept(&self, now: SystemTime) -> bool {
+        self.deleted.is_some_and(|deleted| deleted.until > now)
+    }
+
     /// The validators and the other results of a write.
     pub(crate) fn written(&self) -> Written {
         Written {

@@ -9,6 +9,9 @@
 //! operator    =  <>  >  >=  <  <=      values compare byte by byte
 //! ```
 //!
+//! A search compares at most ten tags, each with one value or with a range; its names and values have the length of tags. A condition
+//! has no such limits: its header bounds it.
+//!
 //! Source: Find Blobs by Tags, "Remarks"; Specifying conditional headers, `x-ms-if-tags`.
 
 use crate::error::{Error, Result};
@@ -20,11 +23,8 @@ use std::collections::HashSet;
 const TAGS_MAX: usize = 10;
 const NAME_CHARACTERS_MAX: usize = 128;
 const VALUE_CHARACTERS_MAX: usize = 256;
-/// Longest expression, in bytes: ten comparisons with the longest names and values fit.
-const EXPRESSION_BYTES_MAX: usize = 8 << 10;
-
-/// Most comparisons of a search. Source: Find Blobs by Tags, "Remarks".
-const COMPARISONS_MAX: usize = 10;
+/// Longest search, in bytes: ranges of ten tags with the longest names and values fit.
+const SEARCH_BYTES_MAX: usize = 8 << 10;
 
 /// Fails unless these may be a blob's tags; answers them by name.
 pub fn checked(mut tags: Tags) -> Result<Tags> {
@@ -94,15 +94,11 @@ pub(crate) enum Operator {
 impl TagCondition {
     /// Reads `x-ms-if-tags`. Errors: `InvalidHeaderValue` if it is no condition.
     pub fn parse(text: &str) -> Result<TagCondition> {
-        let invalid = || Error::InvalidHeaderValue {
+        let alternatives = Parser::new(text, Grammar::Condition).alternatives();
+        let alternatives = alternatives.map_err(|_| Error::InvalidHeaderValue {
             header: "x-ms-if-tags",
             value: text.to_string(),
-        };
-        let mut parser = Parser::new(text).ok_or_else(invalid)?;
-        let alternatives = parser.alternatives().ok_or_else(invalid)?;
-        if !alternatives.iter().flatten().all(Comparison::is_of_a_tag) {
-            return Err(invalid());
-        }
+        })?;
         Ok(TagCondition { alternatives })
     }
 
@@ -117,24 +113,38 @@ impl TagCondition {
 const CONTAINER: &str = "@container";
 
 impl TagQuery {
-    /// Reads `where`. Errors: `InvalidQueryParameterValue` if it is no search.
+    /// Reads `where` of a search of the account. Error: `InvalidTagQuery`.
     pub fn parse(text: &str) -> Result<TagQuery> {
-        let invalid = |reason| Error::InvalidQueryParameterValue {
-            parameter: "where",
-            value: text.to_string(),
-            reason,
-        };
-        let syntax = "Error parsing query: it is not comparisons of tags with AND between them.";
-        let mut parser = Parser::new(text).ok_or_else(|| invalid(syntax))?;
-        let mut alternatives = parser.alternatives().ok_or_else(|| invalid(syntax))?;
-        if alternatives.len() > 1 {
-            return Err(invalid("Error parsing query: OR is not allowed here."));
+        let read = TagQuery::read(text);
+        read.map_err(|message| invalid_query(text, message))
+    }
+
+    /// Reads `where` of a search of one container, which the URL names. Error: `InvalidTagQuery`.
+    pub fn parse_in_container(text: &str) -> Result<TagQuery> {
+        let query = TagQuery::parse(text)?;
+        if query.container.is_some() {
+            let message = "Error parsing query: Cannot have container in both uri and query";
+            return Err(invalid_query(text, message.to_string()));
         }
+        Ok(query)
+    }
+
+    /// The error is the message of the refusal.
+    fn read(text: &str) -> std::result::Result<TagQuery, String> {
+        if text.len() > SEARCH_BYTES_MAX {
+            return Err(format!(
+                "Error parsing query: it has more than {SEARCH_BYTES_MAX} bytes"
+            ));
+        }
+        let mut alternatives = Parser::new(text, Grammar::Search)
+            .alternatives()
+            .map_err(|misread| misread.to_string())?;
+        // The grammar of a search has no OR.
         let (containers, all): (Vec<_>, Vec<_>) = alternatives
             .remove(0)
             .into_iter()
             .partition(|one| one.name == CONTAINER);
-        check_search(&containers, &all).map_err(invalid)?;
+        check_search(&containers, &all)?;
         Ok(TagQuery {
             container: containers.into_iter().next().map(|one| one.value),
             all,
@@ -166,40 +176,49 @@ impl TagQuery {
     }
 }
 
+fn invalid_query(text: &str, message: String) -> Error {
+    Error::InvalidTagQuery {
+        value: text.to_string(),
+        message,
+    }
+}
+
 /// Checks the comparisons of a search. Errors: the reason why it is none.
 fn check_search(
     containers: &[Comparison],
     tags: &[Comparison],
 ) -> std::result::Result<(), &'static str> {
     let is_equality = |one: &Comparison| one.operator == Operator::Equal;
+    let names: HashSet<_> = tags.iter().map(|one| one.name.as_str()).collect();
     if containers.len() > 1 || !containers.iter().all(is_equality) {
-        Err("Error parsing query: @container is compared once, with =.")
+        Err("Error parsing query: @container is compared once, with =")
     } else if tags.is_empty() {
-        Err("Error parsing query: no tag is compared.")
-    } else if containers.len() + tags.len() > COMPARISONS_MAX {
-        Err("Error parsing query: it has more than 10 comparisons.")
-    } else if !tags.iter().all(Comparison::is_of_a_tag) {
+        Err("Error parsing query: no tag is compared")
+    } else if names.len() > TAGS_MAX {
+        Err("Error parsing query: there can be at most 10 unique tags in a query")
+    } else if !names.iter().all(|name| is_value_or_range(tags, name)) {
         Err(
-            "Error parsing query: a name or value is longer than that of a tag, or has characters that no tag has.",
+            "Error parsing query: can't have multiple conditions for a single tag unless they define a range",
         )
-    } else if tags.iter().any(|one| one.operator == Operator::NotEqual) {
-        Err("Error parsing query: <> is not allowed here.")
     } else {
         Ok(())
     }
 }
 
-impl Comparison {
-    /// Whether a tag may have that name and value.
-    fn is_of_a_tag(&self) -> bool {
-        let is_within = |text: &str, characters_max| {
-            text.len() <= characters_max && text.chars().all(is_tag_character)
-        };
-        !self.name.is_empty()
-            && is_within(&self.name, NAME_CHARACTERS_MAX)
-            && is_within(&self.value, VALUE_CHARACTERS_MAX)
-    }
+/// Whether a tag is compared with one value, or with the ends of one range.
+fn is_value_or_range(tags: &[Comparison], name: &str) -> bool {
+    let count = |is: fn(&Comparison) -> bool| {
+        let compared = tags.iter().filter(|one| one.name == name);
+        compared.filter(|one| is(one)).count()
+    };
+    let (lower, upper) = (
+        count(Comparison::is_lower_bound),
+        count(Comparison::is_upper_bound),
+    );
+    count(|_| true) == 1 || lower == 1 && upper == 1 && count(|_| true) == 2
+}
 
+impl Comparison {
     pub(crate) fn is_lower_bound(&self) -> bool {
         matches!(self.operator, Operator::Greater | Operator::GreaterOrEqual)
     }
@@ -228,59 +247,160 @@ impl Comparison {
     }
 }
 
-/// The rest of an expression.
-struct Parser<'a>(&'a str);
+/// The two kinds of expressions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grammar {
+    Search,
+    Condition,
+}
+
+/// Why an expression could not be read. Source: recorded answers of the hosted service; Azurite.
+#[derive(Debug, thiserror::Error)]
+#[error("Error parsing query at or near character position {position}: {reason}")]
+struct Misread {
+    /// Of a character, the first of which is 1.
+    position: usize,
+    reason: String,
+}
+
+/// An expression, and the rest of it that is still to be read.
+struct Parser<'a> {
+    text: &'a str,
+    rest: &'a str,
+    grammar: Grammar,
+}
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Option<Parser<'a>> {
-        (text.len() <= EXPRESSION_BYTES_MAX).then_some(Parser(text))
+    fn new(text: &'a str, grammar: Grammar) -> Parser<'a> {
+        Parser {
+            text,
+            rest: text,
+            grammar,
+        }
     }
 
-    fn alternatives(&mut self) -> Option<Vec<Vec<Comparison>>> {
+    /// The error at the position where `rest` began.
+    fn misread(&self, rest: &str, reason: impl Into<String>) -> Misread {
+        let read = &self.text[..self.text.len() - rest.len()];
+        Misread {
+            position: read.chars().count() + 1,
+            reason: reason.into(),
+        }
+    }
+
+    fn alternatives(&mut self) -> std::result::Result<Vec<Vec<Comparison>>, Misread> {
         let mut alternatives = vec![vec![self.comparison()?]];
-        while !self.0.trim_start().is_empty() {
-            match self.word()?.to_ascii_uppercase().as_str() {
-                "AND" => {
-                    let comparison = self.comparison()?;
-                    alternatives.last_mut()?.push(comparison);
+        while !self.skip_blanks().is_empty() {
+            let before = self.rest;
+            let word = self.word();
+            let is_or = word.eq_ignore_ascii_case("OR") && self.grammar == Grammar::Condition;
+            if is_or {
+                alternatives.push(vec![self.comparison()?]);
+            } else if word.eq_ignore_ascii_case("AND") {
+                let comparison = self.comparison()?;
+                if let Some(all) = alternatives.last_mut() {
+                    all.push(comparison);
                 }
-                "OR" => alternatives.push(vec![self.comparison()?]),
-                _ => return None,
+            } else {
+                return Err(self.unexpected(before, word));
             }
         }
-        Some(alternatives)
+        Ok(alternatives)
     }
 
-    fn comparison(&mut self) -> Option<Comparison> {
-        self.0 = self.0.trim_start();
-        let name = match self.0.strip_prefix('"') {
-            Some(rest) => {
-                self.0 = rest;
-                self.quoted('"')?
-            }
-            None => self.word()?.to_string(),
-        };
+    /// The error for a word, or else for the character at the position where `rest` began.
+    fn unexpected(&self, rest: &str, word: &str) -> Misread {
+        match (word, rest.chars().next()) {
+            ("", Some(character)) => self.misread(rest, format!("unexpected '{character}'")),
+            ("", None) => self.misread(rest, "unexpected end"),
+            (word, _) => self.misread(rest, format!("unexpected '{word}'")),
+        }
+    }
+
+    fn comparison(&mut self) -> std::result::Result<Comparison, Misread> {
+        let name = self.name()?;
         let operator = self.operator()?;
-        self.0 = self.0.trim_start().strip_prefix('\'')?;
-        let value = self.quoted('\'')?;
-        Some(Comparison {
+        let start = self.skip_blanks();
+        let Some(rest) = start.strip_prefix('\'') else {
+            return Err(self.misread(start, "expecting tag value"));
+        };
+        let value = self.quoted(rest, '\'')?;
+        if name != CONTAINER {
+            self.check_value(start, &value)?;
+        }
+        Ok(Comparison {
             name,
             operator,
             value,
         })
     }
 
-    fn word(&mut self) -> Option<&'a str> {
-        self.0 = self.0.trim_start();
-        let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '@';
-        let end = self.0.find(|c| !inside(c)).unwrap_or(self.0.len());
-        let (word, rest) = self.0.split_at(end);
-        self.0 = rest;
-        (!word.is_empty()).then_some(word)
+    fn name(&mut self) -> std::result::Result<String, Misread> {
+        let start = self.skip_blanks();
+        let name = match start.strip_prefix('"') {
+            Some(rest) => self.quoted(rest, '"')?,
+            None => match self.word() {
+                "" => return Err(self.unexpected(start, "")),
+                word => word.to_string(),
+            },
+        };
+        self.check_name(start, &name)?;
+        Ok(name)
     }
 
-    fn operator(&mut self) -> Option<Operator> {
-        self.0 = self.0.trim_start();
+    fn check_name(&self, start: &str, name: &str) -> std::result::Result<(), Misread> {
+        let is_search = self.grammar == Grammar::Search;
+        if name == CONTAINER && is_search {
+            return Ok(());
+        }
+        if name.starts_with('@') {
+            return Err(self.misread(start, format!("unsupported parameter '{name}'")));
+        }
+        let is_too_long = is_search && name.chars().count() > NAME_CHARACTERS_MAX;
+        if name.is_empty() || is_too_long {
+            let reason = "tag must be between 1 and 128 characters in length";
+            return Err(self.misread(start, reason));
+        }
+        self.check_characters(start, name)
+    }
+
+    fn check_value(&self, start: &str, value: &str) -> std::result::Result<(), Misread> {
+        let is_search = self.grammar == Grammar::Search;
+        if is_search && value.chars().count() > VALUE_CHARACTERS_MAX {
+            let reason = "tag value must be between 0 and 256 characters in length";
+            return Err(self.misread(start, reason));
+        }
+        self.check_characters(start, value)
+    }
+
+    fn check_characters(&self, start: &str, text: &str) -> std::result::Result<(), Misread> {
+        match text.chars().find(|&character| !is_tag_character(character)) {
+            Some(character) => {
+                let reason = format!("'{character}' not permitted in tag name or value");
+                Err(self.misread(start, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The rest without the blanks at its start.
+    fn skip_blanks(&mut self) -> &'a str {
+        self.rest = self.rest.trim_start();
+        self.rest
+    }
+
+    /// The next word; empty if there is none.
+    fn word(&mut self) -> &'a str {
+        let start = self.skip_blanks();
+        let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '@';
+        let end = start.find(|c| !inside(c)).unwrap_or(start.len());
+        let (word, rest) = start.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    fn operator(&mut self) -> std::result::Result<Operator, Misread> {
+        let start = self.skip_blanks();
         let operators = [
             ("<>", Operator::NotEqual),
             (">=", Operator::GreaterOrEqual),
@@ -290,25 +410,35 @@ impl<'a> Parser<'a> {
             ("<", Operator::Less),
         ];
         let found =
-            |(sign, operator): (&str, Operator)| Some((self.0.strip_prefix(sign)?, operator));
-        let (rest, operator) = operators.into_iter().find_map(found)?;
-        self.0 = rest;
-        Some(operator)
+            |(sign, operator): (&str, Operator)| Some((start.strip_prefix(sign)?, operator));
+        match operators.into_iter().find_map(found) {
+            Some((_, Operator::NotEqual)) if self.grammar == Grammar::Search => {
+                Err(self.misread(start, "unexpected '<>'"))
+            }
+            Some((rest, operator)) => {
+                self.rest = rest;
+                Ok(operator)
+            }
+            None => Err(self.misread(start, "expected an operator")),
+        }
     }
 
-    /// The text up to the closing quote; two of them stand for one.
-    fn quoted(&mut self, quote: char) -> Option<String> {
+    /// The text from `rest` up to the closing quote; two of them stand for one.
+    fn quoted(&mut self, rest: &'a str, quote: char) -> std::result::Result<String, Misread> {
+        self.rest = rest;
         let mut text = String::new();
         loop {
-            let (before, after) = self.0.split_once(quote)?;
+            let Some((before, after)) = self.rest.split_once(quote) else {
+                return Err(self.misread("", format!("expected a {quote} that ends the text")));
+            };
             text.push_str(before);
-            self.0 = after;
+            self.rest = after;
             match after.strip_prefix(quote) {
                 Some(rest) => {
                     text.push(quote);
-                    self.0 = rest;
+                    self.rest = rest;
                 }
-                None => return Some(text),
+                None => return Ok(text),
             }
         }
     }
@@ -413,13 +543,99 @@ mod tests {
             TagQuery::parse(&text).is_ok()
         };
         assert!(search(128, 256) && !search(129, 1) && !search(1, 257));
-        let of = |count| TagQuery::parse(&vec!["a = '1'"; count].join(" AND "));
-        assert!(of(10).is_ok());
-        let error = of(11).unwrap_err();
-        assert!(matches!(
-            error,
-            Error::InvalidQueryParameterValue { reason, .. } if reason.starts_with("Error parsing query")
-        ));
+    }
+
+    fn refusal(text: &str) -> String {
+        match TagQuery::parse(text).unwrap_err() {
+            Error::InvalidTagQuery { value, message } if value == text => message,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_search_compares_ten_tags_and_ranges_of_each() {
+        let of = |count: usize, one: fn(usize) -> String| {
+            (0..count).map(one).collect::<Vec<_>>().join(" AND ")
+        };
+        let values = |index| format!("k{index} = 'v'");
+        let ranges = |index| format!("k{index} > 'a' AND k{index} <= 'z'");
+        for text in [of(10, values), of(10, ranges)] {
+            assert_eq!(TagQuery::parse_in_container(&text).unwrap().container, None);
+            let query = TagQuery::parse(&format!("{text} AND @container = 'c'")).unwrap();
+            assert_eq!(query.container.as_deref(), Some("c"));
+        }
+        let longest = |name: usize| {
+            let name = format!("{name}{}", "n".repeat(127));
+            format!(
+                "\"{name}\" >= '{0}' AND \"{name}\" <= '{0}'",
+                "v".repeat(256)
+            )
+        };
+        let text = of(10, longest);
+        assert!(TagQuery::parse(&format!("{text} AND @container = '{}'", "c".repeat(63))).is_ok());
+        assert_eq!(
+            refusal(&of(11, values)),
+            "Error parsing query: there can be at most 10 unique tags in a query"
+        );
+        for twice in [
+            "a = '1' AND a = '1'",
+            "a > '1' AND a > '2'",
+            "a = '1' AND a < '2'",
+        ] {
+            assert!(
+                refusal(twice).contains("unless they define a range"),
+                "{twice}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_refused_search_says_where_and_why() {
+        let near = |position: usize, reason: &str| {
+            format!("Error parsing query at or near character position {position}: {reason}")
+        };
+        for (text, position, reason) in [
+            ("a = '1' OR b = '2'", 9, "unexpected 'OR'"),
+            ("é", 1, "unexpected 'é'"),
+            ("a <> '1'", 3, "unexpected '<>'"),
+            ("a", 2, "expected an operator"),
+            ("a = 1", 5, "expecting tag value"),
+            ("a = '1", 7, "expected a ' that ends the text"),
+            ("a = '1' AND", 12, "unexpected end"),
+            ("a = '1' AND @b = '2'", 13, "unsupported parameter '@b'"),
+            ("a = 'b&c'", 5, "'&' not permitted in tag name or value"),
+            ("\"a(\" = 'b'", 1, "'(' not permitted in tag name or value"),
+            (
+                "\"\" = 'b'",
+                1,
+                "tag must be between 1 and 128 characters in length",
+            ),
+        ] {
+            assert_eq!(refusal(text), near(position, reason), "{text}");
+        }
+        let both = TagQuery::parse_in_container("a = '1' AND @container = 'c'").unwrap_err();
+        assert_eq!(
+            both.to_string(),
+            "Error parsing query: Cannot have container in both uri and query"
+        );
+    }
+
+    #[test]
+    fn a_condition_is_as_long_as_its_header() {
+        let long = vec!["a <> '1'"; 1000].join(" OR ");
+        assert!(
+            TagCondition::parse(&long)
+                .unwrap()
+                .holds(&tags(&[("a", "2")]))
+        );
+        let name = format!("{} <> 'x'", "n".repeat(143));
+        assert!(!TagCondition::parse(&name).unwrap().holds(&Tags::new()));
+        let value = format!("a <> '{}'", "v".repeat(300));
+        assert!(
+            TagCondition::parse(&value)
+                .unwrap()
+                .holds(&tags(&[("a", "2")]))
+        );
     }
 
     proptest! {

@@ -74,7 +74,13 @@ impl Program {
                 println!("{}", self.version());
                 std::process::exit(0)
             }
-            Err(error) => error.exit(),
+            Err(error) => {
+                let _ = error.print();
+                if let Some(advice) = advice(std::env::args(), error.kind()) {
+                    eprintln!("\n{advice}");
+                }
+                std::process::exit(error.exit_code())
+            }
         }
     }
 
@@ -87,6 +93,19 @@ impl Program {
             format!("lazurite {own}")
         }
     }
+}
+
+/// What works instead of a command line that is refused, if that is known.
+fn advice(mut words: impl Iterator<Item = String>, refused: ErrorKind) -> Option<&'static str> {
+    let is_mixed = matches!(
+        refused,
+        ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict
+    );
+    let imports = words.any(|word| word == "import-azurite");
+    (is_mixed && imports).then_some(
+        "import-azurite imports into a server that runs. A store that begins with the data of Azurite needs no import: start the server on a \
+         copy of Azurite's directory, with --location COPY.",
+    )
 }
 
 /// Lets every flag be set in the environment, by the first of `LAZURITE_NAME` and `AZURITE_NAME` that `is_set`. An empty variable
@@ -136,6 +155,26 @@ fn variable(flag: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_import_with_flags_of_the_server_is_told_what_works() {
+        for (words, has_advice) in [
+            (
+                &["lazurite", "import-azurite", "DIR", "--location", "S"][..],
+                true,
+            ),
+            (
+                &["lazurite", "--location", "S", "import-azurite", "DIR"],
+                true,
+            ),
+            (&["lazurite", "import-azurite"], false),
+            (&["lazurite", "--nonsense"], false),
+        ] {
+            let error = Cli::command().try_get_matches_from(words).unwrap_err();
+            let found = advice(words.iter().map(|word| word.to_string()), error.kind());
+            assert_eq!(found.is_some(), has_advice, "{words:?}: {error}");
+        }
+    }
 
     #[test]
     fn the_name_of_the_program_chooses_the_services() {

@@ -399,7 +399,8 @@ fn export_failure(error: TransferError) -> Failure {
 
 /// The failure of a request that the server has sent to itself, or of the work around it.
 fn failed(code: &'static str, error: &TransferError, advice: &str) -> Failure {
-    let message = format!("{error}.{advice}");
+    let reason = error.to_string();
+    let message = format!("{}.{advice}", reason.trim_end_matches('.'));
     match error.status() {
         Some(507) => Failure::new(507, "InsufficientStorage", message),
         Some(503) => Failure::busy(message),

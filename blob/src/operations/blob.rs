@@ -49,7 +49,7 @@ impl TierChanged {
         if late && early {
             Ok(())
         } else {
-            Err(Error::ConditionNotMet)
+            Err(Error::AccessTierChangeTimeConditionNotMet)
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
 use crate::codec;
-use crate::conditions::{Conditions, ETags, Validators, WriteKind};
+use crate::conditions::{Conditions, Validators, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::lease::Leased;
@@ -13,6 +13,7 @@ use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer,
     Metadata, Tags, Written,
 };
+use crate::operations::checks::{check_may_create, lease_before_existence};
 use crate::operations::copy::completed;
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::permit::Action;
@@ -98,9 +99,11 @@ impl BlobService {
         let condition = conditions.for_write()?;
         let found = self.find(address)?;
         let blob = found.blob.as_ref();
+        check_may_create(conditions, blob)?;
+        let lease = blob.map(|blob| blob.lease).unwrap_or_default();
+        let condition = lease_before_existence(condition, conditions, lease, found.now)?;
         condition.check(WriteKind::Create, blob.map(Validators::from))?;
         conditions.check_tags(blob.map_or(&Tags::new(), |blob| &blob.tags))?;
-        let lease = blob.map(|blob| blob.lease).unwrap_or_default();
         lease.check_write(conditions.lease_id, found.now, Leased::Blob)
     }
 
@@ -169,7 +172,7 @@ impl BlobService {
     /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays as it is; if there is
     /// none there is none afterwards, but Get Block List knows the name. `upload` was begun as [`UploadKind::PutBlock`].
     /// Of the conditions the lease and the encryption scope count: the first of the uncommitted blocks chooses the key or the
-    /// scope of all. `If-None-Match: *` demands that there is neither a blob nor an uncommitted block of this id.
+    /// scope of all. A caller that may only create puts a block if there is neither a blob nor an uncommitted block of this id.
     /// Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for one of
     /// another length than the blob's others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
     /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those of leases;
@@ -188,12 +191,12 @@ impl BlobService {
 
         let mut write = self.begin_write(address)?;
         write.check_type(BlobType::BlockBlob)?;
+        check_may_create(conditions, write.current())?;
         write.check_lease(conditions.lease_id)?;
         let brought = write.brought(body.key.as_ref(), conditions)?;
         let file = write.staging_file()?;
         let replaced = self.uncommitted_block(&file, block_id)?;
-        let must_be_new = conditions.if_none_match == Some(ETags::Any);
-        if must_be_new && (write.current().is_some() || replaced.is_some()) {
+        if conditions.must_be_new && replaced.is_some() {
             return Err(Error::BlobAlreadyExists);
         }
         let staging = write.staging_with(&file, block_id, replaced.is_some(), brought)?;

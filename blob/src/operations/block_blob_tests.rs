@@ -126,7 +126,7 @@ fn block_that_must_be_new_is_put_where_there_is_neither_blob_nor_block() {
     let put_new = |name: &str, id: &str| {
         let upload = store.upload(UploadKind::PutBlock, b"new");
         let conditions = Conditions {
-            if_none_match: Some(ETags::Any),
+            must_be_new: true,
             ..Conditions::default()
         };
         let put = store.at(at(0));

@@ -9,6 +9,7 @@ use crate::operations::permit::RecordSlot;
 use crate::operations::permit::{Action, Permit};
 use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
+use std::time::SystemTime;
 
 impl BlobService {
     /// Begins a change of a blob, of this type if one is given: see [`BlobWrite::check`]. Does not check that the blob exists.
@@ -27,6 +28,31 @@ impl BlobService {
     }
 }
 
+/// Fails if the caller may only create a blob, and there is one.
+pub(super) fn check_may_create(conditions: &Conditions, current: Option<&Blob>) -> Result<()> {
+    if conditions.must_be_new && current.is_some() {
+        Err(Error::BlobAlreadyExists)
+    } else {
+        Ok(())
+    }
+}
+
+/// The condition that is left once the lease was checked before `If-None-Match: *`: a client learns that the blob is locked, not that it
+/// exists. Clients without an overwrite option send that condition even with the lease id of the blob that they replace: the lease decides.
+/// Source: recorded answers of the hosted service.
+pub(super) fn lease_before_existence<'a>(
+    condition: WriteCondition<'a>,
+    conditions: &Conditions,
+    lease: Lease,
+    now: SystemTime,
+) -> Result<WriteCondition<'a>> {
+    if !matches!(condition, WriteCondition::IfNoneMatch(ETags::Any)) || !lease.is_locked(now) {
+        return Ok(condition);
+    }
+    lease.check_write(conditions.lease_id, now, Leased::Blob)?;
+    Ok(WriteCondition::None)
+}
+
 impl BlobWrite<'_> {
     /// Checks the conditions and the lease id of a write against the current blob, if there is one.
     pub(crate) fn check(
@@ -35,17 +61,9 @@ impl BlobWrite<'_> {
         conditions: &Conditions,
         kind: WriteKind,
     ) -> Result<()> {
-        let condition = match condition {
-            // Clients without an overwrite option send this even with the lease id of the blob that they replace. The hosted
-            // service was observed to let the lease decide.
-            WriteCondition::IfNoneMatch(ETags::Any)
-                if conditions.lease_id.is_some()
-                    && self.check_lease(conditions.lease_id).is_ok() =>
-            {
-                WriteCondition::None
-            }
-            condition => condition,
-        };
+        check_may_create(conditions, self.current())?;
+        let lease = self.lease();
+        let condition = lease_before_existence(condition, conditions, lease, self.now)?;
         self.check_conditions(condition, conditions, kind)?;
         self.check_lease(conditions.lease_id)?;
         match kind {
@@ -85,10 +103,12 @@ impl BlobWrite<'_> {
 
     /// Checks the lease id of a write against the lease of the current blob.
     pub(crate) fn check_lease(&self, given: Option<Guid>) -> Result<()> {
-        let lease = self
-            .current()
-            .map_or_else(Lease::default, |blob| blob.lease);
-        lease.check_write(given, self.now, Leased::Blob)
+        self.lease().check_write(given, self.now, Leased::Blob)
+    }
+
+    fn lease(&self) -> Lease {
+        self.current()
+            .map_or_else(Lease::default, |blob| blob.lease)
     }
 
     /// The existing blob, for a change of its content, properties or metadata. Errors: `BlobNotFound`; `PendingCopyOperation`,

@@ -238,7 +238,7 @@ fn versions_are_kept_when_versioning_is_disabled() {
 
 #[test]
 fn undelete_restores_a_record_in_its_previous_state() {
-    // Deleted as a version, it is none that undeletion brings back; deleted for retention alone, it is the blob again.
+    // Deleted as a version, it stays one; deleted for retention alone, it is the blob again.
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -246,8 +246,9 @@ fn undelete_restores_a_record_in_its_previous_state() {
     store.put("name", b"first").unwrap();
     store.set_policy(soft_delete(3));
     store.delete("name").unwrap();
-    assert_err!(store.undelete("name", at(7)), Error::BlobNotFound);
+    store.undelete("name", at(7)).unwrap();
     assert_eq!(store.everything(at(7)), ["name version"]);
+    assert_err!(store.undelete("none", at(7)), Error::BlobNotFound);
     store.put("name", b"second").unwrap();
     store.delete("name").unwrap();
     store.undelete("name", at(7)).unwrap();

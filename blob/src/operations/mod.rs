@@ -199,6 +199,18 @@ impl BlobService {
         })
     }
 
+    /// Whether a snapshot or version that is not there was deleted and can still be restored. Errors: of the names; `ContainerNotFound`.
+    pub fn is_soft_deleted(&self, address: &BlobAddress<'_>) -> Result<bool> {
+        let (BlobState::Snapshot(moment) | BlobState::Version(moment)) = address.state else {
+            return Ok(false);
+        };
+        let found = self.find(address)?;
+        let home = found.container.id;
+        let key = keys::history(home, History::Deleted, &found.name, moment);
+        let deleted = self.keyspaces.past(&found.snapshot, home, &key)?;
+        Ok(deleted.is_some_and(|blob| blob.was(address.state) && blob.is_kept(found.now)))
+    }
+
     /// The validators of a write now to a blob that had `previous`. Neither goes back, even if the clock was set back over a
     /// restart: a client that has read a later state must not be answered that nothing has changed since.
     fn stamp(&self, now: SystemTime, previous: Option<Validators>) -> Written {

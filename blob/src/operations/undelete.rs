@@ -16,7 +16,8 @@ use lazurite_engine::Ticket;
 
 impl BlobService {
     /// Restores everything that was deleted under the name and is still kept: snapshots, versions, and the blob that was deleted
-    /// last if there is none now. If the blob exists, having nothing to restore is no error.
+    /// last if there is none now. If the blob exists, or versions of it, having nothing to restore is no error: a blob that was
+    /// deleted while the account keeps versions is one of them. Source: recorded answers of the hosted service.
     ///
     /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be that of the blob's lease;
     /// deleted blobs have none.
@@ -48,7 +49,7 @@ impl BlobService {
         for step in 0..steps_max {
             let mut write = self.begin_write(address)?;
             let is_done = write.undelete_step(&mut undeletion)?;
-            if is_done && write.current().is_none() && !undeletion.any {
+            if is_done && !undeletion.any && !write.has_current_or_version()? {
                 return Err(Error::BlobNotFound);
             }
             if step == 0 {
@@ -76,6 +77,10 @@ struct Undeletion {
 }
 
 impl BlobWrite<'_> {
+    fn has_current_or_version(&self) -> Result<bool> {
+        Ok(self.current().is_some() || self.last_moment(History::Version)?.is_some())
+    }
+
     /// Restores some deleted records. Returns whether these were the last.
     fn undelete_step(&mut self, undeletion: &mut Undeletion) -> Result<bool> {
         let moments = self.moments(History::Deleted, undeletion.from, HISTORY_STEP)?;

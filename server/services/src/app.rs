@@ -440,8 +440,10 @@ fn serve_operation(
         }
         facts.entry = log_entry(&context, operation.logged, &caller, &properties);
         drop(properties);
-        let token_would_do =
-            is_anonymous && store.authenticator.accepts_bearer_tokens && context.is_confidential();
+        let token_would_do = is_anonymous
+            && store.authenticator.accepts_bearer_tokens
+            && context.is_confidential()
+            && bearer::is_challenged(&context);
         let holder = holder(&context);
         let answering = async {
             admit(store, &context, &operation, &routed, &caller, facts).await?;

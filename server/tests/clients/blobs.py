@@ -567,7 +567,10 @@ class Leases(BlobTest):
                 write()
         with self.fails(412, "LeaseIdMismatchWithBlobOperation"):
             blob.upload_blob(b"2", overwrite=True, lease=str(uuid.uuid4()))
-        with self.fails(409, "BlobAlreadyExists"):
+        # Not told to overwrite: the lease is looked at before the existence of the blob.
+        with self.fails(412, "LeaseIdMissing"):
+            blob.upload_blob(b"2")
+        with self.fails(412, "LeaseIdMismatchWithBlobOperation"):
             blob.upload_blob(b"2", lease=str(uuid.uuid4()))
         # Not told to overwrite, but told which lease the blob has.
         blob.upload_blob(b"2", lease=lease)
@@ -1040,7 +1043,7 @@ class Tiers(BlobTest):
         new.set_standard_blob_tier("Cool")
         for blob in (old, new):
             for unmet in ({"access_tier_if_modified_since": after}, {"access_tier_if_unmodified_since": before}):
-                with self.fails(412, "ConditionNotMet"):
+                with self.fails(412, "AccessTierChangeTimeConditionNotMet"):
                     blob.delete_blob(**unmet)
             blob.delete_blob(access_tier_if_modified_since=before, access_tier_if_unmodified_since=after)
             self.assertFalse(blob.exists())

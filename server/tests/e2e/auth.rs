@@ -342,9 +342,26 @@ fn tokens_are_taken_without_encryption_on_this_machine_if_the_flag_is_given() {
     for service in Service::ALL {
         let shown = |token: &str| list(service).header("Authorization", token).send(&server);
         shown(&token).is(200);
-        assert_eq!(shown("Bearer nonsense").status, 401);
-        assert_eq!(list(service).unsigned().send(&server).status, 401);
+        // The version that clients of Table name is older than the challenge of that service.
+        let status = if service == Service::Table { 403 } else { 401 };
+        for refused in [
+            shown("Bearer nonsense"),
+            list(service).unsigned().send(&server),
+        ] {
+            assert_eq!(refused.status, status);
+            let is_challenged = refused.header("www-authenticate").is_some();
+            assert_eq!(is_challenged, status == 401);
+            let is_plain = refused.code() == "AuthenticationFailed";
+            assert_eq!(is_plain, status == 403, "{}", refused.text());
+        }
     }
+    let challenged = |version: &str| {
+        let unsigned = list(Service::Table).unsigned();
+        let refused = unsigned.header("x-ms-version", version).send(&server);
+        (refused.status, refused.header("www-authenticate").is_some())
+    };
+    assert_eq!(challenged("2019-07-07"), (403, false));
+    assert_eq!(challenged("2020-12-06"), (401, true));
     Request::new(Service::Table, "POST", "/Tables")
         .json(r#"{"TableName":"Listed"}"#)
         .send(&server)

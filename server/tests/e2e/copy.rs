@@ -477,7 +477,7 @@ fn wrong_keys_and_silent_addresses_are_named_before_anything_is_written() {
 }
 
 #[test]
-fn snapshots_and_leases_are_named() {
+fn snapshots_leases_and_protection_are_named() {
     let (from, to) = (Server::fresh(), Server::fresh());
     blob("PUT", "/photos?restype=container").send(&from).is(201);
     put(&from, "/photos/a", "a");
@@ -485,11 +485,18 @@ fn snapshots_and_leases_are_named() {
     let lease = blob("PUT", "/photos/a?comp=lease").header("x-ms-lease-action", "acquire");
     let lease = lease.header("x-ms-lease-duration", "-1");
     lease.send(&from).is(201);
+    put(&from, "/photos/b", "b");
+    let hold = blob("PUT", "/photos/b?comp=legalhold").header("x-ms-legal-hold", "true");
+    hold.send(&from).is(200);
+    let policy = blob("PUT", "/photos/b?comp=immutabilitypolicies")
+        .header("x-ms-immutability-policy-mode", "Unlocked");
+    let until = "Fri, 01 Jan 2038 00:00:00 GMT";
+    let policy = policy.header("x-ms-immutability-policy-until-date", until);
+    policy.send(&from).is(200);
     let text = copied(&from, &to, &[]);
-    assert!(
-        text.contains("container photos: not copied: 1 snapshots, 1 leases"),
-        "{text}"
-    );
+    let named = "1 snapshots, 1 leases, 1 immutability policies, 1 legal holds";
+    let line = format!("container photos: not copied: {named}");
+    assert!(text.contains(&line), "{text}");
 }
 
 /// The lines of the files of an export, without the properties of services, which Azurite words in its own way.

@@ -282,6 +282,32 @@ pub(crate) fn put_odd_properties(server: &Server) {
 }
 
 #[test]
+fn export_says_how_many_blobs_lose_their_protection() {
+    let server = Server::fresh();
+    let container = request(Service::Blob, "PUT", "/photos?restype=container");
+    container.send(&server).is(201);
+    put(&server, "free", "BlockBlob", &[], b"x");
+    let place = TempDir::new().unwrap();
+    let export = |name: &str| {
+        ok(
+            &server,
+            &["export", place.path().join(name).to_str().unwrap()],
+        )
+    };
+    let said = "exported without immutability policies and legal holds";
+    assert!(!export("before").contains(said));
+    put(
+        &server,
+        "held",
+        "BlockBlob",
+        &[("x-ms-legal-hold", "true")],
+        b"x",
+    );
+    let text = export("after");
+    assert!(text.contains(&format!("{said}: 1 blobs")), "{text}");
+}
+
+#[test]
 fn blobs_without_a_content_type_have_none_after_an_import() {
     let scratch = TempDir::new().unwrap();
     let path = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();

@@ -646,6 +646,7 @@ fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
         message.contains("What came before it is imported"),
         "{message}"
     );
+    assert!(!message.contains(".."), "{message}");
     assert_eq!(names(&server), set(&["aaa", "bbb"]));
 }
 

@@ -108,7 +108,7 @@ fn every_operation_treats_the_lease_id_as_in_its_table() {
 
 /// Clients without an overwrite option send `If-None-Match: *`.
 #[test]
-fn lease_that_holds_replaces_a_blob_that_should_be_new() {
+fn lease_that_holds_decides_before_the_existence_of_its_blob() {
     let store = store();
     for given in [None, Some(A), Some(B)] {
         for state in STATES {
@@ -126,10 +126,11 @@ fn lease_that_holds_replaces_a_blob_that_should_be_new() {
                 ..store.put_request(b"new")
             };
             let holds = matches!(state, LeaseState::Leased | LeaseState::Breaking);
-            let expected = if holds && given == Some(A) {
-                "ok"
-            } else {
-                "BlobAlreadyExists"
+            let expected = match given {
+                _ if !holds => "BlobAlreadyExists",
+                None => "LeaseIdMissing",
+                Some(A) => "ok",
+                Some(_) => "LeaseIdMismatchWithBlobOperation",
             };
             let outcome = store.put_with(&cell, request, at(NOW));
             assert_eq!(shown(outcome.map(|_| ())), expected, "{cell}");

@@ -365,7 +365,8 @@ impl Walk {
             .filter(|kept| kept.0 > now && !kept.2.is_expired(now))
             .cloned()
             .collect();
-        let expected = if name.current.is_some() || !kept.is_empty() {
+        let is_known = name.current.is_some() || !name.versions.is_empty();
+        let expected = if is_known || !kept.is_empty() {
             Ok(())
         } else {
             Err("BlobNotFound")

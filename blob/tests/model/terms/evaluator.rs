@@ -159,6 +159,8 @@ pub(super) struct Name {
     pub(super) snapshots: BTreeMap<SnapshotTime, Known>,
     /// Snapshots that were deleted or overwritten blobs before, and of which only the number is known.
     pub(super) others: usize,
+    /// Whether a blob of the name became a version.
+    pub(super) has_versions: bool,
     pub(super) staged: BTreeMap<&'static str, Vec<u8>>,
     pub(super) staged_secret: Secret,
     pub(super) staged_at: Option<SystemTime>,

@@ -35,6 +35,7 @@ impl Walk {
         let name = self.name(at);
         name.unstage();
         let before = name.current.take();
+        name.has_versions |= before.is_some() && policy.versioning;
         if before.is_some() && policy.delete_retention_days.is_some() {
             name.kept.push((now + DAY * RETENTION_DAYS.into(), None));
         }
@@ -351,6 +352,8 @@ impl Walk {
             .set_blob_metadata(&to, Metadata::new(), &conditions);
         if let Some(written) = self.settle(refusals, set) {
             self.changed(at, written);
+            let versioning = self.policy.versioning;
+            self.name(at).has_versions |= versioning;
         }
     }
 
@@ -401,7 +404,10 @@ impl Walk {
                 expires_at: None,
                 ..name.current.unwrap()
             };
-            self.name(at).snapshots.insert(moment, known);
+            let versioning = self.policy.versioning;
+            let name = self.name(at);
+            name.has_versions |= versioning;
+            name.snapshots.insert(moment, known);
         }
     }
 
@@ -491,9 +497,11 @@ impl Walk {
         if self.settle(refusals, deleted).is_none() {
             return;
         }
-        let (keeps, now) = (self.policy.delete_retention_days.is_some(), self.now);
+        let (policy, now) = (self.policy, self.now);
+        let keeps = policy.delete_retention_days.is_some();
         let name = self.name(at);
         name.unstage();
+        name.has_versions |= policy.versioning;
         let known = name.current.take();
         let snapshots =
             std::mem::take(&mut name.snapshots).len() + std::mem::take(&mut name.others);
@@ -508,7 +516,8 @@ impl Walk {
     pub(super) fn undelete(&mut self, at: At) {
         let mut refusals = Refusals::default();
         let name = self.name(at).clone();
-        let nothing = name.current.is_none() && name.kept.is_empty();
+        let is_known = name.current.is_some() || name.has_versions;
+        let nothing = !is_known && name.kept.is_empty();
         refusals.add_if(nothing, Rank::Existence, "BlobNotFound");
         let to = address(at, BlobState::Current);
         let done = self.at(self.now).undelete_blob(&to, None);

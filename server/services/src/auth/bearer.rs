@@ -33,8 +33,9 @@ const CLOUDS: [&str; 4] = [
 ];
 /// The first version that takes tokens.
 const VERSION_MIN: &str = "2017-11-09";
-/// The first version that answers with a challenge.
+/// The first versions that answer with a challenge. That of Table is the first that the clients' recordings name.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
+const CHALLENGE_VERSION_MIN_OF_TABLE: &str = "2020-12-06";
 const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
 /// The id that stands for an absent claim.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
@@ -143,12 +144,19 @@ fn is_meant_for(claims: &Value, context: &Context) -> bool {
     }
 }
 
+/// Whether the version of a request has challenges. Source: Authorize with Microsoft Entra ID, "Bearer challenge"; recorded answers of the
+/// hosted service.
+pub fn is_challenged(context: &Context) -> bool {
+    context.version.is_at_least(match context.service {
+        ServiceKind::Table => CHALLENGE_VERSION_MIN_OF_TABLE,
+        ServiceKind::Blob | ServiceKind::Queue => CHALLENGE_VERSION_MIN,
+    })
+}
+
 /// A token that is not good. Clients take the challenge as advice to fetch another; versions before it have a refusal as of any
-/// other signature, but for Table: its clients read challenges and name an older version in every request.
-/// Source: Authorize with Microsoft Entra ID, "Bearer challenge".
+/// other signature.
 fn refused(context: &Context, detail: &'static str) -> Failure {
-    let is_challenged = context.version.is_at_least(CHALLENGE_VERSION_MIN);
-    if !is_challenged && context.service != ServiceKind::Table {
+    if !is_challenged(context) {
         return failed(detail);
     }
     Failure::new(401, "InvalidAuthenticationInfo", SEE_CHALLENGE)
@@ -334,8 +342,9 @@ pub mod tests {
             assert_eq!(refused(service, "2019-07-07"), plain);
             assert_eq!(refused(service, "2019-02-02"), plain);
         }
-        // The newest version that clients of Table name comes before the challenge's.
-        assert_eq!(refused(ServiceKind::Table, "2019-02-02"), challenged);
+        assert_eq!(refused(ServiceKind::Table, "2019-02-02"), plain);
+        assert_eq!(refused(ServiceKind::Table, "2020-12-05"), plain);
+        assert_eq!(refused(ServiceKind::Table, "2020-12-06"), challenged);
         assert_eq!(refused(ServiceKind::Table, "2026-10-06"), challenged);
     }
 

@@ -3,10 +3,11 @@
 use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::conditions::optional_id;
 use crate::blob::encryption;
+use crate::blob::header_text;
 use crate::blob::request::Request;
 use crate::blob::upload::{is_structured, put_structure, receive};
 use crate::blob::validators::with_validators;
-use crate::blob::write::{blob_headers, settings};
+use crate::blob::write::{blob_headers, check_md5_of_content, settings};
 use crate::codec::xml::{self as xml_codec, Writer};
 use crate::connection::on_blocking_pool;
 use crate::request::body::{RequestBody, collect, parsed};
@@ -20,7 +21,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
     BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType,
-    BlockSource, COMMITTED_BLOCKS_MAX, Conditions, ETags, PutBlob, PutBlockList, PutBlockOutcome,
+    BlockSource, COMMITTED_BLOCKS_MAX, Conditions, PutBlob, PutBlockList, PutBlockOutcome,
     UploadKind, Written,
 };
 
@@ -31,6 +32,7 @@ const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
 const CHOICE_BYTES_MIN: usize = "<Latest>AA==</Latest>".len();
 
 pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
+    check_md5_of_content(&request)?;
     let (headers, conditions) = (
         headers_of_new_blob(&request)?,
         conditions_of_new_blob(&request)?,
@@ -61,7 +63,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
 
 /// Source: Put Blob, "Request headers": the plain headers stand in for those of the blob.
 pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
-    let plain = |name: &str| request.context.header(name);
+    let plain = |name: &str| header_text::sent(&request.context, name);
     let headers = blob_headers(request)?;
     Ok(BlobHeaders {
         content_type: headers.content_type.or_else(|| plain("content-type")),
@@ -76,19 +78,15 @@ pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
     })
 }
 
-/// The conditions of a new blob. A caller that may only create gets the condition that there is no blob, in place of its own.
+/// The conditions of a new blob.
 pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     let conditions = request.conditions()?;
-    if !request.is_create_only() {
-        return Ok(conditions);
-    }
-    if conditions.if_match.is_some() {
+    let must_be_new = request.is_create_only();
+    if must_be_new && conditions.if_match.is_some() {
         return Err(overwrite_refused());
     }
     Ok(Conditions {
-        if_none_match: Some(ETags::Any),
-        if_modified_since: None,
-        if_unmodified_since: None,
+        must_be_new,
         ..conditions
     })
 }
@@ -163,7 +161,7 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
 pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     let context = &request.context;
     Ok(Conditions {
-        if_none_match: request.is_create_only().then_some(ETags::Any),
+        must_be_new: request.is_create_only(),
         lease_id: optional_id(context, "x-ms-lease-id")?,
         encryption_scope: encryption::scope(context)?,
         ..Conditions::default()

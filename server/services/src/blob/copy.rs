@@ -20,7 +20,7 @@ use crate::blob::source::{
 use crate::blob::tier::rehydrate_priority;
 use crate::blob::upload::begin;
 use crate::blob::validators::with_validators;
-use crate::blob::write::settings;
+use crate::blob::write::{check_md5_of_content, settings};
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};
@@ -29,8 +29,8 @@ use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     AppendBlock, BlobHeaders, BlobService, ByteRange, COPY_FROM_URL_BYTES_MAX, Checksummer,
-    Checksums, Conditions, CopyBlob, CopyOutcome, ETags, Error, Guid, Metadata, PageUpdate,
-    PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
+    Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, ETags, Error, Guid, Metadata,
+    PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
 
 /// Copy Blob: at once, because the content is shared and not copied.
@@ -76,6 +76,7 @@ async fn copy_own_blob(
         .change(move |blobs, r| copy_checked(blobs, &source, r, &copy, &claimed))
         .await;
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
+    let copied = copied.map_err(source_of_other_type);
     let (outcome, computed, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
     Ok(response_with_checksum(&outcome, &claimed, computed))
@@ -139,6 +140,9 @@ async fn copy_remote_blob(
     let create_only = request.is_create_only();
     let tags = remote_tags(&request, &foreign).await?;
     let found = foreign.get_for_copy().await?;
+    if !found.may_be_block_blob() {
+        return Err(not_a_block_blob());
+    }
     let kind = (UploadKind::PutBlob, COPY_FROM_URL_BYTES_MAX);
     let fetched = fetch_remote(&request, found, kind, tags).await?;
     let put = put_request(fetched, copy);
@@ -256,7 +260,11 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
-    Ok(copy_response(&outcome))
+    // The copy is complete, and reads say so. The hosted service answers `pending` here; clients then poll.
+    Ok(copy_response(&CopyOutcome {
+        status: CopyStatus::Pending,
+        ..outcome
+    }))
 }
 
 /// Abort Copy Blob.
@@ -373,8 +381,22 @@ fn missing_source(failure: Failure) -> Failure {
     }
 }
 
+/// Of Copy Blob From URL, which copies block blobs alone. Source: azure-sdk-for-go, issue 20942.
+fn source_of_other_type(failure: Failure) -> Failure {
+    match &*failure.code {
+        "InvalidSourceBlobType" => not_a_block_blob(),
+        _ => failure,
+    }
+}
+
+fn not_a_block_blob() -> Failure {
+    let message = "The copy source must be a block blob.";
+    Failure::new(409, "CannotVerifyCopySource", message)
+}
+
 /// Put Blob From URL. Source: there, "Request headers", `x-ms-copy-source-blob-properties`.
 pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
+    check_md5_of_content(&request)?;
     let context = &request.context;
     let (mut headers, conditions) = (
         headers_of_new_blob(&request)?,

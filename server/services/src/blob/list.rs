@@ -3,6 +3,7 @@
 use crate::blob::container::{access_text, default_scope};
 use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
+use crate::blob::header_text;
 use crate::blob::immutability::protection_texts;
 use crate::blob::lease::texts;
 use crate::blob::list_arrow;
@@ -15,6 +16,7 @@ use crate::codec::date;
 use crate::codec::xml::{Writer, is_xml_character};
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{write_metadata, xml};
+use crate::response::listed_urls::ListedUrls;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -62,9 +64,14 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
     let (with_metadata, now) = (list.metadata, request.now());
     let call = move |blobs: &BlobService, r: &Request| {
         let page = blobs.list_containers(r.account(), &list)?;
+        let urls = ListedUrls::of(&r.context);
         document.open("Containers");
         for (name, container) in &page.containers {
-            write_container(&mut document, name, container, with_metadata, now);
+            document.open("Container");
+            document.element("Name", name);
+            document.optional("Url", urls.of_resource(name).as_deref());
+            write_container(&mut document, container, with_metadata, now);
+            document.close("Container");
         }
         document.close("Containers");
         Ok(end(document, page.next_marker))
@@ -126,25 +133,25 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
             let stream = list_arrow::stream(&page.entries, shown, now, next_marker);
             return Ok(list_arrow::response(stream));
         }
-        write_entries(&mut document, &page.entries, shown, now);
+        let urls = ListedUrls::of(&r.context);
+        document.open("Blobs");
+        for entry in &page.entries {
+            match entry {
+                BlobEntry::Blob(listed) => {
+                    let url = urls.of_blob(&r.container, listed);
+                    write_blob(&mut document, listed, url.as_deref(), shown, now);
+                }
+                BlobEntry::Prefix(prefix) => {
+                    document.open("BlobPrefix");
+                    write_name(&mut document, prefix);
+                    document.close("BlobPrefix");
+                }
+            }
+        }
+        document.close("Blobs");
         Ok(end(document, page.next_marker))
     };
     request.call(call).await
-}
-
-fn write_entries(document: &mut Writer, entries: &[BlobEntry], shown: Shown, now: SystemTime) {
-    document.open("Blobs");
-    for entry in entries {
-        match entry {
-            BlobEntry::Blob(listed) => write_blob(document, listed, shown, now),
-            BlobEntry::Prefix(prefix) => {
-                document.open("BlobPrefix");
-                write_name(document, prefix);
-                document.close("BlobPrefix");
-            }
-        }
-    }
-    document.close("Blobs");
 }
 
 /// The parts of a blob that a listing shows beside its properties.
@@ -208,21 +215,8 @@ fn begin(
     max_results: Option<u32>,
     delimiter: &str,
 ) -> Writer {
-    let endpoint = format!("{}/", request.context.base_url);
     let mut document = Writer::new();
-    match container {
-        Some(container) => document.open_with(
-            "EnumerationResults",
-            &[
-                ("ServiceEndpoint", endpoint.as_str()),
-                ("ContainerName", container),
-            ],
-        ),
-        None => document.open_with(
-            "EnumerationResults",
-            &[("ServiceEndpoint", endpoint.as_str())],
-        ),
-    }
+    ListedUrls::of(&request.context).open(&mut document, container);
     document.optional("Prefix", Some(prefix).filter(|text| !text.is_empty()));
     document.optional("Marker", marker.filter(|text| !text.is_empty()));
     document.optional(
@@ -257,13 +251,10 @@ fn write_lease(document: &mut impl Properties, lease: &Lease, now: SystemTime) {
 
 fn write_container(
     document: &mut Writer,
-    name: &str,
     container: &Container,
     with_metadata: bool,
     now: SystemTime,
 ) {
-    document.open("Container");
-    document.element("Name", name);
     document.optional("Deleted", container.deleted.map(|_| "true"));
     let version = container
         .deleted_version()
@@ -287,13 +278,19 @@ fn write_container(
     if with_metadata {
         write_metadata(document, &container.metadata);
     }
-    document.close("Container");
 }
 
-fn write_blob(document: &mut Writer, listed: &ListedBlob, shown: Shown, now: SystemTime) {
+fn write_blob(
+    document: &mut Writer,
+    listed: &ListedBlob,
+    url: Option<&str>,
+    shown: Shown,
+    now: SystemTime,
+) {
     document.open("Blob");
     write_name(document, &listed.name);
     write_state(document, listed);
+    document.optional("Url", url);
     document.open("Properties");
     write_properties(document, listed, shown, now);
     document.close("Properties");
@@ -406,36 +403,26 @@ fn write_validators(document: &mut impl Properties, blob: &Blob) {
 
 /// The headers that a read of the blob returns. Those without a value are empty elements.
 fn write_blob_headers(document: &mut impl Properties, headers: &BlobHeaders) {
-    document.element(
+    let md5 = headers.content_md5.as_ref();
+    let content_type = headers.content_type.as_deref();
+    let mut element = |name, text: Option<&str>| {
+        document.element(name, &header_text::shown(text.unwrap_or_default()));
+    };
+    element(
         "Content-Type",
-        headers
-            .content_type
-            .as_deref()
-            .unwrap_or("application/octet-stream"),
+        content_type.or(Some("application/octet-stream")),
     );
-    document.element(
-        "Content-Encoding",
-        headers.content_encoding.as_deref().unwrap_or(""),
-    );
-    document.element(
-        "Content-Language",
-        headers.content_language.as_deref().unwrap_or(""),
-    );
-    document.element("Content-CRC64", "");
-    document.element(
+    element("Content-Encoding", headers.content_encoding.as_deref());
+    element("Content-Language", headers.content_language.as_deref());
+    element("Content-CRC64", None);
+    element(
         "Content-MD5",
-        &headers
-            .content_md5
-            .as_ref()
-            .map_or(String::new(), |md5| STANDARD.encode(md5)),
+        md5.map(|md5| STANDARD.encode(md5)).as_deref(),
     );
-    document.element(
-        "Cache-Control",
-        headers.cache_control.as_deref().unwrap_or(""),
-    );
-    document.element(
+    element("Cache-Control", headers.cache_control.as_deref());
+    element(
         "Content-Disposition",
-        headers.content_disposition.as_deref().unwrap_or(""),
+        headers.content_disposition.as_deref(),
     );
 }
 

@@ -15,6 +15,7 @@ mod copy_state;
 mod data_lake;
 mod encryption;
 mod fetcher;
+pub mod header_text;
 mod immutability;
 mod inputs;
 mod lease;

@@ -55,8 +55,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let listener = Listener::default();
     let is_gone = listener.is_gone.clone();
     let begin = move || {
-        let blobs = &request.state.services.blobs;
-        let download = blobs.get_blob(&request.address(), range, &conditions)?;
+        let download = request.run(|blobs, r| blobs.get_blob(&r.address(), range, &conditions))?;
         let customer_key = conditions.customer_key;
         let bytes_read = Arc::new(AtomicU64::new(0));
         let (blob, range, rest) = long_read(&request, customer_key, download);

@@ -3,6 +3,7 @@
 use crate::blob::checksums;
 use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
+use crate::blob::header_text;
 use crate::blob::immutability::protection_texts;
 use crate::blob::lease::put_lease;
 use crate::blob::long_read::{LongRead, long_read};
@@ -20,7 +21,8 @@ use crate::response::headers::{
 use crate::response::streamed::{ChunkSource, Room, streamed};
 use axum::body::Body;
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE,
+    CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName,
     HeaderValue, LAST_MODIFIED, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{Method, Response};
@@ -141,9 +143,9 @@ fn begin(
     conditions: &Conditions,
     wants_checksum: bool,
 ) -> Result<Begun> {
-    let (blobs, key) = (&request.state.services.blobs, conditions.customer_key);
-    let download = blobs.get_blob(&request.address(), range, conditions)?;
-    let (blob, range, mut rest) = long_read(request, key, download);
+    let open = |blobs: &BlobService, r: &Request| blobs.get_blob(&r.address(), range, conditions);
+    let download = request.run(open)?;
+    let (blob, range, mut rest) = long_read(request, conditions.customer_key, download);
     let room = Room::take();
     let first = if wants_checksum {
         read_up_to(&mut rest, RANGE_CHECKSUM_BYTES_MAX as usize)?
@@ -389,7 +391,7 @@ pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemT
     put(response, LAST_MODIFIED, date::rfc1123(blob.last_modified));
     put(response, CREATION_TIME, date::rfc1123(blob.created_at));
     put(response, BLOB_TYPE, blob_type(blob));
-    if blob.snapshot.is_none() {
+    if blob.is_current {
         put_lease(response, &blob.lease, now);
     }
     for (name, _, text) in tier_texts(blob, now) {
@@ -445,18 +447,24 @@ fn put_content_headers(response: &mut Response<Body>, headers: &BlobHeaders) {
         None => put_static(response, CONTENT_TYPE, "application/octet-stream"),
         // Cleared by Set Blob Properties.
         Some("") => {}
-        Some(content_type) => put(response, CONTENT_TYPE, content_type),
+        Some(content_type) => put_kept(response, CONTENT_TYPE, content_type),
     }
     let optional = [
-        ("content-encoding", &headers.content_encoding),
-        ("content-language", &headers.content_language),
-        ("cache-control", &headers.cache_control),
-        ("content-disposition", &headers.content_disposition),
+        (CONTENT_ENCODING, &headers.content_encoding),
+        (CONTENT_LANGUAGE, &headers.content_language),
+        (CACHE_CONTROL, &headers.cache_control),
+        (CONTENT_DISPOSITION, &headers.content_disposition),
     ];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            put(response, name, value);
+    for (name, text) in optional {
+        if let Some(text) = text {
+            put_kept(response, name, text);
         }
+    }
+}
+
+fn put_kept(response: &mut Response<Body>, name: HeaderName, text: &str) {
+    if let Some(value) = header_text::value(text) {
+        put_value(response, name, value);
     }
 }
 

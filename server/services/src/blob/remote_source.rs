@@ -5,6 +5,7 @@
 
 use crate::blob::copy_slots::CopySlot;
 use crate::blob::fetcher::{Fetcher, unreachable, unverified};
+use crate::blob::header_text;
 use crate::blob::request::Request;
 use crate::blob::tags::read_tags;
 use crate::blob::upload::{begin, drain};
@@ -211,9 +212,15 @@ impl Found {
         Ok(())
     }
 
+    /// Whether it is a block blob, or no blob.
+    pub fn may_be_block_blob(&self) -> bool {
+        let blob_type = self.headers.get("x-ms-blob-type");
+        blob_type.is_none_or(|blob_type| blob_type == "BlockBlob")
+    }
+
     /// The headers of a blob with this content.
     pub fn blob_headers(&self) -> BlobHeaders {
-        let text = |name: &str| self.headers.get(name).map(crate::request::context::text_of);
+        let text = |name: &str| self.headers.get(name).map(header_text::kept);
         let md5 = |text: String| STANDARD.decode(text).ok();
         BlobHeaders {
             content_type: text("content-type"),

@@ -7,14 +7,17 @@ use crate::blob::sub_requests::SubRequests;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::properties::PropertiesStore;
 use crate::request::context::{Context, RequestIds};
-use crate::response::error::Result;
+use crate::response::error::{Failure, Result};
 use crate::services::Services;
-use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions};
+use axum::http::header::{HeaderName, HeaderValue};
+use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions, Error};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The header that says a body comes, or is wanted, in segments with checksums.
 pub const STRUCTURED_BODY: &str = "x-ms-structured-body";
+
+const SOFT_DELETED: HeaderName = HeaderName::from_static("x-ms-is-soft-deleted");
 
 /// The parts of the server that the handlers of the service use.
 #[derive(Debug)]
@@ -83,12 +86,29 @@ impl Request {
         conditions(&self.context)
     }
 
+    /// Runs a call of the service. The failure for a snapshot or version that is not there says whether it can be restored.
+    /// Source: recorded answers of the hosted service.
+    pub fn run<T>(
+        &self,
+        call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,
+    ) -> Result<T> {
+        let blobs = &self.state.services.blobs;
+        call(blobs, self).map_err(|error| {
+            let is_missing = matches!(error, Error::BlobNotFound);
+            if is_missing && blobs.is_soft_deleted(&self.address()).unwrap_or(false) {
+                Failure::from(error).with_header(SOFT_DELETED, HeaderValue::from_static("true"))
+            } else {
+                error.into()
+            }
+        })
+    }
+
     /// Runs a call of the service that reads a bounded number of rows.
     pub fn read<T>(
         &self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,
     ) -> Result<T> {
-        blocking_pool::read(|| Ok(call(&self.state.services.blobs, self)?))
+        blocking_pool::read(|| self.run(call))
     }
 
     /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs only: changes of a container wait
@@ -99,7 +119,7 @@ impl Request {
     ) -> Result<T> {
         let db = self.state.services.db.clone();
         let long_work = self.state.services.blobs.has_long_operation();
-        let work = move || Ok(call(&self.state.services.blobs, &self)?);
+        let work = move || self.run(call);
         blocking_pool::write_unless_blocked(long_work, &db, work).await
     }
 
@@ -111,7 +131,7 @@ impl Request {
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
         let db = self.state.services.db.clone();
-        blocking_pool::change(&db, move || Ok(call(&self.state.services.blobs, &self)?)).await
+        blocking_pool::change(&db, move || self.run(call)).await
     }
 
     /// Runs a call of the service that reads and may take long, on a thread that may.
@@ -119,6 +139,6 @@ impl Request {
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
-        on_blocking_pool(move || Ok(call(&self.state.services.blobs, &self)?)).await
+        on_blocking_pool(move || self.run(call)).await
     }
 }

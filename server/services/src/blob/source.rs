@@ -13,7 +13,7 @@ use crate::blob::permissions::{
 use crate::blob::remote_source::RemoteSource;
 use crate::blob::request::Request;
 use crate::request::blob_names::blob_names;
-use crate::request::context::{Context, RequestOrigin, ServiceKind};
+use crate::request::context::{Context, RequestOrigin, ServiceKind, decode};
 use crate::request::permissions::RequiredPermissions;
 use crate::response::error::{Failure, Result, common};
 use axum::http::uri::Authority;
@@ -68,7 +68,7 @@ pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origi
     let uri = source_uri(request)?;
     match &request.state.fetcher {
         Some(fetcher) if fetcher.may_ask(&uri) && !is_surely_ours(request, &uri)? => {
-            let url = without_credentials(&uri, BlobState::Current);
+            let url = without_credentials(&uri);
             let foreign = RemoteSource::new(fetcher.clone(), request, uri, url);
             Ok(Origin::RemoteSource(foreign))
         }
@@ -98,7 +98,7 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
     }
     let state = blob_state(&context)?;
     Ok(Source {
-        url: without_credentials(&uri, state),
+        url: without_credentials(&uri),
         account: context.account,
         container,
         blob,
@@ -232,17 +232,26 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     }
 }
 
-fn without_credentials(uri: &Uri, state: BlobState) -> String {
+/// The URL as it was sent. Of its query only the snapshot or version is kept: readers of the blob must not see credentials.
+fn without_credentials(uri: &Uri) -> String {
     let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
     let authority = authority.map_or("", |authority| authority.as_str());
     // Before the last at sign stand a user and a password.
     let host = authority.rsplit('@').next().unwrap_or_default();
     let address = format!("{scheme}://{host}{}", uri.path());
-    match state {
-        BlobState::Current => address,
-        BlobState::Snapshot(moment) => format!("{address}?snapshot={moment}"),
-        BlobState::Version(moment) => format!("{address}?versionid={moment}"),
+    let pairs = uri.query().unwrap_or_default().split('&');
+    match pairs.filter(names_state).collect::<Vec<_>>().join("&") {
+        state if state.is_empty() => address,
+        state => format!("{address}?{state}"),
     }
+}
+
+/// Whether a part of a query names a snapshot or version.
+fn names_state(pair: &&str) -> bool {
+    let name = decode(pair.split('=').next().unwrap_or_default());
+    ["snapshot", "versionid"]
+        .iter()
+        .any(|state| name.eq_ignore_ascii_case(state))
 }
 
 /// The part of the source that is wanted; `None` for all of it.

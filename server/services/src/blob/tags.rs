@@ -93,12 +93,9 @@ pub fn tags_of_header(text: &str) -> Tags {
 pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     let searched = context.required_parameter("where")?;
-    if request.container.contains('\'') {
-        return Err(lazurite_blob::Error::InvalidResourceName.into());
-    }
     let query = match request.container.as_str() {
         "" => TagQuery::parse(&searched)?,
-        container => TagQuery::parse(&format!("@container='{container}' AND {searched}"))?,
+        _ => TagQuery::parse_in_container(&searched)?,
     };
     let versions = include(&request, &["none", "versions"])?.contains(&"versions".to_string());
     let find = FindBlobsByTags {
@@ -109,7 +106,10 @@ pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
     };
     // Thousands of blobs with their tags take as long to write as to find.
     let call = move |blobs: &BlobService, r: &Request| {
-        let page = blobs.find_blobs_by_tags(r.account(), &find)?;
+        let page = match r.container.as_str() {
+            "" => blobs.find_blobs_by_tags(r.account(), &find)?,
+            container => blobs.find_blobs_by_tags_in_container(r.account(), container, &find)?,
+        };
         let mut response = xml(200, found_blobs(&page, r, &searched, versions));
         let examined = page.rows_examined.to_string();
         put(&mut response, "x-lazurite-examined", examined);

@@ -2,6 +2,7 @@
 
 use crate::blob::checksums::{md5, no_md5};
 use crate::blob::conditions::optional_id;
+use crate::blob::header_text;
 use crate::blob::immutability::{immutability_policy, legal_hold};
 use crate::blob::request::Request;
 use crate::blob::tags::tags_of_header;
@@ -123,17 +124,30 @@ pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// The six headers a writer gives a blob. Source: Set Blob Properties, "Request headers".
+/// The six headers a writer gives a blob. An MD5 of any length is kept as it is given. Source: Set Blob Properties, "Request headers";
+/// recorded answers of the hosted service.
 pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
+    let content_md5 = match request.context.header(CONTENT_MD5_OF_BLOB) {
+        None => None,
+        Some(text) => match STANDARD.decode(&text) {
+            Ok(bytes) => Some(bytes),
+            Err(_) => return Err(no_md5(CONTENT_MD5_OF_BLOB, text)),
+        },
+    };
     Ok(BlobHeaders {
-        content_md5: md5(request, CONTENT_MD5_OF_BLOB)?.map(Vec::from),
+        content_md5,
         ..texts(request)
     })
 }
 
+/// Fails unless the MD5 that a blob is given can be that of its content.
+pub fn check_md5_of_content(request: &Request) -> Result<()> {
+    md5(request, CONTENT_MD5_OF_BLOB).map(drop)
+}
+
 /// Those of the headers that are texts.
 fn texts(request: &Request) -> BlobHeaders {
-    let header = |name: &str| request.context.header(name);
+    let header = |name: &str| header_text::sent(&request.context, name);
     BlobHeaders {
         content_type: header("x-ms-blob-content-type"),
         content_encoding: header("x-ms-blob-content-encoding"),
@@ -145,23 +159,12 @@ fn texts(request: &Request) -> BlobHeaders {
 }
 
 /// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no type yet is read as a stream
-/// of bytes, but one whose type was cleared has none, which is stored as an empty one.
-/// An MD5 of any length is kept as it is given. Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`; recorded
-/// answers of the hosted service.
+/// of bytes, but one whose type was cleared has none, which is stored as an empty one. Source: Set Blob Properties, "Request headers",
+/// `x-ms-blob-content-type`.
 pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
-    let content_md5 = match request.context.header(CONTENT_MD5_OF_BLOB) {
-        None => None,
-        Some(text) => match STANDARD.decode(&text) {
-            Ok(bytes) => Some(bytes),
-            Err(_) => return Err(no_md5(CONTENT_MD5_OF_BLOB, text)),
-        },
-    };
-    let mut headers = texts(request);
+    let mut headers = blob_headers(request)?;
     headers.content_type.get_or_insert_default();
-    Ok(BlobHeaders {
-        content_md5,
-        ..headers
-    })
+    Ok(headers)
 }
 
 /// The settings of a new blob beside headers and metadata.

@@ -197,8 +197,22 @@ fn operation_of(
         None => ServiceKind::ALL.into_iter().find_map(of),
     };
     found.ok_or_else(|| {
-        format!(".operation: \"{name}\" is no operation of this service. See docs/operations.md: PutBlob, GetMessages, InsertEntity.")
+        let near = near_operation(name);
+        let near = near.map_or(String::new(), |near| format!(" {near} is one."));
+        format!(
+            ".operation: \"{name}\" is no operation of this service.{near} See docs/operations.md: PutBlob, GetMessages, InsertEntity."
+        )
     })
+}
+
+/// An operation of any service whose name is part of this one, or the other way round.
+fn near_operation(name: &str) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let is_near = |operation: &&str| {
+        let operation = operation.to_ascii_lowercase();
+        name.contains(&operation) || !name.is_empty() && operation.contains(&name)
+    };
+    operations().find(is_near)
 }
 
 /// The REST names of the operations of all services, some of them more than once.
@@ -257,6 +271,21 @@ mod tests {
         let again = change(&faults, shown.to_string().as_bytes()).unwrap();
         assert_eq!(again, shown);
         assert_eq!(clear(&faults)["rules"], json!([]));
+    }
+
+    #[test]
+    fn an_operation_that_is_not_known_is_refused_with_one_of_a_near_name() {
+        for (name, near) in [
+            ("BlobBatch", " Batch is one."),
+            ("blobexpiry", " SetBlobExpiry is one."),
+            ("Nonsense", ""),
+            ("", ""),
+        ] {
+            let refused = operation_of(name, None).unwrap_err();
+            let start =
+                format!(".operation: \"{name}\" is no operation of this service.{near} See");
+            assert!(refused.starts_with(&start), "{refused}");
+        }
     }
 
     #[test]

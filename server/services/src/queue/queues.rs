@@ -10,6 +10,7 @@ use crate::request::metadata::metadata;
 use crate::request::policies::collect_policies;
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{empty, put, put_metadata, put_static, write_metadata, xml};
+use crate::response::listed_urls::ListedUrls;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CACHE_CONTROL;
@@ -51,10 +52,8 @@ fn queues_document(
 ) -> String {
     let said = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let mut document = Writer::new();
-    document.open_with(
-        "EnumerationResults",
-        &[("ServiceEndpoint", &format!("{}/", request.context.base_url))],
-    );
+    let urls = ListedUrls::of(&request.context);
+    urls.open(&mut document, None);
     document.optional("Prefix", said(wanted.prefix).as_deref());
     document.optional("Marker", said(wanted.marker).as_deref());
     let maxresults = wanted.maxresults.map(|number| number.to_string());
@@ -63,6 +62,7 @@ fn queues_document(
     for queue in &page.queues {
         document.open("Queue");
         document.element("Name", &queue.name);
+        document.optional("Url", urls.of_resource(&queue.name).as_deref());
         if with_metadata {
             write_metadata(&mut document, &queue.metadata);
         }

@@ -29,7 +29,8 @@ pub fn metadata(context: &Context) -> Result<Vec<(String, String)>> {
     Ok(metadata)
 }
 
-/// Checks that names are C# identifiers of ASCII letters, as header names have no others, and that no two differ in case only.
+/// Checks that names are C# identifiers of ASCII letters, as header names have no others, that no two differ in case only, and that
+/// values are ASCII. Source: azure-sdk-for-net, issue 50747: the service refuses other values.
 pub fn check(metadata: &[(String, String)]) -> Result<()> {
     let bytes: usize = metadata
         .iter()
@@ -39,13 +40,14 @@ pub fn check(metadata: &[(String, String)]) -> Result<()> {
         let message = "The metadata specified exceeds the maximum permissible limit (8KB).";
         return Err(Failure::new(400, "MetadataTooLarge", message));
     }
-    for (index, (name, _)) in metadata.iter().enumerate() {
+    for (index, (name, value)) in metadata.iter().enumerate() {
         if name.is_empty() {
             let message = "The key for one of the metadata key-value pairs is empty.";
             return Err(Failure::new(400, "EmptyMetadataKey", message));
         }
         let is_same = |(other, _): &(String, String)| other.eq_ignore_ascii_case(name);
-        if !is_identifier(name) || metadata[..index].iter().any(is_same) {
+        let is_valid = is_identifier(name) && value.is_ascii();
+        if !is_valid || metadata[..index].iter().any(is_same) {
             let message =
                 "The metadata specified is invalid. It has characters that are not permitted.";
             return Err(Failure::new(400, "InvalidMetadata", message)
@@ -80,6 +82,14 @@ mod tests {
             assert_eq!(outcome(&[(name, "")]), "InvalidMetadata", "{name}");
         }
         assert_eq!(outcome(&[("name", "x"), ("NAME", "y")]), "InvalidMetadata");
+    }
+
+    #[test]
+    fn metadata_values_are_ascii() {
+        assert_eq!(outcome(&[("n", " !~")]), "ok");
+        for value in ["ä", "a\u{f1}", "日本", "\u{80}"] {
+            assert_eq!(outcome(&[("n", value)]), "InvalidMetadata", "{value}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod common_headers;
 pub mod error;
 pub mod headers;
+pub mod listed_urls;
 pub mod long_responses;
 pub mod streamed;
 

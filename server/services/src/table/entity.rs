@@ -19,6 +19,7 @@ use lazurite_table::{
     AccessKind, AccessRange, Cost, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
 };
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// Longest time a page is gathered. Source: Query timeout and pagination.
@@ -385,8 +386,15 @@ fn select(context: &Context) -> Result<Option<Vec<String>>> {
         count if count > SELECT_MAX => {
             Err(common::INVALID_INPUT.with("QueryParameterName", "$select"))
         }
-        _ => Ok(Some(names)),
+        _ => Ok(Some(each_once(names))),
     }
+}
+
+/// A member that JSON has twice would be read differently by every reader.
+fn each_once(mut names: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
 }
 
 pub fn frame<'a>(request: &'a Request, select: Option<&'a [String]>) -> Frame<'a> {

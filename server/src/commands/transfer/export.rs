@@ -12,11 +12,14 @@ use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// What was exported: the counts, and sentences about what was left out.
 pub struct Exported {
     pub counts: String,
     pub left_out: Vec<String>,
+    /// Blobs that are exported without their immutability policy or legal hold.
+    pub unprotected: u64,
 }
 
 /// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an archive; any other becomes a directory,
@@ -80,6 +83,7 @@ fn write_beside(
     let progress = Progress::new();
     write(client, &Target::new(&root), &progress)?;
     let counts = progress.counts();
+    let unprotected = progress.unprotected.load(Ordering::Relaxed);
     let left_out = progress.end();
     let written = if is_archive {
         let packed = scratch.path().join("archive");
@@ -91,7 +95,11 @@ fn write_beside(
     let place = place(&written, &left_out)?;
     fs::rename(&written, &place).map_err(|error| Error::of_file(&place, error))?;
     sync(&parent);
-    Ok(Exported { counts, left_out })
+    Ok(Exported {
+        counts,
+        left_out,
+        unprotected,
+    })
 }
 
 /// Makes a rename durable. Not all systems open directories.

@@ -142,6 +142,12 @@ pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
     for sentence in &exported.left_out {
         eprintln!("not exported: {}", plain(sentence));
     }
+    if exported.unprotected > 0 {
+        eprintln!(
+            "exported without immutability policies and legal holds: {} blobs",
+            exported.unprotected
+        );
+    }
     print_line(format_args!("{}: {}", path.display(), exported.counts));
     Ok(if exported.left_out.is_empty() {
         ExitCode::SUCCESS

@@ -25,6 +25,8 @@ pub struct Progress {
     pub bytes: AtomicU64,
     pub messages: AtomicU64,
     pub entities: AtomicU64,
+    /// Blobs that are transferred without their immutability policy or legal hold.
+    pub unprotected: AtomicU64,
     left_out: Mutex<LeftOut>,
 }
 
@@ -57,6 +59,7 @@ impl Progress {
             bytes: AtomicU64::default(),
             messages: AtomicU64::default(),
             entities: AtomicU64::default(),
+            unprotected: AtomicU64::default(),
             left_out: Mutex::default(),
         }
     }

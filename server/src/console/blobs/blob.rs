@@ -1,6 +1,6 @@
 //! One blob, or a snapshot or version of it: properties, preview, download, deletion.
 
-use crate::blob::content_body;
+use crate::blob::{content_body, header_text};
 use crate::codec::date;
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
@@ -161,7 +161,7 @@ fn properties(blob: &Blob, visit: &Visit) -> Markup {
             @if let Some(version) = blob.version { div { dt { "Version" } dd { code { (version) } } } }
             @if let Some(copy) = &blob.copy { div { dt { "Copied from" } dd { (cut(&copy.source, 200)) } } }
             @if let Some(md5) = &headers.content_md5 { div { dt { "MD5" } dd { code { (hex(md5)) } } } }
-            @for (name, value) in optional { @if let Some(value) = value { div { dt { (name) } dd { (cut(value, 300)) } } } }
+            @for (name, value) in optional { @if let Some(value) = value { div { dt { (name) } dd { (cut(&header_text::shown(value), 300)) } } } }
             @if let Some(expires) = blob.expires_at { div { dt { "Expires" } dd { (layout::time(expires)) } } }
             @if blob.legal_hold { div { dt { "Legal hold" } dd { "yes" } } }
         }

@@ -1,5 +1,6 @@
 //! The forms that change a blob without its content: headers, metadata, tags, tier, lease.
 
+use crate::blob::header_text::shown;
 use crate::console::Console;
 use crate::console::blobs::history::blob_path;
 use crate::console::blobs::{Place, check_changeable, lease, unchanged};
@@ -80,7 +81,7 @@ fn headers_fields(headers: &BlobHeaders) -> Markup {
     ];
     html! {
         @for ((name, title), value) in HEADERS.iter().zip(values) {
-            label { (title) " " input name=(name) value=(value.as_deref().unwrap_or_default()) autocomplete="off"; }
+            label { (title) " " input name=(name) value=(shown(value.as_deref().unwrap_or_default())) autocomplete="off"; }
         }
         button { "Save properties" }
     }

@@ -1,5 +1,6 @@
 //! A snapshot or version beside the present blob: properties, size, and the text of small ones line by line.
 
+use crate::blob::header_text;
 use crate::console::Console;
 use crate::console::blobs::{Place, content_type, visited_state};
 use crate::console::diff::{self, Line};
@@ -64,7 +65,9 @@ fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<H
 /// Name and value of each property that can differ.
 fn values(blob: &Blob, visit: &Visit) -> Vec<(String, String)> {
     let headers = &blob.headers;
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let text = |kept: &Option<String>| {
+        header_text::shown(kept.as_deref().unwrap_or_default()).into_owned()
+    };
     let tier = blob.tiering.tier(visit.origin.now);
     let modified = crate::codec::date::iso8601_seconds(blob.last_modified);
     let fixed = [

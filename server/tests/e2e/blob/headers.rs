@@ -84,7 +84,7 @@ fn an_md5_is_sixteen_bytes_in_base64() {
     ] {
         let is_base64 = value != "not base64" && value.ends_with(['A', '=']);
         for target in ["/con/b?comp=properties", "/con/b?comp=blocklist"] {
-            if is_base64 && target.ends_with("properties") {
+            if is_base64 {
                 continue;
             }
             let request = request("PUT", target).header(name, value);
@@ -106,13 +106,12 @@ fn an_md5_is_sixteen_bytes_in_base64() {
 }
 
 #[test]
-fn a_condition_on_tags_that_is_none_or_too_long_is_named_by_its_header() {
+fn a_condition_on_tags_that_is_none_is_named_by_its_header() {
     let server = with_container();
     put_blob("b", "content").send(&server).is(201);
     let source = format!("http://127.0.0.1:{}/{ACCOUNT}/con/b", server.ports.blob);
-    let too_long = format!("\"a\" = '{}'", "x".repeat(8 << 10));
     let message = "The value for one of the HTTP headers is not in the correct format.";
-    for condition in ["nonsense", "@container = 'con'", &too_long] {
+    for condition in ["nonsense", "@container = 'con'", "a = 'b&c'"] {
         for name in ["x-ms-if-tags", "x-ms-source-if-tags"] {
             request("PUT", "/con/copy")
                 .header("x-ms-copy-source", &source)

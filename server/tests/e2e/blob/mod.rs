@@ -8,6 +8,7 @@ mod errors;
 mod foreign;
 mod framing;
 mod headers;
+mod hosted;
 mod keys;
 mod lists;
 mod query;

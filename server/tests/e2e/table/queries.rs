@@ -29,6 +29,13 @@ fn queries_answer_at_every_metadata_level() {
         query("/T1x?%24select=b", NO_METADATA).text(),
         r#"{"value":[{"b":true}]}"#
     );
+    let each_once = query("/T1x()?$select=a,b,a,c,c", NO_METADATA).text();
+    assert_eq!(each_once, r#"{"value":[{"a":1,"b":true,"c":null}]}"#);
+    let target = "/T1x(PartitionKey='p',RowKey='r')?$select=a,a";
+    assert_eq!(query(target, NO_METADATA).text(), r#"{"a":1}"#);
+    let twice = query("/T1x()?$select=a,a", MINIMAL_METADATA).json();
+    let metadata = format!("{base}/$metadata#T1x&$select=a");
+    assert_eq!(twice["odata.metadata"], metadata);
     let minimal = query("/T1x()", MINIMAL_METADATA).json();
     assert_eq!(minimal["odata.metadata"], format!("{base}/$metadata#T1x"));
     assert!(

@@ -282,6 +282,9 @@ impl From<lazurite_blob::Error> for Failure {
             }
             Error::ResourceNameLength => answer(400, "OutOfRangeInput"),
             Error::UnsatisfiableCondition => answer(400, "UnsatisfiableCondition"),
+            Error::AccessTierChangeTimeConditionNotMet => {
+                answer(412, "AccessTierChangeTimeConditionNotMet")
+            }
             Error::AppendPositionConditionNotMet => answer(412, "AppendPositionConditionNotMet"),
             Error::BlobArchived => answer(409, "BlobArchived"),
             Error::BlobBeingRehydrated => answer(409, "BlobBeingRehydrated"),
@@ -326,6 +329,9 @@ impl From<lazurite_blob::Error> for Failure {
             Error::InvalidTag { reason } => {
                 answer(400, "InvalidTag").with("ExtendedErrorDetail", reason)
             }
+            Error::InvalidTagQuery { value, .. } => answer(400, "InvalidQueryParameterValue")
+                .with("QueryParameterName", "where")
+                .with("QueryParameterValue", value),
             Error::LeaseAlreadyPresent => answer(409, "LeaseAlreadyPresent"),
             Error::LeaseIdMismatchWithBlobOperation => {
                 answer(412, "LeaseIdMismatchWithBlobOperation")

@@ -1,6 +1,7 @@
 //! Containers, their blobs, and the snapshots and versions of these.
 
 use crate::blob::access_text;
+use crate::blob::header_text::shown;
 use crate::properties::LOGS_CONTAINER;
 use crate::response::error::Result;
 use crate::services::Services;
@@ -248,6 +249,7 @@ fn container_facts(container: &Container) -> Vec<Fact> {
 
 fn blob_facts(services: &Services, blob: &Blob) -> Vec<Fact> {
     let headers = &blob.headers;
+    let text = |kept: &Option<String>| kept.as_deref().map(|kept| shown(kept).into_owned());
     let sequence = blob.sequence_number().map(|sequence| sequence.to_string());
     let sealed = blob.is_sealed().then(|| "true".to_owned());
     let hold = blob.legal_hold.then(|| "true".to_owned());
@@ -258,11 +260,11 @@ fn blob_facts(services: &Services, blob: &Blob) -> Vec<Fact> {
     let expiry = blob.expires_at.map(|time| shown_time(Some(time)));
     let properties = [
         ("blobType", Some(format!("{:?}", blob.blob_type()))),
-        ("contentType", headers.content_type.clone()),
-        ("contentEncoding", headers.content_encoding.clone()),
-        ("contentLanguage", headers.content_language.clone()),
-        ("cacheControl", headers.cache_control.clone()),
-        ("contentDisposition", headers.content_disposition.clone()),
+        ("contentType", text(&headers.content_type)),
+        ("contentEncoding", text(&headers.content_encoding)),
+        ("contentLanguage", text(&headers.content_language)),
+        ("cacheControl", text(&headers.cache_control)),
+        ("contentDisposition", text(&headers.content_disposition)),
         ("sequenceNumber", sequence),
         ("sealed", sealed),
         ("expiresAt", expiry),

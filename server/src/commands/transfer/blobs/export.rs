@@ -51,6 +51,7 @@ fn export_container(
                 progress.leave_out(format!("{container}/{name}: {reason}"));
                 return Ok(());
             }
+            progress.add(&progress.unprotected, is_protected(blob).into());
             let file = files.choose(name);
             let line = line_of(blob, name, &file);
             writeln!(lines, "{}", Value::from(line)).map_err(Error::of_named_file)?;
@@ -66,6 +67,12 @@ fn export_container(
     in_parallel(produce, |job| {
         read_content(client, container, job, target, progress)
     })
+}
+
+/// Whether a policy or a legal hold protects a listed blob.
+fn is_protected(blob: &Element) -> bool {
+    let is_set = |name| !property(blob, name).is_empty();
+    is_set("ImmutabilityPolicyUntilDate") || is_set("LegalHold")
 }
 
 /// Why the content of a blob cannot be read.

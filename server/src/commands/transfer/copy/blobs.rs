@@ -103,6 +103,8 @@ struct NotCopied {
     snapshots: u64,
     versions: u64,
     leases: u64,
+    policies: u64,
+    holds: u64,
 }
 
 impl NotCopied {
@@ -118,6 +120,8 @@ impl NotCopied {
             return true;
         }
         self.leases += u64::from(property(blob, "LeaseStatus") == "locked");
+        self.policies += u64::from(!property(blob, "ImmutabilityPolicyUntilDate").is_empty());
+        self.holds += u64::from(property(blob, "LegalHold") == "true");
         false
     }
 
@@ -126,6 +130,8 @@ impl NotCopied {
             (self.snapshots, "snapshots"),
             (self.versions, "earlier versions"),
             (self.leases, "leases"),
+            (self.policies, "immutability policies"),
+            (self.holds, "legal holds"),
         ];
         let kinds = kinds.iter().filter(|(count, _)| *count > 0);
         let kinds: Vec<_> = kinds
