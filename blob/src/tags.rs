@@ -9,8 +9,8 @@
 //! operator    =  <>  >  >=  <  <=      values compare byte by byte
 //! ```
 //!
-//! A search compares at most ten tags, each with one value or with a range; its names and values have the length of tags. A condition
-//! has no such limits: its header bounds it.
+//! A search compares at most ten tags, each with one value or with a range; its names and values
+//! have the length of tags. A condition has no such limits: its header bounds it.
 //!
 //! Source: Find Blobs by Tags, "Remarks"; Specifying conditional headers, `x-ms-if-tags`.
 

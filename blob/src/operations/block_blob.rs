@@ -169,14 +169,17 @@ impl BlobService {
         Ok((blob, checksums, write.commit()?))
     }
 
-    /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays as it is; if there is
-    /// none there is none afterwards, but Get Block List knows the name. `upload` was begun as [`UploadKind::PutBlock`].
-    /// Of the conditions the lease and the encryption scope count: the first of the uncommitted blocks chooses the key or the
-    /// scope of all. A caller that may only create puts a block if there is neither a blob nor an uncommitted block of this id.
-    /// Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for one of
-    /// another length than the blob's others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those of leases;
-    /// `BlobUsesCustomerSpecifiedEncryption` and its like; `RequestForbiddenByContainerEncryptionPolicy`.
+    /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays
+    /// as it is; if there is none there is none afterwards, but Get Block List knows the name.
+    /// `upload` was begun as [`UploadKind::PutBlock`]. Of the conditions the lease and the
+    /// encryption scope count: the first of the uncommitted blocks chooses the key or the scope of
+    /// all. A caller that may only create puts a block if there is neither a blob nor an
+    /// uncommitted block of this id. Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for
+    /// an id over 64 bytes, `InvalidBlobOrBlock` for one of another length than the blob's others;
+    /// `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
+    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those
+    /// of leases; `BlobUsesCustomerSpecifiedEncryption` and its like;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block(
         &self,
         address: &BlobAddress<'_>,

@@ -37,9 +37,10 @@ pub(super) fn check_may_create(conditions: &Conditions, current: Option<&Blob>) 
     }
 }
 
-/// The condition that is left once the lease was checked before `If-None-Match: *`: a client learns that the blob is locked, not that it
-/// exists. Clients without an overwrite option send that condition even with the lease id of the blob that they replace: the lease decides.
-/// Source: recorded answers of the hosted service.
+/// The condition that is left once the lease was checked before `If-None-Match: *`: a client learns
+/// that the blob is locked, not that it exists. Clients without an overwrite option send that
+/// condition even with the lease id of the blob that they replace: the lease decides. Source:
+/// recorded answers of the hosted service.
 pub(super) fn lease_before_existence<'a>(
     condition: WriteCondition<'a>,
     conditions: &Conditions,

@@ -199,7 +199,8 @@ impl BlobService {
         })
     }
 
-    /// Whether a snapshot or version that is not there was deleted and can still be restored. Errors: of the names; `ContainerNotFound`.
+    /// Whether a snapshot or version that is not there was deleted and can still be restored.
+    /// Errors: of the names; `ContainerNotFound`.
     pub fn is_soft_deleted(&self, address: &BlobAddress<'_>) -> Result<bool> {
         let (BlobState::Snapshot(moment) | BlobState::Version(moment)) = address.state else {
             return Ok(false);

@@ -15,9 +15,10 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Restores everything that was deleted under the name and is still kept: snapshots, versions, and the blob that was deleted
-    /// last if there is none now. If the blob exists, or versions of it, having nothing to restore is no error: a blob that was
-    /// deleted while the account keeps versions is one of them. Source: recorded answers of the hosted service.
+    /// Restores everything that was deleted under the name and is still kept: snapshots, versions,
+    /// and the blob that was deleted last if there is none now. If the blob exists, or versions of
+    /// it, having nothing to restore is no error: a blob that was deleted while the account keeps
+    /// versions is one of them. Source: recorded answers of the hosted service.
     ///
     /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be that of the blob's lease;
     /// deleted blobs have none.

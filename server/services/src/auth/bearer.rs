@@ -33,7 +33,8 @@ const CLOUDS: [&str; 4] = [
 ];
 /// The first version that takes tokens.
 const VERSION_MIN: &str = "2017-11-09";
-/// The first versions that answer with a challenge. That of Table is the first that the clients' recordings name.
+/// The first versions that answer with a challenge. That of Table is the first that the clients'
+/// recordings name.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
 const CHALLENGE_VERSION_MIN_OF_TABLE: &str = "2020-12-06";
 const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
@@ -144,8 +145,8 @@ fn is_meant_for(claims: &Value, context: &Context) -> bool {
     }
 }
 
-/// Whether the version of a request has challenges. Source: Authorize with Microsoft Entra ID, "Bearer challenge"; recorded answers of the
-/// hosted service.
+/// Whether the version of a request has challenges. Source: Authorize with Microsoft Entra ID,
+/// "Bearer challenge"; recorded answers of the hosted service.
 pub fn is_challenged(context: &Context) -> bool {
     context.version.is_at_least(match context.service {
         ServiceKind::Table => CHALLENGE_VERSION_MIN_OF_TABLE,
@@ -153,8 +154,8 @@ pub fn is_challenged(context: &Context) -> bool {
     })
 }
 
-/// A token that is not good. Clients take the challenge as advice to fetch another; versions before it have a refusal as of any
-/// other signature.
+/// A token that is not good. Clients take the challenge as advice to fetch another; versions before
+/// it have a refusal as of any other signature.
 fn refused(context: &Context, detail: &'static str) -> Failure {
     if !is_challenged(context) {
         return failed(detail);

@@ -260,7 +260,8 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
-    // The copy is complete, and reads say so. The hosted service answers `pending` here; clients then poll.
+    // The copy is complete, and reads say so. The hosted service answers `pending` here; clients
+    // then poll.
     Ok(copy_response(&CopyOutcome {
         status: CopyStatus::Pending,
         ..outcome

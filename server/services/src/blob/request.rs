@@ -86,8 +86,8 @@ impl Request {
         conditions(&self.context)
     }
 
-    /// Runs a call of the service. The failure for a snapshot or version that is not there says whether it can be restored.
-    /// Source: recorded answers of the hosted service.
+    /// Runs a call of the service. The failure for a snapshot or version that is not there says
+    /// whether it can be restored. Source: recorded answers of the hosted service.
     pub fn run<T>(
         &self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,

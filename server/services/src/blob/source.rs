@@ -232,7 +232,8 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     }
 }
 
-/// The URL as it was sent. Of its query only the snapshot or version is kept: readers of the blob must not see credentials.
+/// The URL as it was sent. Of its query only the snapshot or version is kept: readers of the blob
+/// must not see credentials.
 fn without_credentials(uri: &Uri) -> String {
     let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
     let authority = authority.map_or("", |authority| authority.as_str());

@@ -124,8 +124,8 @@ pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// The six headers a writer gives a blob. An MD5 of any length is kept as it is given. Source: Set Blob Properties, "Request headers";
-/// recorded answers of the hosted service.
+/// The six headers a writer gives a blob. An MD5 of any length is kept as it is given. Source: Set
+/// Blob Properties, "Request headers"; recorded answers of the hosted service.
 pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
     let content_md5 = match request.context.header(CONTENT_MD5_OF_BLOB) {
         None => None,
@@ -158,9 +158,9 @@ fn texts(request: &Request) -> BlobHeaders {
     }
 }
 
-/// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no type yet is read as a stream
-/// of bytes, but one whose type was cleared has none, which is stored as an empty one. Source: Set Blob Properties, "Request headers",
-/// `x-ms-blob-content-type`.
+/// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no
+/// type yet is read as a stream of bytes, but one whose type was cleared has none, which is stored
+/// as an empty one. Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
 pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
     let mut headers = blob_headers(request)?;
     headers.content_type.get_or_insert_default();
