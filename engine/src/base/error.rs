@@ -154,7 +154,7 @@ impl Error {
 
     /// Whether the work may be tried again once there is space, or a free file handle. A lack of
     /// either is noticed before anything has changed, or what has changed is undone.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub fn is_passing(&self) -> bool {
         match self {
             Error::NoSpace { .. } => true,
             Error::Io { source, .. } => lacks_handle(source),

@@ -135,6 +135,10 @@ impl From<lazurite_engine::Error> for Failure {
             }
             Error::Closed | Error::Locked { .. } => busy("The server is closing its store."),
             Error::Conflict => busy("Another operation came in between: send the request again."),
+            Error::Io { .. } if error.is_passing() => {
+                tracing::warn!(%error, "no file handle is left");
+                busy("No file handle is left for this work. Try again later.")
+            }
             // The client learns that it is ours to mend; which file and where is for the log.
             Error::Io { .. }
             | Error::Corrupt { .. }
@@ -420,5 +424,23 @@ impl From<lazurite_table::Error> for Failure {
             Error::UpdateConditionNotSatisfied => answer(412, "UpdateConditionNotSatisfied"),
             Error::Engine(error) => error.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+    use std::path::Path;
+
+    #[test]
+    fn a_lack_of_file_handles_passes_and_other_failures_of_the_disk_do_not() {
+        let status = |source: io::Error| {
+            let error = lazurite_engine::Error::io("open", Path::new("store"), source);
+            Failure::from(error).status
+        };
+        let too_many = io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+        assert_eq!(status(too_many), 503);
+        assert_eq!(status(io::Error::other("broken")), 500);
     }
 }
