@@ -84,7 +84,27 @@ const SECRETS: [(&str, Before); 9] = [
     ("client_assertion", Before::NoWord),
 ];
 
+/// The last letters of these names, a bit each: most names end in another.
+const LAST_LETTERS: u32 = {
+    let (mut letters, mut next) = (0, 0);
+    while next < SECRETS.len() {
+        let name = SECRETS[next].0.as_bytes();
+        letters |= 1 << (name[name.len() - 1] - b'a');
+        next += 1;
+    }
+    letters
+};
+
+/// Whether a name of a secret may end with this.
+fn may_end_secret(letter: u8) -> bool {
+    let letter = letter.to_ascii_lowercase();
+    letter.is_ascii_lowercase() && LAST_LETTERS & (1 << (letter - b'a')) != 0
+}
+
 fn is_secret(name: &str) -> bool {
+    if !name.bytes().last().is_some_and(may_end_secret) {
+        return false;
+    }
     let mut names = SECRETS.iter();
     names.any(|(secret, _)| name.eq_ignore_ascii_case(secret))
 }
@@ -100,12 +120,12 @@ fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str
         b'=' => at + 1,
         _ => at + escape_length(&text[at..], "3d")?,
     };
-    // Most names have another last letter than any secret.
-    let last = text[..at].last()?.to_ascii_lowercase();
-    let is_name = |(name, _): &&(&str, Before)| {
-        name.as_bytes().last() == Some(&last) && ends_with(&text[..at], name)
-    };
-    let secret = SECRETS.iter().find(is_name)?;
+    let name = &text[..at];
+    if !may_end_secret(*name.last()?) {
+        return None;
+    }
+    let mut secrets = SECRETS.iter();
+    let secret = secrets.find(|(secret, _)| ends_with(name, secret))?;
     Some((value_at, secret))
 }
 
@@ -201,6 +221,10 @@ fn ends_with(text: &[u8], end: &str) -> bool {
 
 /// A URL without user and password, which stand before an at sign in its authority. Source: RFC 3986, section 3.2.1.
 fn without_user(url: &str) -> Cow<'_, str> {
+    if url.starts_with('/') && !url.starts_with("//") {
+        // A path: it has no authority.
+        return url.into();
+    }
     let authority_at = match url.find("//") {
         Some(at) if !url[..at].contains(['/', '?']) => at + 2,
         _ => 0,
