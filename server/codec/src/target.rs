@@ -6,10 +6,13 @@ use std::borrow::Cow;
 
 /// A request target or a URL without user, password, secrets and fragment, and with nothing that could forge a line.
 pub fn redact(target: &str) -> String {
-    without_credentials(target)
-        .escape_default()
-        .to_string()
-        .replace("\\'", "'")
+    let shown = without_credentials(target);
+    let is_harmless = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    // As nearly all targets are.
+    if shown.bytes().all(is_harmless) {
+        return shown.into_owned();
+    }
+    shown.escape_default().to_string().replace("\\'", "'")
 }
 
 /// A request target or a URL without user, password, secrets and fragment.
@@ -275,6 +278,7 @@ mod tests {
         assert_eq!(redact("/a?%73ig=abc"), "/a?%73ig=REDACTED");
         assert_eq!(redact("/a/T(PartitionKey='p')"), "/a/T(PartitionKey='p')");
         assert_eq!(redact("/a\u{1b}[2J"), "/a\\u{1b}[2J");
+        assert_eq!(redact("/a\"b\\c'd"), r#"/a\"b\\c'd"#);
     }
 
     /// A URL in a URL in a URL.
